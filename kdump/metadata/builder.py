@@ -192,7 +192,7 @@ class ImageBuilder:
         if recovery == _NO_RECOVERY_CHANGE:
             recovery = int(before.recovering)
         epoch = before.partition_epoch + 1
-        found = replace(before, partition_epoch=epoch, recovering=recovery == 1, **changes)
+        found = before._replace(partition_epoch=epoch, recovering=recovery == 1, **changes)
         _check_partition(found, fields, recovery)
         partitions[number] = found
 
@@ -216,8 +216,7 @@ class ImageBuilder:
             partitions = self.partitions.get(topic_id, {})
             for number, before in partitions.items():
                 if before.eligible or before.last_known_eligible:
-                    partitions[number] = replace(
-                        before,
+                    partitions[number] = before._replace(
                         eligible=(),
                         last_known_eligible=(),
                         partition_epoch=before.partition_epoch + 1,
@@ -430,7 +429,7 @@ def _migrating(directories: tuple[str, ...]) -> bool:
 def _with_directories(partition: PartitionRegistration) -> PartitionRegistration:
     if not _migrating(partition.directories):
         return partition
-    return replace(partition, directories=len(partition.replicas) * (_MIGRATING,))
+    return partition._replace(directories=len(partition.replicas) * (_MIGRATING,))
 
 
 def _endpoints(found: Iterable[dict[str, Any]]) -> tuple[Endpoint, ...]:

@@ -17,8 +17,7 @@ TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionRegistration:
+class PartitionRegistration(NamedTuple):
     """The state of a partition: its replicas, by node, and its leader.
 
     ``directories`` are the ids of the replicas' log directories, in their order. ``eligible`` are

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from kdump.errors import DecodeError, LimitError, SourceError
 from kdump.format.batch import RecordBatch, RecordTable, read_header
@@ -44,8 +44,7 @@ class MetadataSnapshot:
     unread: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DataRecord:
+class DataRecord(NamedTuple):
     """A data record at ``offset``; ``record`` is the error if it cannot be decoded."""
 
     offset: int

@@ -6,10 +6,12 @@ import json
 import shlex
 import shutil
 import struct
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
+from unicodedata import category
 
 import forge_metadata as meta
 import pytest
@@ -407,6 +409,56 @@ def test_secrets_are_in_no_output(run: Run, tmp_path: Path) -> None:
             assert "jaas" in out or at == "5"
             assert secret not in out + err
     assert secret.encode() in (partition / f"{0:020}.log").read_bytes()
+
+
+# --- odd values
+
+
+def test_no_unsafe_code_point_leaves_raw(run: Run, tmp_path: Path) -> None:
+    unsafe = "".join(
+        char
+        for char in map(chr, range(sys.maxunicode + 1))
+        if category(char) in {"Cc", "Cf", "Zl", "Zp"}
+    )
+    values = [
+        meta.topic(unsafe, ID),
+        meta.partition(ID, 0),
+        meta.config(unsafe, unsafe, unsafe),
+        meta.config(unsafe, unsafe, unsafe, kind=32),
+        quota(5.0, unsafe),
+        metadata_value("UserScramCredentialRecord", name=unsafe, mechanism=1),
+        metadata_value("DelegationTokenRecord", tokenId=unsafe, owner=unsafe, renewers=[unsafe]),
+        metadata_value("FeatureLevelRecord", name=unsafe, featureLevel=1),
+        metadata_value(
+            "RegisterBrokerRecord",
+            rack=unsafe,
+            endPoints=[{"name": unsafe, "host": unsafe, "port": 1, "securityProtocol": 9}],
+        ),
+        metadata_value("AccessControlEntryRecord", principal=unsafe, resourceName=unsafe),
+        metadata_value("ClearElrRecord", topicName=f"{unsafe}!"),
+    ]
+    partition = write(tmp_path, {segment_name(): log(values)})
+    for options in (*(("--format", form) for form in FORMATS), ("--diff", "0")):
+        code, out, _ = run(*options, partition)
+        assert code == 4
+        assert set(out) & set(unsafe) == {"\n"}
+    entries = lines(run("--format", "json", partition)[1])
+    assert {line["topic"] for line in entries if line["type"] == "topic"} == {unsafe}
+
+
+def quota(value: float, user: str) -> bytes:
+    entity = [{"entityType": "user", "entityName": user}]
+    return metadata_value("ClientQuotaRecord", entity=entity, key="k", value=value, remove=False)
+
+
+def test_a_quota_that_is_no_number_is_a_string(run: Run, tmp_path: Path) -> None:
+    values = [quota(float("nan"), "a"), quota(float("-inf"), "b"), quota(1.5, "c")]
+    partition = write(tmp_path, {segment_name(): log(values)})
+    found = [line for line in lines(run("--format", "json", partition)[1]) if "entity" in line]
+    assert [line["value"] for line in found] == ["nan", "-inf", 1.5]
+    assert "user a: no option holds k=nan" in run("--format", "commands", partition)[1]
+    assert "user a  k      nan" in run(partition)[1]
+    assert run("--diff", "2", partition)[1].endswith("0 additions, 0 removals, 0 changes\n")
 
 
 # --- commands

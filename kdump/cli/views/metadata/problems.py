@@ -57,7 +57,9 @@ def problem_text(problem: Problem) -> str:
         case "gap":
             return f"damage: {where}: offsets {problem.offset}..{problem.last_offset} are not there"
         case "damage":
-            return f"damage: {where}: {reason}: nothing from offset {problem.offset} on is replayed"
+            return (
+                f"damage: {where}: {reason} at offset {problem.offset}: what follows does not count"
+            )
         case "snapshot":
             return f"damage: {where}: {reason}: this snapshot is passed over"
-    return f"incomplete: {reason}: nothing from offset {problem.offset} on is replayed"
+    return f"incomplete: {reason}"
