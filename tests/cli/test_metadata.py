@@ -245,6 +245,11 @@ def test_voters_and_the_kraft_version_are_those_of_the_newest_records(
         (meta.partition(OTHER), "PartitionRecord", "expected a known topic"),
         (meta.remove(OTHER), "RemoveTopicRecord", "expected a known topic"),
         (meta.partition(ID, 0, [1, 2], [ID]), "PartitionRecord", "expected a directory for each"),
+        (
+            metadata_value("AccessControlRecord"),
+            "AccessControlRecord",
+            "expected a type that brokers replay",
+        ),
         (meta.END, "EndTransactionRecord", "expected an open transaction"),
         (
             metadata_value("FenceBrokerRecord", id=1, epoch=2),
@@ -541,3 +546,43 @@ def test_a_topic_that_lacks_a_partition_is_a_comment(
     _, out, _ = run("--format", "commands", write(tmp_path, {segment_name(): log(values)}))
     assert f"# Topic orders of the id {ID}: its records are incomplete." in out
     assert "--create" not in out
+
+
+@pytest.mark.parametrize(
+    ("value", "comment"),
+    [
+        (meta.config("gone", "a", "b"), "Configs of TOPIC gone: there is no such resource."),
+        (meta.config("x", "a", "b", kind=99), "Configs of 99 x: there is no such resource."),
+        (meta.config("1", "bad name", "b", kind=4), "Config bad name of BROKER 1: no option"),
+        (quota(1.0, ""), "Quotas of user : no option holds k=1.0"),
+        (
+            metadata_value("ClientQuotaRecord", entity=[{"entityType": "x", "entityName": "y"}]),
+            "Quotas of x y: no option holds",
+        ),
+        (
+            metadata_value("AccessControlEntryRecord", id=ID, principal="User:a", resourceType=1),
+            f"ACL {ID} of User:a on : no option holds it.",
+        ),
+        (
+            metadata_value("DelegationTokenRecord", tokenId="t", owner="User:a"),
+            "Delegation token t of User:a: make a new one by hand.",
+        ),
+    ],
+)
+def test_what_no_tool_can_be_given_is_a_comment(
+    value: bytes, comment: str, run: Run, tmp_path: Path
+) -> None:
+    partition = write(tmp_path, {segment_name(): log([value])})
+    code, out, _ = run("--format", "commands", partition)
+    assert code == 0
+    assert f"\n# {comment}" in out
+    assert "kafka-" not in out.replace("kafka-reassign", "")
+
+
+def test_a_topic_without_replicas_is_a_comment(run: Run, tmp_path: Path) -> None:
+    values = [
+        meta.topic("orders", ID),
+        metadata_value("PartitionRecord", topicId=ID, partitionId=0, replicas=[]),
+    ]
+    _, out, _ = run("--format", "commands", write(tmp_path, {segment_name(): log(values)}))
+    assert f"# Topic orders of the id {ID}: a partition has no replicas." in out
