@@ -76,10 +76,10 @@ def test_both_builds_fill_the_same(batches: list[list[Record]], room: int, bytes
         for batch in batches:
             rows, block = rows_and_block(batch)
             found.append(module.keep_latest(rows, 0, block, entries, slots, arena, state))
-        rebuilt, rows = array("q", bytes(8 * 16)), columns(room * RECORD_WIDTH)
+        rebuilt, records = array("q", bytes(8 * 16)), columns(room * RECORD_WIDTH)
         module.fill_slots(entries, state[module.S_ENTRIES], rebuilt)
-        module.entry_rows(entries, state[module.S_ENTRIES], rows)
-        return [*found, *map(list, (entries, slots, arena, state, rebuilt, rows))]
+        module.entry_rows(entries, state[module.S_ENTRIES], records)
+        return [*found, *map(list, (entries, slots, arena, state, rebuilt, records))]
 
     assert filled(_compacted) == filled(LATEST)
 

@@ -24,6 +24,7 @@ from planning import (
 from kdump.errors import Refused
 from kdump.repair.transaction import lock as interlock
 from kdump.repair.transaction.apply import apply
+from kdump.repair.transaction.directories import open_directory
 from kdump.repair.transaction.plan import Put, Remove, Stamp
 from kdump.repair.transaction.undo import undo
 from kdump.storage import liveness
@@ -172,11 +173,10 @@ def test_a_log_directory_that_goes_away_before_it_is_locked(
     lossy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, away = truncation(lossy), lossy.parent.with_name("away")
-    opened = interlock.open_directory
 
     @contextmanager
     def moved_after(path: Path) -> Iterator[object]:
-        with opened(path) as directory:
+        with open_directory(path) as directory:
             path.rename(away)
             yield directory
 

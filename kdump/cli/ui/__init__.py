@@ -4,7 +4,6 @@ version     The version of the installed package.
 kernel      Whether the loops of the kernel run compiled, and a warning where that takes long.
 exits       The numbers of the exit codes, and the code of an error that ends a command.
 units       Counts, sizes, durations and times in words.
-columns     Tables in columns that are as wide as their widest cell.
 paragraphs  Paragraphs of at most 80 columns.
 table       Tables of columns as wide as their longest cell.
 jsonl       JSON Lines: header, typed lines, summary.

@@ -11,11 +11,15 @@ NONE: Final = "-"
 """The text of a cell without a value."""
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], always: int) -> Iterator[str]:
-    """Yield the lines of a table with its ``head``, indented by two.
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], always: int | None = None
+) -> Iterator[str]:
+    """Yield the lines of a table with its ``head``, indented by two, safe for terminals.
 
-    Behind the first ``always`` columns, those are left out that have no value in any row.
+    Behind the first ``always`` columns, those are left out that have no value in any row; None for
+    all columns.
     """
+    always = len(head) if always is None else always
     columns = [
         [printable(cell) for cell in column]
         for number, column in enumerate(zip(head, *rows, strict=True))

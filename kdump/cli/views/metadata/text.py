@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from kdump.cli.ui.columns import table_lines
+from kdump.cli.ui.table import table
 from kdump.cli.ui.units import count_text
 from kdump.cli.views.metadata.problems import exit_code, problem_text, problems
 from kdump.format.lines.text import printable, time_text
@@ -56,7 +56,7 @@ def print_image(emit: Callable[[str], None], state: MetadataState) -> int:
         if len(rows) > 1:
             emit("")
             emit(name)
-            for line in table_lines(rows):
+            for line in table(rows[0], rows[1:]):
                 emit(line)
     for topic in image.topics:
         emit("")
@@ -66,7 +66,7 @@ def print_image(emit: Callable[[str], None], state: MetadataState) -> int:
         if len(rows) > 1:
             emit("")
             emit(name)
-            for line in table_lines(rows):
+            for line in table(rows[0], rows[1:]):
                 emit(line)
     emit("")
     emit(_summary(state))
@@ -140,7 +140,7 @@ def _topic_lines(topic: TopicImage, image: MetadataImage) -> Iterator[str]:
         yield printable(f"  {', '.join(texts)}")
     rows = [_partition_row(number, each) for number, each in topic.partitions.items()]
     if rows:
-        yield from table_lines([_PARTITION_HEAD, *rows])
+        yield from table(_PARTITION_HEAD, rows)
 
 
 def _partition_row(number: int, partition: PartitionRegistration) -> Row:
