@@ -80,6 +80,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     leftovers.check_swaps,
     metadata.check_quorum_state,
     metadata.check_metadata_snapshots,
+    metadata.check_metadata_records,
     missing_offsets.check_missing_offsets,
     segments.check_wiped,
     segments.check_future_timestamps,

@@ -74,7 +74,10 @@ def read(
     targets = [target for root in roots for target in map(Target.with_listing, assign(root))]
     return Read(
         context,
-        [(one, _surveys(one, context, deep), _facts(one, context, compacted)) for one in targets],
+        [
+            (one, _surveys(one, context, deep), _facts(one, context, compacted, deep))
+            for one in targets
+        ],
     )
 
 
@@ -106,8 +109,10 @@ def of_survey(found: Survey, *, sealed: bool, live: bool = False) -> Evidence:
     return Evidence(target, (found,))
 
 
-def _facts(target: Target, context: Context, compacted: bool | None) -> PartitionFacts | None:
-    facts = gather(target, context)
+def _facts(
+    target: Target, context: Context, compacted: bool | None, deep: bool
+) -> PartitionFacts | None:
+    facts = gather(target, context, deep=deep)
     if facts is None or compacted is None:
         return facts
     return replace(facts, settings=replace(facts.settings, compacted=compacted))

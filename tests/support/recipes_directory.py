@@ -7,6 +7,7 @@ Must never import kdump.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import forge
 import forge_metadata
@@ -619,6 +620,10 @@ RECIPES = (
     ),
     _metadata("meta-empty", "meta-properties-unreadable", lambda _: {"meta.properties": b""}),
     _metadata("meta-migrating", "", lambda _: {"meta.properties": b"broker.id=1\ncluster.id=x\n"}),
+    replace(
+        kraft("metadata-unknown", "metadata-unreplayable", forge_metadata.change(OTHER_ID, 0)),
+        deep=True,
+    ),
     _metadata("snapshot-whole", "", _checkpoint(3)),
     _metadata("snapshot-at-start", "", _checkpoint(3), base=3),
     _metadata(

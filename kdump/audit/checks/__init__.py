@@ -14,7 +14,7 @@ epochs           Checks of leader epochs in batches and in ``leader-epoch-checkp
 partition_files  Checks of a partition's names, log sizes, small files and checkpoint lines.
 leftovers        Checks of unfinished cleanings, splits and deletions.
 topic            Checks of a partition against the metadata of its topic.
-metadata         Checks of the KRaft metadata log: snapshots, ``quorum-state``.
+metadata         Checks of the KRaft metadata log: snapshots, records, ``quorum-state``.
 repair_records   Checks of backups and unfinished repairs in a partition.
 directory        Checks of log directories and of the directories of one node together.
 """

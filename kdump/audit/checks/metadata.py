@@ -1,7 +1,7 @@
-"""Checks of the KRaft metadata log: snapshots, ``quorum-state``.
+"""Checks of the KRaft metadata log: snapshots, records, ``quorum-state``.
 
 Spec: ``KafkaMetadataLog.recoverSnapshots``, ``RecordsSnapshotReader``, ``FileQuorumStateStore``;
-KOD 9, check 36.
+KOD 9, checks 36 and 42.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from kdump.audit import codes
 from kdump.audit.evidence import Evidence
-from kdump.audit.findings import Finding, file_finding
+from kdump.audit.findings import Detail, Finding, Offsets, explain_command, file_finding
 from kdump.errors import DecodeError
 
 
@@ -20,6 +20,18 @@ def check_quorum_state(evidence: Evidence) -> Iterator[Finding]:
     if read is not None and isinstance(read.error, DecodeError):
         yield file_finding(
             codes.QUORUM_STATE_MALFORMED, read.path, "a line of JSON", f"an error: {read.error}"
+        )
+
+
+def check_metadata_records(evidence: Evidence) -> Iterator[Finding]:
+    """Report the records that brokers cannot apply (42); they are known if all were read."""
+    for note in () if evidence.facts is None else evidence.facts.metadata_notes:
+        yield Finding(
+            codes.METADATA_UNREPLAYABLE,
+            note.path,
+            offsets=Offsets(note.offset, note.offset),
+            detail=Detail(f"a {note.record} that can be applied", f"an error: {note.reason}"),
+            remedy=explain_command(codes.METADATA_UNREPLAYABLE),
         )
 
 

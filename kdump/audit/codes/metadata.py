@@ -57,6 +57,25 @@ METADATA_SNAPSHOT_DAMAGED_OLD: Final = FindingCode(
     "Delete this snapshot once a newer snapshot is whole.",
     check=36,
 )
+METADATA_UNREPLAYABLE: Final = FindingCode(
+    "metadata-unreplayable",
+    Severity.ERROR,
+    "A sound batch of the metadata log holds a record that cannot be applied: its type or version "
+    "is unknown, its fields cannot be read, or it is about something that does not exist.",
+    "A controller stops when it meets the record, and again at each start. A broker that is no "
+    "controller logs an error, and goes on without what the record says.",
+    "If a newer release wrote the record, start that release: kdump metadata shows the finalized "
+    "metadata.version. Otherwise compare this copy with those of the other controllers by kdump "
+    "metadata --diff. If a majority of them runs without this record and has a leader, move "
+    "__cluster_metadata-0 of this node away: it then fetches all metadata from the leader. This "
+    "also discards the node's vote.",
+    (
+        "Error loading metadata log record from offset {}",
+        "Error loading metadata log record {} in snapshot at offset {}",
+        "Encountered fatal fault: Error loading metadata log record from offset {}",
+    ),
+    check=42,
+)
 METADATA_SNAPSHOT_BEYOND_END: Final = FindingCode(
     "metadata-snapshot-beyond-end",
     Severity.WARNING,

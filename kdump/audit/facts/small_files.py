@@ -33,6 +33,7 @@ from kdump.format.properties import (
 )
 from kdump.format.snapshot import ProducerEntries, decode_snapshot
 from kdump.metadata.log import MetadataSnapshot, decode_bootstrap
+from kdump.metadata.replay import Note
 from kdump.storage.access import read_end
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import Entry, EntryType, LogDirectory, Partition, is_metadata_log
@@ -159,7 +160,8 @@ class PartitionFacts:
     the ``.swap`` logs by base offset; ``metadata_snapshots`` are those of a metadata log.
     ``repairs`` are the folders of repairs, None without any; ``repairs_linked`` says that a link
     replaces them. ``coordinator`` is the node's, if any. ``denied`` are the files that the
-    broker's user may not open.
+    broker's user may not open. ``metadata_notes`` are the records of a metadata log that brokers
+    cannot apply; none unless all records were read.
     """
 
     partition: Partition
@@ -182,6 +184,7 @@ class PartitionFacts:
     repairs_linked: bool = False
     coordinator: Coordinator | None = None
     denied: tuple[DeniedFile, ...] = ()
+    metadata_notes: tuple[Note, ...] = ()
 
     @property
     def compacted(self) -> bool | None:

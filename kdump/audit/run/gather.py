@@ -16,13 +16,15 @@ from kdump.audit.survey.survey import survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.metadata.log import read_snapshots
+from kdump.metadata.replay import read_state
 from kdump.storage.logdir import Segment, is_metadata_log
 
 
-def gather(target: Target, context: Context) -> PartitionFacts | None:
+def gather(target: Target, context: Context, *, deep: bool = False) -> PartitionFacts | None:
     """Read the small files of a target, and its pending ``.swap`` logs.
 
-    Return None for a lone segment, and for a directory that could not be listed.
+    ``deep`` also replays a metadata log. Return None for a lone segment, and for a directory that
+    could not be listed.
     """
     partition = target.partition
     if partition is None:
@@ -34,11 +36,12 @@ def gather(target: Target, context: Context) -> PartitionFacts | None:
         for segment in partition.transient
         if segment.suffix == ".swap"
     }
-    snapshots = read_snapshots(partition) if is_metadata_log(partition) else ()
+    is_metadata = is_metadata_log(partition)
     return replace(
         facts,
         swaps=swaps,
-        metadata_snapshots=snapshots,
+        metadata_snapshots=read_snapshots(partition) if is_metadata else (),
+        metadata_notes=read_state(partition).notes if is_metadata and deep else (),
         coordinator=context.node(target).coordinator,
     )
 

@@ -53,6 +53,7 @@ def reconcile(verdict: Verdict, context: Context | None, resurvey: Resurvey) -> 
         facts = None
         if verdict.facts is not None and context is not None:
             facts = gather(_list_again(now), context)
+            facts = facts and replace(facts, metadata_notes=verdict.facts.metadata_notes)
     except SourceError as error:
         vanished = unread_file(target, ReadFailure.of(target.path, error))
         return replace(

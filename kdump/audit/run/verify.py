@@ -78,7 +78,7 @@ def verify(
                 # Shortly before the logs, because a broker may go on writing them.
                 now = listed[number] = target.with_listing()
                 results[number] = []
-                facts[number] = None if context is None else gather(now, context)
+                facts[number] = None if context is None else gather(now, context, deep=deep)
                 if not now.segments:
                     empty.append(number)
                 yield from survey_tasks(number, now, context, deep=deep, rebuild=rebuild)

@@ -178,7 +178,7 @@ def _survey(task: SegmentTask) -> _Evidence:
     tasks = [] if task.survey is None else [task.survey]
     if task.last is not None:
         # Shortly before the log is read, to which a broker may append.
-        now, facts = _read_small_files(task.last, task.context)
+        now, facts = _read_small_files(task.last, task.context, deep=task.deep)
         tasks += _new_segments(task.last, now, task)
         now = replace(now, directory=None)
     return _Evidence(
@@ -191,10 +191,12 @@ def _lines(evidence: _Evidence) -> tuple[Line, ...]:
     return tuple(Line.from_survey(survey, host) for survey in evidence.surveys)
 
 
-def _read_small_files(target: Target, context: Context) -> tuple[Target, PartitionFacts | None]:
+def _read_small_files(
+    target: Target, context: Context, *, deep: bool
+) -> tuple[Target, PartitionFacts | None]:
     """List a target again, and read its small files."""
     now = target if target.stopped else target.without_listing().with_listing()
-    return now, gather(now, context)
+    return now, gather(now, context, deep=deep)
 
 
 def _new_segments(then: Target, now: Target, task: SegmentTask) -> list[SurveyTask]:
@@ -223,7 +225,7 @@ def _make_verdict(
         use_idle_io()
     now, facts = evidence.now, evidence.facts
     if now is None:  # the task of the last segment has no result
-        now, facts = _read_small_files(task.target, task.context)
+        now, facts = _read_small_files(task.target, task.context, deep=deep)
     elif now.error is None:
         now = replace(now, directory=task.target.directory)
     # Logs that a running broker has deleted since they were read are left out.
