@@ -13,6 +13,7 @@ repair/        Changing what is on disk: plans, durable steps, and undo.
 tables/        Arrow tables of records, batches and findings.
 coordinators/  What coordinators know, from the logs of their topics: groups and transactions,
                beside the logs that these are about.
+quorum/        The state of a KRaft quorum, from the disks of its controllers.
 export/        ``kdump export``: records to Parquet or JSON Lines, in workers or on Spark.
 fleet/         The same work on Spark, over many hosts and object stores.
 cli/           The command line: arguments in, reports and exit codes out.

@@ -42,6 +42,7 @@ _COMMANDS: Final = {
     "groups": "kdump.cli.commands.groups:groups",
     "transactions": "kdump.cli.commands.transactions:transactions",
     "metadata": "kdump.cli.commands.metadata:metadata",
+    "quorum": "kdump.cli.commands.quorum:quorum",
     "next-start": "kdump.cli.commands.next_start:next_start",
     "salvage": "kdump.cli.commands.repair.salvage:salvage",
     "reindex": "kdump.cli.commands.repair.reindex:reindex",

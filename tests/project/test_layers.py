@@ -17,12 +17,13 @@ PACKAGE = Path(__file__).parents[2] / "kdump"
 #: A layer imports itself and those before it.
 LAYERS = (
     "errors", "program", "format", "storage", "metadata", "audit", "repair", "tables",
-    "coordinators", "export", "fleet", "cli",
+    "coordinators", "quorum", "export", "fleet", "cli",
 )  # fmt: skip
 #: Beyond the order: who must not import whom all the same.
 STRANGERS = {
     ("tables", "repair"),
     ("coordinators", "repair"),
+    ("quorum", "repair"),
     ("export", "repair"),
     ("fleet", "repair"),
 }

@@ -9,6 +9,7 @@ groups         ``kdump groups``: consumer groups and their committed offsets, fr
 transactions   ``kdump transactions``: transactions of coordinators and in logs, from the disk of a
                broker.
 metadata       ``kdump metadata``: the metadata image of a KRaft node, from its disk.
+quorum         ``kdump quorum``: the state of a KRaft quorum, from the disks of its controllers.
 export         ``kdump export``: records to Parquet or JSON Lines.
 explain        ``kdump explain``: finding codes and lines of a server.log.
 repair/        The commands that change partitions, or write new ones.

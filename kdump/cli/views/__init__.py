@@ -10,4 +10,5 @@ dump/          The output of ``dump``.
 groups/        The reports of ``groups``.
 transactions/  The reports of ``transactions``.
 metadata/      The reports of ``metadata``.
+quorum/        The reports of ``quorum``.
 """

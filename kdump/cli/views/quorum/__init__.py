@@ -1,0 +1,6 @@
+"""The reports of ``quorum``.
+
+verdict     What to do, in sentences, and the exit code.
+text        The copies, the elections between them, problems and the verdict, for people.
+json_lines  JSON Lines: a line for each copy, set of voters, leader change, election and problem.
+"""

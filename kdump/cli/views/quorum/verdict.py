@@ -1,0 +1,112 @@
+"""What to do, in sentences, and the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.cli.ui.units import count_text
+from kdump.format.lines.shell import shell_text
+from kdump.program import program
+from kdump.quorum.state import CopyLoss, Leadership, ProblemKind, Quorum
+
+
+def exit_code(quorum: Quorum) -> int:
+    """Return the exit code of the command."""
+    if any(replica.errors for replica in quorum.replicas):
+        return INCOMPLETE
+    return OK if all(problem.is_note for problem in quorum.problems) else PROBLEMS
+
+
+def verdict(quorum: Quorum) -> Iterator[str]:
+    """Yield what can be elected from the given disks, what it costs, and what to do first."""
+    if quorum.leaders:
+        yield from _elected(quorum)
+    else:
+        why = (each.text for each in quorum.problems if each.kind is ProblemKind.NO_LEADER)
+        yield f"No leader can be elected from the given disks: {next(why)}."
+        yield from _remedies(quorum)
+    if any(problem.kind is ProblemKind.VOTER_NOT_GIVEN for problem in quorum.problems):
+        yield "Only the given disks are known: other voters can change this result."
+
+
+def _elected(quorum: Quorum) -> Iterator[str]:
+    best, *others = quorum.leaders
+    first = node_text(quorum, best.replica)
+    lossy = [leader for leader in others if leader.changes]
+    companions = [node_text(quorum, number) for number in quorum.companions]
+    end = quorum.replicas[best.replica].end
+    if not others:
+        yield f"Only {first} can be elected: its log ends at offset {end.offset}, epoch {end.epoch}."
+    elif lossy:
+        yield (
+            f"{first.capitalize()} has the latest end, offset {end.offset} of epoch {end.epoch}, "
+            f"but {_list([node_text(quorum, each.replica) for each in others])} can be elected too."
+        )
+    else:
+        named = [node_text(quorum, each.replica) for each in quorum.leaders]
+        yield f"{_list(named).capitalize()} can be elected."
+    for leader in (best, *lossy):
+        for loss in leader.losses:
+            if leader is not best or loss.loss.changes:
+                yield loss_text(quorum, leader, loss)
+    if not best.changes:
+        yield f"If {first} leads, no change of the metadata in these disks is lost."
+    if lossy:
+        if companions:
+            yield (
+                f"Start {first} and {_list(companions)} first, and the others once {first} leads."
+            )
+        else:
+            yield f"Start {first} first."
+    elif not others and companions:
+        yield f"Start {first} first; it leads as soon as {_list(companions)} runs too."
+    elif others:
+        yield "The order of the starts does not matter."
+    else:
+        yield f"Start {first}."
+    yield from _remedies(quorum)
+
+
+def loss_text(quorum: Quorum, leader: Leadership, loss: CopyLoss) -> str:
+    """Return a sentence about what a copy loses if another one leads."""
+    lost, owner = loss.loss, node_text(quorum, loss.replica)
+    changes = count_text(lost.changes, "change of the metadata", "changes of the metadata")
+    records = f"{count_text(lost.records, 'record')} ({changes})"
+    offsets = f"offsets {lost.first}..{lost.end - 1}"
+    if lost.cut:
+        text = f"The start of {owner} cuts {offsets}, {records}, which no start brings back"
+        if leader.replica != loss.replica:
+            text += f" if {node_text(quorum, leader.replica)} leads"
+        return f"{text}."
+    total = "" if quorum.voters is None else f" of {len(quorum.voters.voters)} voters"
+    return (
+        f"If {node_text(quorum, leader.replica)} leads, {owner} loses {offsets}, {records}; "
+        f"{len(loss.holders)}{total} have them."
+    )
+
+
+def node_text(quorum: Quorum, number: int) -> str:
+    """Return a name for a copy: its node, and its place among the copies if that is not enough."""
+    node = quorum.replicas[number].node_id
+    same = sum(replica.node_id == node for replica in quorum.replicas)
+    if node is None or same > 1:
+        unknown = "a node without id" if node is None else f"node {node}"
+        return f"{unknown} (copy {number + 1})"
+    return f"node {node}"
+
+
+def _remedies(quorum: Quorum) -> Iterator[str]:
+    for number, replica in enumerate(quorum.replicas):
+        codes = {refusal.code: None for refusal in replica.refusals if refusal.code is not None}
+        commands = [shell_text((program(), "explain", code)) for code in codes]
+        if commands:
+            yield f"{node_text(quorum, number).capitalize()} does not start: {_list(commands)}."
+        elif replica.refusals:
+            yield f"{node_text(quorum, number).capitalize()} does not start: see above."
+
+
+def _list(names: Sequence[str]) -> str:
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,245 @@
+"""Reads the copies at the paths of a command.
+
+Spec: ``KafkaRaftServer.initializeLogDirs``, ``RaftManager``: the metadata log lies in
+``metadata.log.dir``, or in the first of ``log.dirs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kdump.audit import codes
+from kdump.audit.facts.cluster import Configs
+from kdump.audit.facts.small_files import DirectoryFacts
+from kdump.audit.findings import Finding
+from kdump.audit.judge import judge_directories
+from kdump.audit.run.verify import verify
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import Root, Target, assign, open_roots
+from kdump.audit.verdicts.next_start import add_forecast
+from kdump.audit.verdicts.verdict import Verdict
+from kdump.errors import ForeignDirectoryError, SourceError, UsageError
+from kdump.quorum.batches import Batches, read_batches, read_snapshot_entries
+from kdump.quorum.replica import MetadataReplica, Refusal
+from kdump.quorum.voters import VoterSet, static_voters
+from kdump.storage.logdir import LogDirectory, Partition, directory_name, is_metadata_log
+from kdump.storage.names import CLUSTER_METADATA_TOPIC, META_PROPERTIES
+from kdump.storage.objects.address import AnyPath, scan
+
+#: The findings of a log directory that stop a controller too, which loads no other partitions.
+_STOP_CONTROLLERS: Final = frozenset(
+    {
+        codes.META_PROPERTIES_UNREADABLE,
+        codes.META_PROPERTIES_MISSING,
+        codes.BOOTSTRAP_MALFORMED,
+        codes.BROKER_DENIED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a node's ``server.properties`` says about the quorum; ``node_id`` is None if not set."""
+
+    node_id: int | None
+    roles: tuple[str, ...]
+    voters: VoterSet | None
+
+    @classmethod
+    def of(cls, configs: Configs) -> Configuration:
+        """Read the settings. Raises DecodeError for malformed voters."""
+        node_id = configs.get("node.id", configs.get("broker.id", "")).strip()
+        roles = configs.get("process.roles", "").split(",")
+        return cls(
+            int(node_id) if node_id.isascii() and node_id.isdecimal() else None,
+            tuple(filter(None, map(str.strip, roles))),
+            static_voters(configs.get("controller.quorum.voters", "")),
+        )
+
+
+def metadata_directory(directories: Sequence[AnyPath], configs: Configs) -> AnyPath:
+    """Return the one of a configuration's log ``directories`` that has the metadata log."""
+    own = configs.get("metadata.log.dir", "").strip()
+    return next((path for path in directories if own and path == Path(own)), directories[0])
+
+
+def read_replicas(
+    paths: Sequence[AnyPath],
+    configs: Configs | None,
+    *,
+    jobs: int,
+) -> Iterator[MetadataReplica]:
+    """Yield the copy at each of ``paths``, each directory once.
+
+    The voters of ``configs`` count for all copies, its roles for those of its node. Raises UsageError for a path that is something else.
+    """
+    configuration = None if configs is None else Configuration.of(configs)
+    for root in open_roots(paths):
+        yield _read(root, configuration, jobs)
+
+
+def _read(root: Root, configuration: Configuration | None, jobs: int) -> MetadataReplica:
+    static = None if configuration is None else configuration.voters
+    if isinstance(root.content, SourceError):
+        return _without_log(root, static, root.content)
+    target = _find(root)
+    directory = root.directory
+    meta = None if directory is None else directory.identity
+    refusals = list(_directory_refusals(root))
+    roles = None
+    if configuration is not None and meta is not None:
+        known = configuration.node_id
+        roles = configuration.roles if known in (None, meta.node_id) else None
+    verdict = None if target is None else _verify(target, jobs)
+    facts = None if verdict is None else verdict.facts
+    if verdict is None or facts is None:
+        failed = None if verdict is None else verdict.target.error
+        return MetadataReplica(
+            root.path,
+            None if target is None else target.path,
+            root.liveness,
+            meta,
+            roles,
+            static,
+            None,
+            (),
+            (),
+            Batches(),
+            None,
+            (),
+            tuple(refusals),
+            () if failed is None else (failed,),
+        )
+    refusals += _log_refusals(verdict)
+    batches = read_batches(facts.partition.segments)
+    segments = facts.partition.segments
+    state = facts.quorum_state
+    unread = [] if state is None or not isinstance(state.error, SourceError) else [state.error]
+    return MetadataReplica(
+        root.path,
+        verdict.target.path,
+        root.liveness,
+        meta,
+        roles,
+        static,
+        state,
+        facts.metadata_snapshots,
+        tuple(
+            read_snapshot_entries(snapshot.path, snapshot.end_offset, snapshot.epoch)
+            for snapshot in facts.metadata_snapshots
+            if snapshot.fault is None
+        ),
+        batches,
+        segments[0].base_offset if segments else None,
+        () if verdict.forecast is None else verdict.forecast.cuts,
+        tuple(refusals),
+        (*batches.errors, *unread),
+    )
+
+
+def _without_log(root: Root, static: VoterSet | None, error: SourceError) -> MetadataReplica:
+    """Return the copy of a path that cannot be opened; an empty directory is a lost disk."""
+    empty = isinstance(error, ForeignDirectoryError) and _is_empty(root.path)
+    refusals = (Refusal("the directory is empty", root.path),) if empty else ()
+    return MetadataReplica(
+        root.path,
+        None,
+        None,
+        None,
+        None,
+        static,
+        None,
+        (),
+        (),
+        Batches(),
+        None,
+        (),
+        refusals,
+        () if empty else (error,),
+    )
+
+
+def _is_empty(path: AnyPath) -> bool:
+    try:
+        with scan(path) as entries:
+            return not any(entries)
+    except OSError:
+        return False
+
+
+def _find(root: Root) -> Target | None:
+    """Return the metadata log of a root, None if the log directory has none."""
+    if isinstance(root.content, LogDirectory):
+        for target in assign(root):
+            name = directory_name(target.path)
+            if name is not None and (name.topic, name.suffix) == (CLUSTER_METADATA_TOPIC, ""):
+                return target
+        return None
+    if isinstance(root.content, Partition) and is_metadata_log(root.content):
+        return assign(root)[0]
+    raise UsageError(
+        f"{root.path}: expected a log directory or its {CLUSTER_METADATA_TOPIC}-0, found something "
+        "else of a broker"
+    )
+
+
+def _verify(target: Target, jobs: int) -> Verdict:
+    def conclude(verdict: Verdict) -> Verdict:
+        return add_forecast(verdict, segments=True)
+
+    found = verify(
+        [target],
+        deep=False,
+        jobs=jobs,
+        context=Context(0),
+        conclude=conclude,
+    )
+    with closing(found):
+        return next(found)
+
+
+def _directory_refusals(root: Root) -> Iterator[Refusal]:
+    directory = root.directory
+    if directory is None or META_PROPERTIES not in _names(directory):
+        yield Refusal(
+            f"{META_PROPERTIES} is missing: the directory is not formatted",
+            root.path,
+            codes.META_PROPERTIES_MISSING.name,
+        )
+    if directory is None:
+        return
+    serves = any(
+        (name := directory_name(path)) is not None and name.topic != CLUSTER_METADATA_TOPIC
+        for path in directory.directory.partition_paths
+    )
+    context = Context(0, siblings=((directory,),))
+    for finding in judge_directories(context):
+        missing = finding.code is codes.META_PROPERTIES_MISSING
+        stops = finding.code.stops is not None and (serves or finding.code in _STOP_CONTROLLERS)
+        if stops and not missing:
+            yield _refusal(finding)
+
+
+def _names(directory: DirectoryFacts) -> frozenset[str]:
+    return frozenset(entry.name.name for entry in directory.directory.entries)
+
+
+def _log_refusals(verdict: Verdict) -> Iterator[Refusal]:
+    """Yield the reasons in the metadata log for which no start succeeds."""
+    reported = set()
+    for finding in verdict.findings:
+        if finding.code.stops is not None:
+            reported.add(finding.path)
+            yield _refusal(finding)
+    for cause in () if verdict.forecast is None else verdict.forecast.causes:
+        if cause.path not in reported:
+            yield Refusal(cause.text, cause.path)
+
+
+def _refusal(finding: Finding) -> Refusal:
+    detail = "" if finding.detail is None else f": {finding.detail}"
+    return Refusal(f"{finding.code.name}{detail}", finding.path, finding.code.name)

@@ -1,0 +1,359 @@
+"""The state of the quorum: elections, losses, problems, and what to do.
+
+Only the given disks are known: a voter whose disk is not given counts as one that does not vote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from itertools import combinations
+
+from kdump.quorum.election import Answer, Candidacy, hold_elections, voters_of
+from kdump.quorum.lineage import Loss, different_content, losses, shared_end
+from kdump.quorum.replica import MetadataReplica
+from kdump.quorum.voters import Voter, VoterSet, directory_id
+
+
+class ProblemKind(Enum):
+    """The kinds of problems and notes; the names are a promise to scripts."""
+
+    UNREADABLE = "unreadable"
+    DOES_NOT_START = "does-not-start"
+    CLUSTER_ID_DIFFERS = "cluster-id-differs"
+    DIRECTORY_ID_DIFFERS = "directory-id-differs"
+    NODE_TWICE = "node-twice"
+    LOG_CUT = "log-cut"
+    TORN_TAIL = "torn-tail"
+    SNAPSHOT_DAMAGED = "snapshot-damaged"
+    LOGS_DIVERGE = "logs-diverge"
+    CONTENT_DIFFERS = "content-differs"
+    VOTERS_DIFFER = "voters-differ"
+    QUORUM_STATE_MISSING = "quorum-state-missing"
+    VOTED_DIRECTORY_DIFFERS = "voted-directory-differs"
+    LOG_MISSING = "log-missing"
+    VOTER_NOT_GIVEN = "voter-not-given"
+    NO_LEADER = "no-leader"
+    RECORDS_LOST = "records-lost"
+    IN_USE = "in-use"
+
+
+#: What does not by itself prevent a quorum or lose a change of the metadata.
+_NOTES = frozenset(
+    {
+        ProblemKind.TORN_TAIL,
+        ProblemKind.SNAPSHOT_DAMAGED,
+        ProblemKind.VOTERS_DIFFER,
+        ProblemKind.QUORUM_STATE_MISSING,
+        ProblemKind.VOTED_DIRECTORY_DIFFERS,
+        ProblemKind.LOG_MISSING,
+        ProblemKind.VOTER_NOT_GIVEN,
+        ProblemKind.IN_USE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem, or a note; ``replicas`` are the numbers of the copies that it is about."""
+
+    kind: ProblemKind
+    replicas: tuple[int, ...]
+    text: str
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it neither prevents a quorum nor loses changes of the metadata."""
+        return self.kind in _NOTES
+
+
+@dataclass(frozen=True, slots=True)
+class CopyLoss:
+    """A loss of the copy of number ``replica``; ``holders`` are the nodes that have its records."""
+
+    replica: int
+    loss: Loss
+    holders: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """The copy of number ``replica`` as the leader, and what the copies lose then."""
+
+    replica: int
+    losses: tuple[CopyLoss, ...]
+
+    @property
+    def changes(self) -> int:
+        """The number of lost records that change metadata."""
+        return sum(each.loss.changes for each in self.losses)
+
+    @property
+    def records(self) -> int:
+        """The number of lost records."""
+        return sum(each.loss.records for each in self.losses)
+
+
+@dataclass(frozen=True)
+class Quorum:
+    """The copies at hand, and what follows from them."""
+
+    replicas: tuple[MetadataReplica, ...]
+
+    @cached_property
+    def voters(self) -> VoterSet | None:
+        """The voters that the copy with the latest end knows; None if no copy knows any."""
+        ordered = sorted(self.replicas, key=lambda replica: replica.end, reverse=True)
+        known = (voters_of(replica, None) for replica in ordered)
+        return next((voters for voters in known if voters is not None), None)
+
+    @cached_property
+    def candidacies(self) -> tuple[Candidacy, ...]:
+        """The election of each copy."""
+        return hold_elections(self.replicas, self.voters)
+
+    @cached_property
+    def leaders(self) -> tuple[Leadership, ...]:
+        """The copies that can be elected; first the one whose log ends latest."""
+        winners = [each.replica for each in self.candidacies if each.wins]
+        found = [Leadership(number, tuple(self._losses(number))) for number in winners]
+
+        def rank(leader: Leadership) -> tuple[int, int, int]:
+            end = self.replicas[leader.replica].end
+            return -end.epoch, -end.offset, leader.changes
+
+        return tuple(sorted(found, key=rank))
+
+    @property
+    def companions(self) -> tuple[int, ...]:
+        """The copies whose nodes, with the first of ``leaders``, are a majority that elects it.
+
+        They have the shortest logs: none of them is elected before it.
+        """
+        if not self.leaders:
+            return ()
+        candidacy = self.candidacies[self.leaders[0].replica]
+        granting = [
+            vote.replica
+            for vote in candidacy.votes
+            if vote.answer is Answer.GRANTED and vote.replica not in (None, candidacy.replica)
+        ]
+        numbers = [number for number in granting if number is not None]
+        numbers.sort(key=lambda number: self.replicas[number].end)
+        majority = 1 if candidacy.voters is None else candidacy.voters.majority
+        return tuple(numbers[: majority - 1])
+
+    @cached_property
+    def problems(self) -> tuple[Problem, ...]:
+        """All problems and notes: those of single copies, of pairs, of the quorum."""
+        found: list[Problem] = []
+        for number, replica in enumerate(self.replicas):
+            found += (
+                Problem(kind, (number,), text) for kind, text in _problems(replica, self.voters)
+            )
+        found += self._pairs()
+        found += self._quorum()
+        return tuple(found)
+
+    def _losses(self, leader: int) -> Iterator[CopyLoss]:
+        for number in self._comparable(leader):
+            for loss in losses(self.replicas[leader], self.replicas[number]):
+                yield CopyLoss(number, loss, self._holders(number, loss))
+
+    def _holders(self, number: int, loss: Loss) -> tuple[int | None, ...]:
+        replica = self.replicas[number]
+        if loss.cut:
+            return (replica.node_id,)
+        return tuple(
+            self.replicas[other].node_id
+            for other in self._comparable(number)
+            if other == number or shared_end(replica, self.replicas[other]) >= loss.end
+        )
+
+    def _comparable(self, number: int) -> list[int]:
+        """Return the copies of the same cluster that could be read, the one of ``number`` too."""
+        cluster = self.replicas[number].cluster_id
+        return [
+            other
+            for other, replica in enumerate(self.replicas)
+            if other == number
+            or (not replica.errors and (cluster is None or replica.cluster_id in (None, cluster)))
+        ]
+
+    def _pairs(self) -> Iterator[Problem]:
+        for pair in combinations(range(len(self.replicas)), 2):
+            one, other = (self.replicas[number] for number in pair)
+            if one.errors or other.errors:
+                continue
+            if one.node_id is not None and one.node_id == other.node_id:
+                yield Problem(
+                    ProblemKind.NODE_TWICE, pair, f"both are of node {one.node_id}; it has one vote"
+                )
+            if None not in (one.cluster_id, other.cluster_id) and (
+                one.cluster_id != other.cluster_id
+            ):
+                yield Problem(
+                    ProblemKind.CLUSTER_ID_DIFFERS,
+                    pair,
+                    f"cluster ids {one.cluster_id} and {other.cluster_id}: each refuses the "
+                    "requests of the other",
+                )
+                continue
+            shared = shared_end(one, other)
+            if shared < min(one.end.offset, other.end.offset):
+                yield Problem(
+                    ProblemKind.LOGS_DIVERGE,
+                    pair,
+                    f"from offset {shared} on they are of different leader epochs",
+                )
+            different = different_content(one, other)
+            if different is not None:
+                yield Problem(
+                    ProblemKind.CONTENT_DIFFERS,
+                    pair,
+                    f"different batches from offset {different} on, of the same leader epoch: one "
+                    "of them was changed on disk or written by another cluster",
+                )
+            voters = [each.dynamic for each in (one, other)]
+            if None not in voters and voters[0].voters != voters[1].voters:  # type: ignore[union-attr]
+                yield Problem(
+                    ProblemKind.VOTERS_DIFFER, pair, "the last sets of voters in them differ"
+                )
+
+    def _quorum(self) -> Iterator[Problem]:
+        given = {replica.node_id for replica in self.replicas}
+        missing = [voter for voter in self._voters() if voter.node_id not in given]
+        for voter in missing:
+            yield Problem(
+                ProblemKind.VOTER_NOT_GIVEN,
+                (),
+                f"voter {voter.node_id}: its disk is not among those given",
+            )
+        if not self.leaders:
+            yield Problem(ProblemKind.NO_LEADER, (), self._why_no_leader())
+        for leader in self.leaders:
+            if leader.changes:
+                yield Problem(
+                    ProblemKind.RECORDS_LOST,
+                    (leader.replica,),
+                    f"if node {self.replicas[leader.replica].node_id} leads, {leader.records} "
+                    f"records are lost; {leader.changes} of them change metadata",
+                )
+
+    def _voters(self) -> tuple[Voter, ...]:
+        return () if self.voters is None else self.voters.voters
+
+    def _why_no_leader(self) -> str:
+        voters = self.voters
+        if voters is None:
+            return "no copy and no configuration names the voters: name the voters with --config"
+        usable = [
+            voter.node_id
+            for voter in voters.voters
+            if any(
+                replica.node_id == voter.node_id
+                and replica.starts
+                and voter.is_at(replica.directory_id)
+                for replica in self.replicas
+            )
+        ]
+        total, need = len(voters.voters), voters.majority
+        if len(usable) < need:
+            named = f": {', '.join(map(str, usable))}" if usable else ""
+            return (
+                f"of {total} voters the given disks have {len(usable)} that start{named}; "
+                f"{need} elect a leader"
+            )
+        best = max(
+            (each for each in self.candidacies if each.obstacle is None),
+            key=lambda each: each.granted,
+            default=None,
+        )
+        if best is None:
+            return "no copy can be a candidate"
+        node = self.replicas[best.replica].node_id
+        return f"no copy gets {need} of {total} votes; node {node} gets {best.granted}"
+
+
+def _problems(
+    replica: MetadataReplica, voters: VoterSet | None
+) -> Iterator[tuple[ProblemKind, str]]:
+    """Yield the problems of one copy."""
+    for error in replica.errors:
+        yield ProblemKind.UNREADABLE, str(error)
+    for refusal in replica.refusals:
+        yield ProblemKind.DOES_NOT_START, f"{refusal.path}: {refusal.text}"
+    if replica.live:
+        yield ProblemKind.IN_USE, "a broker or controller uses it: its end moves"
+    if replica.partition is None and replica.starts:
+        yield ProblemKind.LOG_MISSING, "no metadata log: its node starts with an empty one"
+    damage = replica.damage
+    if damage is not None and replica.recovered < len(replica.log):
+        yield ProblemKind.LOG_CUT, _cut_text(replica)
+    elif damage is not None and damage.torn:
+        yield (
+            ProblemKind.TORN_TAIL,
+            f"{damage.path}: {damage.reason.value} at position {damage.position}: a start cuts "
+            f"{damage.size} bytes",
+        )
+    elif damage is not None:
+        yield ProblemKind.LOG_CUT, _cut_text(replica)
+    for snapshot in replica.snapshots[:-1]:
+        if snapshot.fault is not None:
+            yield ProblemKind.SNAPSHOT_DAMAGED, f"{snapshot.path}: {snapshot.fault}"
+    yield from _identity_problems(replica, voters)
+
+
+def _cut_text(replica: MetadataReplica) -> str:
+    damage = replica.damage
+    assert damage is not None
+    size = damage.size
+    text = f"{damage.path}: {damage.reason.value} at position {damage.position}, {size} bytes"
+    later = replica.cut_records
+    if replica.restarts:
+        return (
+            f"{text}: a start drops the log; it begins again after the snapshot, at offset "
+            f"{replica.end.offset}, without {later} sound records after it"
+        )
+    return (
+        f"{text}: a start cuts the log at offset {replica.end.offset}, with {later} sound records"
+    )
+
+
+def _identity_problems(
+    replica: MetadataReplica, voters: VoterSet | None
+) -> Iterator[tuple[ProblemKind, str]]:
+    own = replica.dynamic.voters if replica.dynamic is not None else voters
+    voter = None if own is None else own.find(replica.node_id)
+    if voter is not None and not voter.is_at(replica.directory_id):
+        yield (
+            ProblemKind.DIRECTORY_ID_DIFFERS,
+            f"directory id {replica.directory_id} is not that of voter {voter.node_id}, "
+            f"{voter.directory_id}: the node is an observer, and votes sent to the voter are "
+            "refused",
+        )
+    state = replica.election
+    if replica.quorum_state is None and replica.end.epoch:
+        yield (
+            ProblemKind.QUORUM_STATE_MISSING,
+            "quorum-state is missing: the node does not know its vote, and may vote a second time "
+            "in an epoch",
+        )
+    if (
+        state is not None
+        and state.voted_id == replica.node_id
+        and state.voted_id >= 0
+        and _is_other(state.voted_directory_id, replica.directory_id)
+    ):
+        yield (
+            ProblemKind.VOTED_DIRECTORY_DIFFERS,
+            f"quorum-state has a vote for node {state.voted_id} with directory id "
+            f"{state.voted_directory_id}, which is not its own: the file is of another disk",
+        )
+
+
+def _is_other(voted: str | None, own: str | None) -> bool:
+    known = directory_id(voted)
+    return known is not None and known != own
