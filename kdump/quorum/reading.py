@@ -75,7 +75,8 @@ def read_replicas(
 ) -> Iterator[MetadataReplica]:
     """Yield the copy at each of ``paths``, each directory once.
 
-    The voters of ``configs`` count for all copies, its roles for those of its node. Raises UsageError for a path that is something else.
+    The voters of ``configs`` count for all copies, its roles for those of its node. Raises
+    UsageError for a path that is something else.
     """
     configuration = None if configs is None else Configuration.of(configs)
     for root in open_roots(paths):

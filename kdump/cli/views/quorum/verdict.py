@@ -37,7 +37,7 @@ def _elected(quorum: Quorum) -> Iterator[str]:
     companions = [node_text(quorum, number) for number in quorum.companions]
     end = quorum.replicas[best.replica].end
     if not others:
-        yield f"Only {first} can be elected: its log ends at offset {end.offset}, epoch {end.epoch}."
+        yield f"Only {first} can be elected: its log ends at {end.offset}, epoch {end.epoch}."
     elif lossy:
         yield (
             f"{first.capitalize()} has the latest end, offset {end.offset} of epoch {end.epoch}, "
