@@ -23,7 +23,7 @@ from brokers.server import Server, ServerError, free_ports
 
 NODES = (1, 2, 3)
 #: Directory ids of the voters of a dynamic set.
-DIRECTORY_IDS = {node: f"kdumpControllerDirect{node}"[:21] + "g" for node in NODES}
+DIRECTORY_IDS = {node: f"kdumpControllerDirec{node}g" for node in NODES}
 
 _LEADER = re.compile(r"Completed transition to Leader\(.*?\bepoch=(\d+), epochStartOffset=(\d+)")
 _TRUNCATED = re.compile(r"Truncated to offset (\d+) from Fetch response")
