@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +26,8 @@ NODES = (1, 2, 3)
 #: Directory ids of the voters of a dynamic set.
 DIRECTORY_IDS = {node: f"kdumpControllerDirec{node}g" for node in NODES}
 
+#: Behind it a node has read its log and quorum-state; to serve, it needs a leader.
+_READY = "Completed transition to "
 _LEADER = re.compile(r"Completed transition to Leader\(.*?\bepoch=(\d+), epochStartOffset=(\d+)")
 _TRUNCATED = re.compile(r"Truncated to offset (\d+) from Fetch response")
 
@@ -90,7 +93,7 @@ class Controllers:
                 raise ServerError(f"format of node {node} ended with {done.returncode}: {done}")
 
     def start(self, nodes: Iterable[int] = NODES) -> dict[int, ServerError]:
-        """Start nodes together, and wait until they serve; the errors of those that do not."""
+        """Start nodes together, until they take part in elections; the errors of those that fail."""
         with ThreadPoolExecutor(len(NODES)) as pool:
             found = dict(pool.map(self._start, nodes))
         return {node: error for node, error in found.items() if error is not None}
@@ -113,6 +116,13 @@ class Controllers:
             shutil.rmtree(self.directory(node), ignore_errors=True)
             shutil.copytree(base / str(node), self.directory(node))
         self._seen = {node: len(server.log_lines()) for node, server in self._servers.items()}
+
+    def wait(self, seconds: float = 30) -> list[Elected]:
+        """Who was elected, once somebody is; none if nobody is in this time."""
+        deadline = time.monotonic() + seconds
+        while not self.elected() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return self.elected()
 
     def elected(self) -> list[Elected]:
         """Who became leader since the directories were replaced, by epoch."""
@@ -148,7 +158,7 @@ class Controllers:
             server = self._servers[node] = Server(
                 f"controller {node}",
                 [*self._java("-Xmx192m"), "kafka.Kafka", str(self.config(node))],
-                "Kafka Server started",
+                _READY,
                 Path(self._scratch.name) / f"{node}.log",
             )
         try:

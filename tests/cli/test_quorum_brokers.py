@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,93 +16,117 @@ from commands import Ran, kdump
 pytestmark = pytest.mark.broker
 
 VERSION = "4.3.1"
+#: How long nobody may be elected where nobody can be; an election takes half a second.
+QUIET_S = 5
 
 
 @pytest.fixture(scope="module", params=["static", "dynamic"])
 def quorum(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Controllers, Path]]:
-    """Stopped controllers with two leader epochs, and a copy of their disks."""
+    """Controllers that were killed, and a copy of their disks; static ones with two epochs."""
     top = tmp_path_factory.mktemp("quorum")
     dynamic = request.param == "dynamic"
     with Controllers(VERSION, top / "data", dynamic=dynamic) as controllers:
         controllers.format()
         for number in range(1 if dynamic else 2):
             assert controllers.start() == {}
+            assert controllers.wait()
+            time.sleep(1)  # records of an idle leader
             controllers.alter_configs({"num.io.threads": f"{number + 2}"})
-            time.sleep(2)  # records of an idle leader
+            time.sleep(0.5)
             controllers.kill()
         shutil.copytree(top / "data", top / "base")
         yield controllers, top / "base"
 
 
-def predict(controllers: Controllers) -> Ran:
-    return kdump("quorum", *(controllers.directory(node) for node in NODES))
+Scenarios = Mapping[str, Mapping[int, disks.Damage]]
 
-
-SCENARIOS: Mapping[str, Mapping[int, Callable[[Path], object]]] = {
-    "both cut": {1: disks.cut_batches(9), 2: disks.cut_batches(14)},
-    "both flipped": {2: disks.flip_byte(8), 3: disks.flip_byte(3)},
+STATIC: Scenarios = {
+    "cut, cut further": {1: disks.cut_batches(9), 2: disks.cut_batches(14)},
+    "flipped, flipped": {2: disks.flip_byte(12), 3: disks.flip_byte(9)},
     "torn, no quorum-state": {1: disks.tear_batch(6), 3: disks.remove_quorum_state},
     "no quorum-state, no log": {2: disks.remove_quorum_state, 1: disks.remove_log},
     "empty quorum-state, cut": {1: disks.empty_quorum_state, 2: disks.cut_batches(5)},
     "no meta.properties, no log": {3: disks.remove_meta, 2: disks.remove_log},
     "other cluster, flipped": {1: disks.change_cluster, 3: disks.flip_byte(7)},
     "vote for another, cut": {1: disks.vote_for_other_directory, 2: disks.cut_batches(4)},
+    "no meta.properties, garbled vote": {1: disks.remove_meta, 3: disks.garble_quorum_state},
 }
-DYNAMIC: Mapping[str, Mapping[int, Callable[[Path], object]]] = {
+DYNAMIC: Scenarios = {
     "other directory, cut": {2: disks.change_directory_id, 3: disks.cut_batches(5)},
     "other directory, no log": {3: disks.change_directory_id, 1: disks.remove_log},
     "flipped, no quorum-state": {1: disks.flip_byte(4), 3: disks.remove_quorum_state},
 }
 
 
-def scenarios(static: bool) -> Mapping[str, Mapping[int, Callable[[Path], object]]]:
-    return SCENARIOS if static else DYNAMIC
-
-
-@pytest.mark.parametrize("name", [*SCENARIOS, *DYNAMIC])
+@pytest.mark.parametrize(
+    ("quorum", "damages"),
+    [
+        *(pytest.param("static", damages, id=name) for name, damages in STATIC.items()),
+        *(pytest.param("dynamic", damages, id=name) for name, damages in DYNAMIC.items()),
+    ],
+    indirect=["quorum"],
+)
 def test_the_elected_node_is_one_that_was_named(
-    name: str, quorum: tuple[Controllers, Path], request: pytest.FixtureRequest
+    quorum: tuple[Controllers, Path], damages: Mapping[int, disks.Damage]
 ) -> None:
-    static = "static" in request.node.name
-    if name not in scenarios(static):
-        pytest.skip("a scenario of the other kind of voters")
     controllers, base = quorum
     controllers.replace(base)
-    for node, damage in scenarios(static)[name].items():
+    for node, damage in damages.items():
         damage(controllers.directory(node))
     ran = predict(controllers)
     (summary,) = ran.of("summary")
-    copies = {node: copy for node, copy in zip(NODES, ran.of("copy"), strict=True)}
+    copies = dict(zip(NODES, ran.of("copy"), strict=True))
+    leaders = {leader["node_id"]: leader for leader in ran.of("leader")}
+    # Where another leader would lose changes, the report names the nodes to start first.
+    changes = {leader["lost_changes"] for leader in leaders.values()}
+    first = set(summary["start_first"] if len(changes) > 1 else NODES)
     try:
-        failed = controllers.start()
-        time.sleep(1.5)  # until the others have fetched
-        check(controllers, summary, copies, ran, failed)
+        failed = dict(controllers.start(first))
+        elected = controllers.wait(30 if leaders else QUIET_S)
+        failed |= controllers.start(set(NODES) - first)
+        time.sleep(1.5)  # until all have fetched
+        elected = controllers.elected()
+        assert set(failed) == {node for node, copy in copies.items() if not copy["starts"]}
+        assert summary["can_lead"] == list(leaders)
+        assert bool(elected) == bool(leaders)
+        if leaders:
+            check(elected[0], summary, copies, exact=len(changes) > 1)
+        assert_losses(controllers, copies, leaders)
     finally:
         controllers.kill()
-    after = predict(controllers)
-    assert not [each for each in after.of("problem") if each["kind"] == "content-differs"]
+    assert not [each for each in predict(controllers).of("problem") if "content" in each["kind"]]
+
+
+def predict(controllers: Controllers) -> Ran:
+    return kdump("quorum", *(controllers.directory(node) for node in NODES), searching=False)
 
 
 def check(
-    controllers: Controllers,
-    summary: dict[str, Any],
-    copies: Mapping[int, dict[str, Any]],
-    ran: Ran,
-    failed: Mapping[int, object],
+    elected: Any, summary: dict[str, Any], copies: Mapping[int, dict[str, Any]], *, exact: bool
 ) -> None:
-    assert set(failed) == {node for node, copy in copies.items() if not copy["starts"]}
-    elected = controllers.elected()[0]
-    print(summary["can_lead"], elected, controllers.truncations(), summary["verdict"])
-    assert elected.node in summary["can_lead"]
+    """The first that was elected: where one node is to be started first, it is that one."""
+    assert elected.node in (summary["start_first"][:1] if exact else summary["can_lead"])
     assert elected.start_offset == copies[elected.node]["log_end_offset"]
     assert elected.epoch > copies[elected.node]["last_epoch"]
-    (leader,) = (each for each in ran.of("leader") if each["node_id"] == elected.node)
-    lost = {
+
+
+def assert_losses(
+    controllers: Controllers,
+    copies: Mapping[int, dict[str, Any]],
+    leaders: Mapping[int, dict[str, Any]],
+) -> None:
+    """The logs that leaders have cut are those that were to lose records, at these offsets."""
+    elected = [each.node for each in controllers.elected()]
+    expected = {
         (loss["node_id"], loss["first_offset"])
-        for loss in leader["losses"]
+        for node in elected
+        for loss in leaders[node]["losses"]
         if not loss["cut_at_start"] and copies[loss["node_id"]]["starts"]
-        and copies[loss["node_id"]]["cluster_id"] == copies[elected.node]["cluster_id"]
     }
-    assert set(controllers.truncations()) == lost
+    found = set(controllers.truncations())
+    if len(elected) == 1:
+        assert found == expected
+    # The first leader may have been replaced before all had fetched from it.
+    assert found <= expected

@@ -87,13 +87,12 @@ def loss_text(quorum: Quorum, leader: Leadership, loss: CopyLoss) -> str:
 
 
 def node_text(quorum: Quorum, number: int) -> str:
-    """Return a name for a copy: its node, and its place among the copies if that is not enough."""
+    """Return a name for a copy: its node, or its place among the copies, or both."""
     node = quorum.replicas[number].node_id
     same = sum(replica.node_id == node for replica in quorum.replicas)
-    if node is None or same > 1:
-        unknown = "a node without id" if node is None else f"node {node}"
-        return f"{unknown} (copy {number + 1})"
-    return f"node {node}"
+    if node is None:
+        return f"copy {number + 1}"
+    return f"node {node} (copy {number + 1})" if same > 1 else f"node {node}"
 
 
 def _remedies(quorum: Quorum) -> Iterator[str]:
