@@ -92,7 +92,7 @@ def _obstacle(replica: MetadataReplica, voters: VoterSet | None) -> str | None:
         return "its node does not start"
     if voters is None:
         return "no voters are known"
-    if replica.roles is not None and "controller" not in replica.roles:
+    if replica.roles and "controller" not in replica.roles:
         return "its node is no controller"
     voter = voters.find(replica.node_id)
     if voter is None:

@@ -91,10 +91,10 @@ def _read(root: Root, configuration: Configuration | None, jobs: int) -> Metadat
     directory = root.directory
     meta = None if directory is None else directory.identity
     refusals = list(_directory_refusals(root))
-    roles = None
+    roles: tuple[str, ...] = ()
     if configuration is not None and meta is not None:
         known = configuration.node_id
-        roles = configuration.roles if known in (None, meta.node_id) else None
+        roles = configuration.roles if known in (None, meta.node_id) else ()
     verdict = None if target is None else _verify(target, jobs)
     facts = None if verdict is None else verdict.facts
     if verdict is None or facts is None:
@@ -151,7 +151,7 @@ def _without_log(root: Root, static: VoterSet | None, error: SourceError) -> Met
         None,
         None,
         None,
-        None,
+        (),
         static,
         None,
         (),

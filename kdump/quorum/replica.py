@@ -62,7 +62,7 @@ class MetadataReplica:
                   one.
     liveness      Whether a broker or controller uses it; None if it could not be opened.
     meta          ``meta.properties``; None if it is missing or malformed.
-    roles         ``process.roles`` of the node's configuration; None if that was not given.
+    roles         ``process.roles`` of the node's configuration; empty if it was not given.
     static        The voters of the configuration; None if it was not given or has none.
     quorum_state  The file ``quorum-state``; None if there is none.
     snapshots     The snapshots, by age.
@@ -78,7 +78,7 @@ class MetadataReplica:
     partition: AnyPath | None
     liveness: Liveness | None
     meta: MetaProperties | None
-    roles: tuple[str, ...] | None
+    roles: tuple[str, ...]
     static: VoterSet | None
     quorum_state: Read[QuorumState] | None
     snapshots: tuple[MetadataSnapshot, ...]
@@ -120,6 +120,22 @@ class MetadataReplica:
     def election(self) -> QuorumState | None:
         """The content of ``quorum-state``, None without a readable one."""
         return None if self.quorum_state is None else self.quorum_state.value
+
+    @property
+    def first_epoch(self) -> int:
+        """The epoch in which the node starts; a former leader resigns, and ends its epoch."""
+        state = self.election
+        epoch = -1 if state is None else state.leader_epoch
+        if state is not None and epoch >= self.end.epoch and state.leader_id == self.node_id:
+            return epoch + 1
+        return max(epoch, self.end.epoch)
+
+    def remembers(self, node_id: int | None, epoch: int) -> bool:
+        """Return whether it starts with this node as the leader of ``epoch`` or a later one."""
+        state = self.election
+        if state is None or node_id is None or state.leader_id != node_id:
+            return False
+        return state.leader_epoch >= max(epoch, self.end.epoch)
 
     # --- the log after the next start
 
@@ -195,6 +211,11 @@ class MetadataReplica:
     def damage(self) -> LogDamage | None:
         """The first damage of the log, None if it has none."""
         return self.log.damages[0] if self.log.damages else None
+
+    @property
+    def damage_offset(self) -> int:
+        """The offset at which recovery cuts the log: that of the first damaged batch, if any."""
+        return self._recovered_end.offset
 
     @property
     def cut_records(self) -> int:

@@ -5,7 +5,7 @@ Only the given disks are known: a voter whose disk is not given counts as one th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -37,6 +37,8 @@ class ProblemKind(Enum):
     VOTER_NOT_GIVEN = "voter-not-given"
     NO_LEADER = "no-leader"
     RECORDS_LOST = "records-lost"
+    LEADERSHIP_FORGOTTEN = "leadership-forgotten"
+    LOG_BEHIND = "log-behind"
     IN_USE = "in-use"
 
 
@@ -50,6 +52,7 @@ _NOTES = frozenset(
         ProblemKind.VOTED_DIRECTORY_DIFFERS,
         ProblemKind.LOG_MISSING,
         ProblemKind.VOTER_NOT_GIVEN,
+        ProblemKind.LOG_BEHIND,
         ProblemKind.IN_USE,
     }
 )
@@ -80,10 +83,14 @@ class CopyLoss:
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """The copy of number ``replica`` as the leader, and what the copies lose then."""
+    """The copy of number ``replica`` as the leader, and what the copies lose then.
+
+    ``unreadable`` are the copies whose damage may have held records that the leader does not have.
+    """
 
     replica: int
     losses: tuple[CopyLoss, ...]
+    unreadable: tuple[int, ...]
 
     @property
     def changes(self) -> int:
@@ -118,13 +125,37 @@ class Quorum:
     def leaders(self) -> tuple[Leadership, ...]:
         """The copies that can be elected; first the one whose log ends latest."""
         winners = [each.replica for each in self.candidacies if each.wins]
-        found = [Leadership(number, tuple(self._losses(number))) for number in winners]
+        found = [
+            Leadership(number, tuple(self._losses(number)), tuple(self._unreadable(number)))
+            for number in winners
+        ]
 
         def rank(leader: Leadership) -> tuple[int, int, int]:
             end = self.replicas[leader.replica].end
             return -end.epoch, -end.offset, leader.changes
 
         return tuple(sorted(found, key=rank))
+
+    @cached_property
+    def forgotten(self) -> Mapping[int, tuple[int, ...]]:
+        """The copies whose nodes led an epoch by ``quorum-state`` of others, but not by their own.
+
+        Each has the copies that say so. Such a node stops when one of them tells it the leader of
+        that epoch (``KafkaRaftClient.maybeTransition``); once a later epoch has begun, it does not.
+        """
+        found = {}
+        for number, replica in enumerate(self.replicas):
+            epoch = replica.first_epoch
+            witnesses = tuple(
+                other
+                for other in self._comparable(number)
+                if other != number
+                and self.replicas[other].starts
+                and self.replicas[other].remembers(replica.node_id, epoch)
+            )
+            if replica.starts and witnesses:
+                found[number] = witnesses
+        return found
 
     @property
     def companions(self) -> tuple[int, ...]:
@@ -141,7 +172,7 @@ class Quorum:
             if vote.answer is Answer.GRANTED and vote.replica not in (None, candidacy.replica)
         ]
         numbers = [number for number in granting if number is not None]
-        numbers.sort(key=lambda number: self.replicas[number].end)
+        numbers.sort(key=lambda number: (number in self.forgotten, self.replicas[number].end))
         majority = 1 if candidacy.voters is None else candidacy.voters.majority
         return tuple(numbers[: majority - 1])
 
@@ -161,6 +192,14 @@ class Quorum:
         for number in self._comparable(leader):
             for loss in losses(self.replicas[leader], self.replicas[number]):
                 yield CopyLoss(number, loss, self._holders(number, loss))
+
+    def _unreadable(self, leader: int) -> Iterator[int]:
+        end = self.replicas[leader].end.offset
+        for number in self._comparable(leader):
+            replica = self.replicas[number]
+            damage = replica.damage
+            if damage is not None and not damage.torn and replica.damage_offset >= end:
+                yield number
 
     def _holders(self, number: int, loss: Loss) -> tuple[int | None, ...]:
         replica = self.replicas[number]
@@ -223,6 +262,15 @@ class Quorum:
                 )
 
     def _quorum(self) -> Iterator[Problem]:
+        for number, witnesses in self.forgotten.items():
+            nodes = ", ".join(str(self.replicas[other].node_id) for other in witnesses)
+            yield Problem(
+                ProblemKind.LEADERSHIP_FORGOTTEN,
+                (number,),
+                f"by quorum-state of node {nodes} it led an epoch that its own files do not know: "
+                "it stops with an IllegalStateException if it hears of that before a later epoch "
+                "begins",
+            )
         given = {replica.node_id for replica in self.replicas}
         missing = [voter for voter in self._voters() if voter.node_id not in given]
         for voter in missing:
@@ -263,7 +311,7 @@ class Quorum:
         if len(usable) < need:
             named = f": {', '.join(map(str, usable))}" if usable else ""
             return (
-                f"of {total} voters the given disks have {len(usable)} that start{named}; "
+                f"of {total} voters the given disks have {len(usable)} that can vote{named}; "
                 f"{need} elect a leader"
             )
         best = max(
@@ -340,6 +388,16 @@ def _identity_problems(
             ProblemKind.QUORUM_STATE_MISSING,
             "quorum-state is missing: the node does not know its vote, and may vote a second time "
             "in an epoch",
+        )
+    if (
+        state is not None
+        and state.leader_id == replica.node_id
+        and state.leader_epoch > replica.end.epoch
+    ):
+        yield (
+            ProblemKind.LOG_BEHIND,
+            f"by quorum-state the node led epoch {state.leader_epoch}, but its log ends in epoch "
+            f"{replica.end.epoch}: records were cut from it, or it wrote none",
         )
     if (
         state is not None

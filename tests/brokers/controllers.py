@@ -133,6 +133,13 @@ class Controllers:
         ]
         return sorted(found, key=lambda each: each.epoch)
 
+    def stopped_for(self, node: int) -> bool:
+        """Whether a node has stopped because it heard that it leads, and does not know that."""
+        return any(
+            each == node and "which is inconsistent with current leader" in line
+            for each, line in self._lines()
+        )
+
     def truncations(self) -> list[tuple[int, int]]:
         """The nodes that a leader made cut their logs, and the offsets, in the same time."""
         return [

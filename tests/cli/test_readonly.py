@@ -36,6 +36,8 @@ READING = {
     "transactions-json": ["transactions", "--format", "json", "--hanging"],
     "metadata": ["metadata"],
     "metadata-json": ["metadata", "--format", "json", "--at", "150"],
+    "quorum": ["quorum"],
+    "quorum-json": ["quorum", "--format", "json"],
     "dump": ["dump"],
     "dump-data": ["dump", "--data"],
     "dump-json": ["dump", "--format", "json", "--records"],

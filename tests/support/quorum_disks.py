@@ -11,6 +11,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from crc32c import crc32c
+
 METADATA = "__cluster_metadata-0"
 OTHER_ID = "otherOtherOtherOther1g"
 
@@ -63,6 +65,20 @@ def flip_byte(count: int) -> Damage:
         log = last_log(directory)
         content = bytearray(log.read_bytes())
         content[boundaries(bytes(content))[-2 - count] + 62] ^= 0x40
+        log.write_bytes(content)
+
+    return damage
+
+
+def reseal_batch(count: int) -> Damage:
+    """A changed byte in the same batch as of ``flip_byte``, with a checksum that matches."""
+
+    def damage(directory: Path) -> None:
+        log = last_log(directory)
+        content = bytearray(log.read_bytes())
+        start, end = boundaries(bytes(content))[-2 - count :][:2]
+        content[start + 60] ^= 0x01
+        content[start + 17 : start + 21] = crc32c(content[start + 21 : end]).to_bytes(4, "big")
         log.write_bytes(content)
 
     return damage

@@ -105,7 +105,7 @@ def _copy_fields(replica: MetadataReplica) -> dict[str, Any]:
         "node_id": replica.node_id,
         "directory_id": replica.directory_id,
         "cluster_id": replica.cluster_id,
-        "roles": replica.roles,
+        "roles": list(replica.roles),
         "quorum_state": state and state.value and asdict(state.value),
         "quorum_state_error": None if state is None or state.error is None else str(state.error),
         "kraft_version": replica.kraft_version,
@@ -148,6 +148,7 @@ def _leader_fields(quorum: Quorum, leader: Leadership) -> dict[str, Any]:
         "node_id": quorum.replicas[leader.replica].node_id,
         "lost_records": leader.records,
         "lost_changes": leader.changes,
+        "unreadable": [number + 1 for number in leader.unreadable],
         "losses": [
             {
                 "copy": each.replica + 1,

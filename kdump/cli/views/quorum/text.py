@@ -42,8 +42,8 @@ def _print(emit: Callable[[str], None], text: str) -> None:
 
 def _rows(replica: MetadataReplica, leader_changes: int) -> Iterator[tuple[str, str]]:
     yield "node", _node_text(replica)
-    if replica.roles is not None:
-        yield "roles", ", ".join(replica.roles) or "none set"
+    if replica.roles:
+        yield "roles", ", ".join(replica.roles)
     if replica.liveness is not None:
         yield "used by", f"{replica.liveness.state.value}: {replica.liveness.reason}"
     yield "quorum", _quorum_state_text(replica)

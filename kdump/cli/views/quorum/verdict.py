@@ -44,14 +44,19 @@ def _elected(quorum: Quorum) -> Iterator[str]:
             f"but {_list([node_text(quorum, each.replica) for each in others])} can be elected too."
         )
     else:
-        named = [node_text(quorum, each.replica) for each in quorum.leaders]
-        yield f"{_list(named).capitalize()} can be elected."
+        names = [node_text(quorum, each.replica) for each in quorum.leaders]
+        yield f"{_list(names).capitalize()} can be elected."
     for leader in (best, *lossy):
         for loss in leader.losses:
             if leader is not best or loss.loss.changes:
                 yield loss_text(quorum, leader, loss)
     if not best.changes:
-        yield f"If {first} leads, no change of the metadata in these disks is lost."
+        yield f"If {first} leads, no change of the metadata that can be read here is lost."
+    for number in best.unreadable:
+        yield (
+            f"What the damaged bytes of {node_text(quorum, number)} held, from offset "
+            f"{quorum.replicas[number].damage_offset} on, {first} does not have."
+        )
     if lossy:
         if companions:
             yield (
@@ -65,6 +70,12 @@ def _elected(quorum: Quorum) -> Iterator[str]:
         yield "The order of the starts does not matter."
     else:
         yield f"Start {first}."
+    for number in quorum.forgotten:
+        named = node_text(quorum, number)
+        yield (
+            f"{named.capitalize()} may stop soon after its start, see leadership-forgotten: start "
+            "it when the others have a leader of a later epoch, or again until they do."
+        )
     yield from _remedies(quorum)
 
 
