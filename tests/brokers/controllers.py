@@ -93,7 +93,7 @@ class Controllers:
                 raise ServerError(f"format of node {node} ended with {done.returncode}: {done}")
 
     def start(self, nodes: Iterable[int] = NODES) -> dict[int, ServerError]:
-        """Start nodes together, until they take part in elections; the errors of those that fail."""
+        """Start nodes together, until they take part in elections; the errors of others."""
         with ThreadPoolExecutor(len(NODES)) as pool:
             found = dict(pool.map(self._start, nodes))
         return {node: error for node, error in found.items() if error is not None}
@@ -111,7 +111,7 @@ class Controllers:
                 server.kill()
 
     def replace(self, base: Path) -> None:
-        """Replace the directories of all nodes by those below ``base``, and forget what was logged."""
+        """Replace the directories of all nodes by those below ``base``, and forget their logs."""
         for node in NODES:
             shutil.rmtree(self.directory(node), ignore_errors=True)
             shutil.copytree(base / str(node), self.directory(node))
