@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from kdump.cli.options.targets import LogPath, TargetOptions
+from kdump.cli.ui.units import LARGEST_INT
 
 if TYPE_CHECKING:
     from kdump.storage.objects.address import AnyPath
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--leader-changes",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, LARGEST_INT),
     default=5,
     show_default=True,
     help="Show the last N leader changes of each log; JSON Lines have all of them.",
