@@ -273,11 +273,13 @@ class Quorum:
             )
         given = {replica.node_id for replica in self.replicas}
         missing = [voter for voter in self._voters() if voter.node_id not in given]
+        nameless = [str(n) for n, each in enumerate(self.replicas, 1) if each.node_id is None]
+        unless = f", unless it is that of copy {' or '.join(nameless)}" if nameless else ""
         for voter in missing:
             yield Problem(
                 ProblemKind.VOTER_NOT_GIVEN,
                 (),
-                f"voter {voter.node_id}: its disk is not among those given",
+                f"voter {voter.node_id}: its disk is not among those given{unless}",
             )
         if not self.leaders:
             yield Problem(ProblemKind.NO_LEADER, (), self._why_no_leader())

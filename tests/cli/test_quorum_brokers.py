@@ -18,7 +18,7 @@ pytestmark = pytest.mark.broker
 
 VERSION = "4.3.1"
 #: How long nobody may be elected where nobody can be; an election takes half a second.
-QUIET_S = 5
+QUIET_S = 4
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,6 @@ STATIC: Scenarios = {
     "cut, cut further": {0: disks.cut_batches(9), 1: disks.cut_batches(14)},
     "flipped, flipped": {1: disks.flip_byte(12), 2: disks.flip_byte(9)},
     "torn, no quorum-state": {0: disks.tear_batch(6), 2: disks.remove_quorum_state},
-    "no quorum-state, no log": {1: disks.remove_quorum_state, 2: disks.remove_log},
     "empty quorum-state, cut": {0: disks.empty_quorum_state, 1: disks.cut_batches(5)},
     "no meta.properties, no log": {0: disks.remove_meta, 1: disks.remove_log},
     "other cluster, flipped": {1: disks.change_cluster, 2: disks.flip_byte(7)},
@@ -106,7 +105,7 @@ def test_the_elected_node_is_one_that_was_named(
         failed = dict(controllers.start(first))
         controllers.wait(10 if leaders else QUIET_S)
         failed |= controllers.start(set(NODES) - first)
-        time.sleep(1.5)  # until all have fetched
+        time.sleep(1)  # until all have fetched
         elected = controllers.elected()
         assert set(failed) == {node for node, copy in copies.items() if not copy["starts"]}
         assert summary["can_lead"] == list(leaders)
@@ -148,7 +147,12 @@ def assert_losses(
         for loss in leaders[node]["losses"]
         if not loss["cut_at_start"] and copies[loss["node_id"]]["starts"]
     }
-    found = set(controllers.truncations())
+    # Cuts at or above the old end are of what a leader wrote that was replaced at once.
+    found = {
+        (node, offset)
+        for node, offset in controllers.truncations()
+        if offset < copies[node]["log_end_offset"]
+    }
     if len(elected) == 1:
         assert found == expected
     # The first leader may have been replaced before all had fetched from it.

@@ -55,7 +55,8 @@ def _rows(replica: MetadataReplica, leader_changes: int) -> Iterator[tuple[str, 
         )
     if not replica.voter_history:
         known = replica.static or replica.implied
-        origin = "of the configuration" if replica.static else "by its last leader change"
+        implied = "last leader change" if replica.leader_changes else "quorum-state"
+        origin = "of the configuration" if replica.static else f"by its {implied}"
         yield "voters", "unknown" if known is None else f"{_names(known)}, static, {origin}"
     yield "log", _log_text(replica)
     yield "snapshots", _snapshot_text(replica)
