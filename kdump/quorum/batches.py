@@ -9,10 +9,11 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from kdump.errors import DecodeError, LimitError, SourceError
-from kdump.format.batch import BatchTable, RecordBatch, RecordRun, RecordTable
+from kdump.format.batch import CONTROL, BatchTable, RecordBatch, RecordRun, RecordTable
 from kdump.format.control import decode_control
 from kdump.format.records import RecordReader
 from kdump.quorum.voters import Entry, read_entry
@@ -144,12 +145,11 @@ def _read_segment(batches: Batches, reader: RecordReader, segment: Segment, *, l
             batches.positions.extend(piece.column("position"))
             batches.segments.extend([segment.base_offset] * len(piece))
             batches.changes.extend(_count_changes(reader, source, piece))
-            for row in range(len(piece)):
-                batch = piece[row]
-                if batch.is_control:
+            for row, attributes in enumerate(piece.column("attributes")):
+                if attributes & CONTROL:
                     batches.entries.extend(
                         (before + row, entry)
-                        for entry in _entries_or_none(reader, source, batch, segment.log)
+                        for entry in _entries_or_none(reader, source, piece[row], segment.log)
                     )
 
 
@@ -157,11 +157,13 @@ def _count_changes(reader: RecordReader, source: Source, piece: BatchTable) -> I
     row = 0
     while row < len(piece):
         run = reader.run(piece, row, source.window(piece.position))
-        for number in range(len(run)):
-            start, stop = run.starts[number : number + 2]
-            rows = run.rows[start * RecordTable.WIDTH : stop * RecordTable.WIDTH]
-            yield _changes(run.block, rows)
-        if not len(run):
+        if len(run):
+            found = _changes(run.block, run.rows)
+            if run.starts.tolist() == list(range(len(run) + 1)):  # a record each
+                yield from found
+            else:
+                yield from (sum(found[start:stop]) for start, stop in pairwise(run.starts))
+        else:
             yield _changes_of(reader, source, piece[row])
         row += max(len(run), 1)
 
@@ -171,18 +173,18 @@ def _changes_of(reader: RecordReader, source: Source, batch: RecordBatch) -> int
         return 0
     try:
         runs = (RecordRun.of(table) for table in reader.tables(batch, batch_bytes(source, batch)))
-        return sum(_changes(run.block, run.rows) for run in runs)
+        return sum(sum(_changes(run.block, run.rows)) for run in runs)
     except (DecodeError, LimitError):
         return max(batch.count, 0)
 
 
-def _changes(block: memoryview, rows: memoryview) -> int:
-    return sum(
-        rows[at + 5] < 2
-        or block[rows[at + 4]] != _FRAME_VERSION
-        or block[rows[at + 4] + 1] != _NO_OP
-        for at in range(0, len(rows), RecordTable.WIDTH)
-    )
+def _changes(block: memoryview, rows: memoryview) -> list[bool]:
+    """Return for each record whether it changes metadata."""
+    values, sizes = rows[4 :: RecordTable.WIDTH], rows[5 :: RecordTable.WIDTH]
+    return [
+        size < 2 or block[value] != _FRAME_VERSION or block[value + 1] != _NO_OP
+        for value, size in zip(values, sizes, strict=True)
+    ]
 
 
 def _entries_or_none(
