@@ -81,16 +81,8 @@ class Controllers:
 
     def format(self) -> None:
         """Format the directories of all nodes. Raises ServerError."""
-        for node in NODES:
-            voters = ",".join(
-                f"{each}@{self.addresses[each]}:{DIRECTORY_IDS[each]}" for each in NODES
-            )
-            beyond = ("--initial-controllers", voters) if self._dynamic else ()
-            tool = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID)
-            command = [*self._java(), *tool, "-c", str(self.config(node)), *beyond]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                raise ServerError(f"format of node {node} ended with {done.returncode}: {done}")
+        with ThreadPoolExecutor(len(NODES)) as pool:
+            tuple(pool.map(self._format, NODES))
 
     def start(self, nodes: Iterable[int] = NODES) -> dict[int, ServerError]:
         """Start nodes together, until they take part in elections; the errors of others."""
@@ -158,6 +150,15 @@ class Controllers:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ServerError(f"ConfigCommand ended with {done.returncode}: {done}")
+
+    def _format(self, node: int) -> None:
+        voters = ",".join(f"{each}@{self.addresses[each]}:{DIRECTORY_IDS[each]}" for each in NODES)
+        beyond = ("--initial-controllers", voters) if self._dynamic else ()
+        tool = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID)
+        command = [*self._java(), *tool, "-c", str(self.config(node)), *beyond]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ServerError(f"format of node {node} ended with {done.returncode}: {done}")
 
     def _start(self, node: int) -> tuple[int, ServerError | None]:
         server = self._servers.get(node)

@@ -58,10 +58,12 @@ Scenarios = Mapping[str, Mapping[int, disks.Damage]]
 
 #: Damage by role.
 STATIC: Scenarios = {
-    "cut, cut further": {0: disks.cut_batches(9), 1: disks.cut_batches(14)},
+    "torn, cut": {0: disks.tear_batch(8), 1: disks.cut_batches(14)},
     "flipped, flipped": {1: disks.flip_byte(12), 2: disks.flip_byte(9)},
-    "torn, no quorum-state": {0: disks.tear_batch(6), 2: disks.remove_quorum_state},
-    "empty quorum-state, cut": {0: disks.empty_quorum_state, 1: disks.cut_batches(5)},
+    "empty quorum-state, no quorum-state": {
+        0: disks.empty_quorum_state,
+        1: disks.remove_quorum_state,
+    },
     "no meta.properties, no log": {0: disks.remove_meta, 1: disks.remove_log},
     "other cluster, flipped": {1: disks.change_cluster, 2: disks.flip_byte(7)},
     "no meta.properties, garbled vote": {1: disks.remove_meta, 2: disks.garble_quorum_state},
