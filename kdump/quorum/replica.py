@@ -125,10 +125,19 @@ class MetadataReplica:
     def first_epoch(self) -> int:
         """The epoch in which the node starts; a former leader resigns, and ends its epoch."""
         state = self.election
-        epoch = -1 if state is None else state.leader_epoch
-        if state is not None and epoch >= self.end.epoch and state.leader_id == self.node_id:
-            return epoch + 1
-        return max(epoch, self.end.epoch)
+        if state is not None and self.resigns:
+            return state.leader_epoch + 1
+        return self.end.epoch if state is None else max(state.leader_epoch, self.end.epoch)
+
+    @property
+    def resigns(self) -> bool:
+        """Whether it starts as a former leader that ends its epoch, and tells the others so."""
+        state = self.election
+        return (
+            state is not None
+            and state.leader_id == self.node_id
+            and state.leader_epoch >= self.end.epoch
+        )
 
     def remembers(self, node_id: int | None, epoch: int) -> bool:
         """Return whether it starts with this node as the leader of ``epoch`` or a later one."""

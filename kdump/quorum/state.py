@@ -7,69 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from itertools import combinations
 
 from kdump.quorum.election import Answer, Candidacy, hold_elections, voters_of
 from kdump.quorum.lineage import Loss, different_content, losses, shared_end
+from kdump.quorum.problems import Problem, ProblemKind, copy_problems
 from kdump.quorum.replica import MetadataReplica
-from kdump.quorum.voters import Voter, VoterSet, directory_id
-
-
-class ProblemKind(Enum):
-    """The kinds of problems and notes; the names are a promise to scripts."""
-
-    UNREADABLE = "unreadable"
-    DOES_NOT_START = "does-not-start"
-    CLUSTER_ID_DIFFERS = "cluster-id-differs"
-    DIRECTORY_ID_DIFFERS = "directory-id-differs"
-    NODE_TWICE = "node-twice"
-    LOG_CUT = "log-cut"
-    TORN_TAIL = "torn-tail"
-    SNAPSHOT_DAMAGED = "snapshot-damaged"
-    LOGS_DIVERGE = "logs-diverge"
-    CONTENT_DIFFERS = "content-differs"
-    VOTERS_DIFFER = "voters-differ"
-    QUORUM_STATE_MISSING = "quorum-state-missing"
-    VOTED_DIRECTORY_DIFFERS = "voted-directory-differs"
-    LOG_MISSING = "log-missing"
-    VOTER_NOT_GIVEN = "voter-not-given"
-    NO_LEADER = "no-leader"
-    RECORDS_LOST = "records-lost"
-    LEADERSHIP_FORGOTTEN = "leadership-forgotten"
-    LOG_BEHIND = "log-behind"
-    IN_USE = "in-use"
-
-
-#: What does not by itself prevent a quorum or lose a change of the metadata.
-_NOTES = frozenset(
-    {
-        ProblemKind.TORN_TAIL,
-        ProblemKind.SNAPSHOT_DAMAGED,
-        ProblemKind.VOTERS_DIFFER,
-        ProblemKind.QUORUM_STATE_MISSING,
-        ProblemKind.VOTED_DIRECTORY_DIFFERS,
-        ProblemKind.LOG_MISSING,
-        ProblemKind.VOTER_NOT_GIVEN,
-        ProblemKind.LOG_BEHIND,
-        ProblemKind.IN_USE,
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A problem, or a note; ``replicas`` are the numbers of the copies that it is about."""
-
-    kind: ProblemKind
-    replicas: tuple[int, ...]
-    text: str
-
-    @property
-    def is_note(self) -> bool:
-        """Whether it neither prevents a quorum nor loses changes of the metadata."""
-        return self.kind in _NOTES
+from kdump.quorum.voters import Voter, VoterSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +102,29 @@ class Quorum:
                 found[number] = witnesses
         return found
 
+    @cached_property
+    def without_voters(self) -> tuple[int, ...]:
+        """The copies that hold no voters, though these are dynamic, beside a former leader.
+
+        Such a node stops if the former leader tells it that its epoch ends, before it has fetched
+        the voters: it does not know the endpoints (``KafkaRaftClient.transitionToFollower``).
+        """
+        return tuple(
+            number
+            for number, replica in enumerate(self.replicas)
+            if replica.starts
+            and voters_of(replica, None) is None
+            and any(
+                other != number and self.replicas[other].starts and self.replicas[other].resigns
+                for other in self._comparable(number)
+            )
+        )
+
+    @property
+    def at_risk(self) -> tuple[int, ...]:
+        """The copies whose nodes may stop soon after their start."""
+        return tuple(sorted({*self.forgotten, *self.without_voters}))
+
     @property
     def companions(self) -> tuple[int, ...]:
         """The copies whose nodes, with the first of ``leaders``, are a majority that elects it.
@@ -172,7 +140,7 @@ class Quorum:
             if vote.answer is Answer.GRANTED and vote.replica not in (None, candidacy.replica)
         ]
         numbers = [number for number in granting if number is not None]
-        numbers.sort(key=lambda number: (number in self.forgotten, self.replicas[number].end))
+        numbers.sort(key=lambda number: (number in self.at_risk, self.replicas[number].end))
         majority = 1 if candidacy.voters is None else candidacy.voters.majority
         return tuple(numbers[: majority - 1])
 
@@ -182,7 +150,7 @@ class Quorum:
         found: list[Problem] = []
         for number, replica in enumerate(self.replicas):
             found += (
-                Problem(kind, (number,), text) for kind, text in _problems(replica, self.voters)
+                Problem(kind, (number,), text) for kind, text in copy_problems(replica, self.voters)
             )
         found += self._pairs()
         found += self._quorum()
@@ -271,6 +239,13 @@ class Quorum:
                 "it stops with an IllegalStateException if it hears of that before a later epoch "
                 "begins",
             )
+        for number in self.without_voters:
+            yield Problem(
+                ProblemKind.VOTERS_UNKNOWN,
+                (number,),
+                "it holds no voters: it stops with an IllegalArgumentException if it hears of a "
+                "former leader's end of epoch before it has fetched them",
+            )
         given = {replica.node_id for replica in self.replicas}
         missing = [voter for voter in self._voters() if voter.node_id not in given]
         nameless = [str(n) for n, each in enumerate(self.replicas, 1) if each.node_id is None]
@@ -325,95 +300,3 @@ class Quorum:
             return "no copy can be a candidate"
         node = self.replicas[best.replica].node_id
         return f"no copy gets {need} of {total} votes; node {node} gets {best.granted}"
-
-
-def _problems(
-    replica: MetadataReplica, voters: VoterSet | None
-) -> Iterator[tuple[ProblemKind, str]]:
-    """Yield the problems of one copy."""
-    for error in replica.errors:
-        yield ProblemKind.UNREADABLE, str(error)
-    for refusal in replica.refusals:
-        yield ProblemKind.DOES_NOT_START, f"{refusal.path}: {refusal.text}"
-    if replica.live:
-        yield ProblemKind.IN_USE, "a broker or controller uses it: its end moves"
-    if replica.partition is None and replica.starts:
-        yield ProblemKind.LOG_MISSING, "no metadata log: its node starts with an empty one"
-    damage = replica.damage
-    if damage is not None and replica.recovered < len(replica.log):
-        yield ProblemKind.LOG_CUT, _cut_text(replica)
-    elif damage is not None and damage.torn:
-        yield (
-            ProblemKind.TORN_TAIL,
-            f"{damage.path}: {damage.reason.value} at position {damage.position}: a start cuts "
-            f"{damage.size} bytes",
-        )
-    elif damage is not None:
-        yield ProblemKind.LOG_CUT, _cut_text(replica)
-    for snapshot in replica.snapshots[:-1]:
-        if snapshot.fault is not None:
-            yield ProblemKind.SNAPSHOT_DAMAGED, f"{snapshot.path}: {snapshot.fault}"
-    yield from _identity_problems(replica, voters)
-
-
-def _cut_text(replica: MetadataReplica) -> str:
-    damage = replica.damage
-    assert damage is not None
-    size = damage.size
-    text = f"{damage.path}: {damage.reason.value} at position {damage.position}, {size} bytes"
-    later = replica.cut_records
-    if replica.restarts:
-        return (
-            f"{text}: a start drops the log; it begins again after the snapshot, at offset "
-            f"{replica.end.offset}, without {later} sound records after it"
-        )
-    return (
-        f"{text}: a start cuts the log at offset {replica.end.offset}, with {later} sound records"
-    )
-
-
-def _identity_problems(
-    replica: MetadataReplica, voters: VoterSet | None
-) -> Iterator[tuple[ProblemKind, str]]:
-    own = replica.dynamic.voters if replica.dynamic is not None else voters
-    voter = None if own is None else own.find(replica.node_id)
-    if voter is not None and not voter.is_at(replica.directory_id):
-        yield (
-            ProblemKind.DIRECTORY_ID_DIFFERS,
-            f"directory id {replica.directory_id} is not that of voter {voter.node_id}, "
-            f"{voter.directory_id}: the node is an observer, and votes sent to the voter are "
-            "refused",
-        )
-    state = replica.election
-    if replica.quorum_state is None and replica.end.epoch:
-        yield (
-            ProblemKind.QUORUM_STATE_MISSING,
-            "quorum-state is missing: the node does not know its vote, and may vote a second time "
-            "in an epoch",
-        )
-    if (
-        state is not None
-        and state.leader_id == replica.node_id
-        and state.leader_epoch > replica.end.epoch
-    ):
-        yield (
-            ProblemKind.LOG_BEHIND,
-            f"by quorum-state the node led epoch {state.leader_epoch}, but its log ends in epoch "
-            f"{replica.end.epoch}: records were cut from it, or it wrote none",
-        )
-    if (
-        state is not None
-        and state.voted_id == replica.node_id
-        and state.voted_id >= 0
-        and _is_other(state.voted_directory_id, replica.directory_id)
-    ):
-        yield (
-            ProblemKind.VOTED_DIRECTORY_DIFFERS,
-            f"quorum-state has a vote for node {state.voted_id} with directory id "
-            f"{state.voted_directory_id}, which is not its own: the file is of another disk",
-        )
-
-
-def _is_other(voted: str | None, own: str | None) -> bool:
-    known = directory_id(voted)
-    return known is not None and known != own

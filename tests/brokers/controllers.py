@@ -126,10 +126,10 @@ class Controllers:
         return sorted(found, key=lambda each: each.epoch)
 
     def stopped_for(self, node: int) -> bool:
-        """Whether a node has stopped because it heard that it leads, and does not know that."""
+        """Whether a node has stopped because of what it heard of a leader that it cannot know."""
+        texts = ("which is inconsistent with current leader", "Unknown leader endpoints")
         return any(
-            each == node and "which is inconsistent with current leader" in line
-            for each, line in self._lines()
+            each == node and any(text in line for text in texts) for each, line in self._lines()
         )
 
     def truncations(self) -> list[tuple[int, int]]:

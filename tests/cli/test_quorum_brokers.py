@@ -95,10 +95,10 @@ def test_the_elected_node_is_one_that_was_named(
     (summary,) = ran.of("summary")
     copies = dict(zip(NODES, ran.of("copy"), strict=True))
     leaders = {leader["node_id"]: leader for leader in ran.of("leader")}
-    forgotten = [
+    at_risk = [
         NODES[each["copies"][0] - 1]
         for each in ran.of("problem")
-        if each["kind"] == "leadership-forgotten"
+        if each["kind"] in ("leadership-forgotten", "voters-unknown")
     ]
     # Where another leader would lose changes, the report names the nodes to start first.
     changes = {leader["lost_changes"] for leader in leaders.values()}
@@ -112,7 +112,7 @@ def test_the_elected_node_is_one_that_was_named(
         assert set(failed) == {node for node, copy in copies.items() if not copy["starts"]}
         assert summary["can_lead"] == list(leaders)
         if any(map(controllers.stopped_for, NODES)):
-            assert [node for node in NODES if controllers.stopped_for(node)] == forgotten
+            assert [node for node in NODES if controllers.stopped_for(node)] == at_risk
             return
         assert bool(elected) == bool(leaders)
         if leaders:

@@ -11,8 +11,9 @@ from forge import batch, control_batch, record
 from forge_metadata import METADATA, NO_OP, feature, segment_name, snapshot_name, uuid
 
 from kdump.quorum.election import Answer
+from kdump.quorum.problems import ProblemKind
 from kdump.quorum.reading import read_replicas
-from kdump.quorum.state import ProblemKind, Quorum
+from kdump.quorum.state import Quorum
 from kdump.quorum.voters import Voter, VoterSet
 
 LEADER_CHANGE, HEADER, FOOTER, VERSION, VOTERS = 2, 3, 4, 5, 6
@@ -165,3 +166,14 @@ def test_a_single_voter_leads_with_a_vote_of_its_former_directory(tmp_path: Path
     quorum = quorum_of(path)
     assert [leader.replica for leader in quorum.leaders] == [0]
     assert {problem.kind for problem in quorum.problems} == {ProblemKind.VOTED_DIRECTORY_DIFFERS}
+
+
+def test_a_node_without_voters_may_stop_beside_a_former_leader(tmp_path: Path) -> None:
+    state = '{"leaderId":1,"leaderEpoch":1,"votedId":-1,"votedDirectoryId":"%s","data_version":1}'
+    leader = disk(tmp_path, 1, LOG, bootstrap=some([1, 2, 3]), quorum_state=state % NONE)
+    quorum = quorum_of(leader, disk(tmp_path, 2, []))
+    assert quorum.without_voters == quorum.at_risk == (1,)
+    assert [leader.replica for leader in quorum.leaders] == [0]
+    assert ProblemKind.VOTERS_UNKNOWN in {problem.kind for problem in quorum.problems}
+    follower = disk(tmp_path, 3, LOG, bootstrap=some([1, 2, 3]))
+    assert quorum_of(follower, tmp_path / "2").at_risk == ()

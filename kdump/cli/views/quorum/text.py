@@ -9,8 +9,9 @@ from kdump.cli.ui.units import count_text
 from kdump.cli.views.quorum.verdict import exit_code, node_text, verdict
 from kdump.format.lines.text import printable, time_text
 from kdump.quorum.election import Candidacy
+from kdump.quorum.problems import Problem
 from kdump.quorum.replica import MetadataReplica
-from kdump.quorum.state import Problem, Quorum
+from kdump.quorum.state import Quorum
 from kdump.quorum.voters import Voter, VoterSet
 
 

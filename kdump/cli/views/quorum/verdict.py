@@ -8,7 +8,8 @@ from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.cli.ui.units import count_text
 from kdump.format.lines.shell import shell_text
 from kdump.program import program
-from kdump.quorum.state import CopyLoss, Leadership, ProblemKind, Quorum
+from kdump.quorum.problems import ProblemKind
+from kdump.quorum.state import CopyLoss, Leadership, Quorum
 
 
 def exit_code(quorum: Quorum) -> int:
@@ -70,11 +71,11 @@ def _elected(quorum: Quorum) -> Iterator[str]:
         yield "The order of the starts does not matter."
     else:
         yield f"Start {first}."
-    for number in quorum.forgotten:
+    for number in quorum.at_risk:
         named = node_text(quorum, number)
         yield (
-            f"{named.capitalize()} may stop soon after its start, see leadership-forgotten: start "
-            "it when the others have a leader of a later epoch, or again until they do."
+            f"{named.capitalize()} may stop soon after its start, see above: start it when the "
+            "others have a leader of a later epoch, or again until they do."
         )
     yield from _remedies(quorum)
 
