@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from kdump.audit.facts.metadata_log import MetadataSnapshot
 from kdump.audit.facts.small_files import Read
 from kdump.audit.startup.outcome import Cut
 from kdump.errors import SourceError
 from kdump.format.properties import MetaProperties, QuorumState
+from kdump.metadata.log import MetadataSnapshot
 from kdump.quorum.batches import Batches, LogDamage
 from kdump.quorum.voters import (
     Entry,

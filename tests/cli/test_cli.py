@@ -60,6 +60,7 @@ def test_the_names_of_all_commands() -> None:
         "help",
         "metadata",
         "next-start",
+        "quorum",
         "reindex",
         "salvage",
         "transactions",
