@@ -17,13 +17,13 @@ from kdump.coordinators.extents import Extent, TopicPartition, find_logs, read_e
 from kdump.coordinators.group import (
     CommittedOffset,
     Group,
-    Kind,
+    GroupKind,
+    GroupState,
     Member,
-    State,
     partition_of,
     read_groups,
 )
-from kdump.coordinators.log import Fault, Undecodable
+from kdump.coordinators.log import LogFault, Undecodable
 from kdump.coordinators.partitions import (
     CoordinatorPartition,
     partition_count,
@@ -89,7 +89,7 @@ class OffsetsPartition:
     partition: int
     path: AnyPath
     passed_over: tuple[AnyPath, ...]
-    faults: tuple[Fault, ...]
+    faults: tuple[LogFault, ...]
     undecodable: tuple[Undecodable, ...]
     groups: tuple[tuple[Group, tuple[Row, ...]], ...]
 
@@ -141,8 +141,8 @@ def expires_ms(group: Group, committed: CommittedOffset, retention_ms: int) -> i
     if committed.expire_ms is not None:
         return committed.expire_ms
     base = committed.commit_ms
-    if group.kind is Kind.CLASSIC and group.protocol_type is not None:
-        if group.state is State.EMPTY:
+    if group.kind is GroupKind.CLASSIC and group.protocol_type is not None:
+        if group.state is GroupState.EMPTY:
             base = committed.commit_ms if group.since_ms is None else group.since_ms
         elif group.protocol_type != PROTOCOL_TYPE:
             return None

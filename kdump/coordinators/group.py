@@ -26,7 +26,7 @@ _NO_ID: Final = 22 * "A"
 _STABLE: Final = {"consumer": 0, "share": 0, "streams": 1}
 
 
-class Kind(StrEnum):
+class GroupKind(StrEnum):
     """The kinds of groups (``GroupType``)."""
 
     CLASSIC = "classic"
@@ -35,7 +35,7 @@ class Kind(StrEnum):
     STREAMS = "streams"
 
 
-class State(StrEnum):
+class GroupState(StrEnum):
     """The states that a group may have when it is loaded (``GroupState``)."""
 
     EMPTY = "Empty"
@@ -95,8 +95,8 @@ class Group:
     """
 
     group_id: str
-    kind: Kind
-    state: State
+    kind: GroupKind
+    state: GroupState
     protocol_type: str | None
     protocol: str | None
     epoch: int | None
@@ -115,7 +115,7 @@ class Group:
 class _Draft:
     """What the records say of one group, by the name of their key."""
 
-    metadata: dict[Kind, tuple[int, Payload]] = field(default_factory=dict)
+    metadata: dict[GroupKind, tuple[int, Payload]] = field(default_factory=dict)
     target_epoch: int = -1
     topology_epoch: int | None = None
     members: dict[str, Payload] = field(default_factory=dict)
@@ -182,12 +182,12 @@ def _add(drafts: dict[str, _Draft], record: LastRecord, undecodable: list[Undeco
         drafts[_text(key, "group")].offsets.append(_committed(key, value, record.offset))
         return
     if name == "GroupMetadataKey":
-        drafts[_text(key, "group")].metadata[Kind.CLASSIC] = record.offset, value
+        drafts[_text(key, "group")].metadata[GroupKind.CLASSIC] = record.offset, value
         return
     kind, _, rest = name.removesuffix("Key").partition("Group")
     draft = drafts[_text(key, "groupId")]
     if rest == "Metadata":
-        draft.metadata[Kind(kind.lower())] = record.offset, value
+        draft.metadata[GroupKind(kind.lower())] = record.offset, value
     elif rest == "TargetAssignmentMetadata":
         draft.target_epoch = _number(value, "assignmentEpoch")
     elif rest == "MemberMetadata":
@@ -219,15 +219,17 @@ def _finish(group_id: str, draft: _Draft, partition: int) -> Group:
     offsets = tuple(sorted(draft.offsets, key=lambda each: (each.topic, each.partition)))
     uncommitted = frozenset(draft.uncommitted)
     # A group that was converted has a tombstone for its former kind, so that this is one.
-    newest = max(draft.metadata, key=lambda kind: draft.metadata[kind][0], default=Kind.CLASSIC)
-    if newest is not Kind.CLASSIC:
+    newest = max(
+        draft.metadata, key=lambda kind: draft.metadata[kind][0], default=GroupKind.CLASSIC
+    )
+    if newest is not GroupKind.CLASSIC:
         value: Mapping[str, Any] = draft.metadata[newest][1].fields
         members = tuple(_modern_members(draft))
         return Group(
             group_id,
             newest,
             _modern_state(newest, draft, value),
-            "share" if newest is Kind.SHARE else newest.value,
+            "share" if newest is GroupKind.SHARE else newest.value,
             None,
             value["epoch"],
             None,
@@ -236,14 +238,14 @@ def _finish(group_id: str, draft: _Draft, partition: int) -> Group:
             uncommitted,
             partition,
         )
-    found = draft.metadata.get(Kind.CLASSIC)
+    found = draft.metadata.get(GroupKind.CLASSIC)
     fields: Mapping[str, Any] = {} if found is None else found[1].fields
     classic = tuple(_classic_members(fields))
     since = fields.get("currentStateTimestamp", -1)
     return Group(
         group_id,
-        Kind.CLASSIC,
-        State.STABLE if classic else State.EMPTY,
+        GroupKind.CLASSIC,
+        GroupState.STABLE if classic else GroupState.EMPTY,
         fields.get("protocolType") or None,
         fields.get("protocol"),
         fields.get("generation"),
@@ -255,23 +257,25 @@ def _finish(group_id: str, draft: _Draft, partition: int) -> Group:
     )
 
 
-def _modern_state(kind: Kind, draft: _Draft, fields: Mapping[str, Any]) -> State:
+def _modern_state(kind: GroupKind, draft: _Draft, fields: Mapping[str, Any]) -> GroupState:
     if not draft.members:
-        return State.EMPTY
-    if kind is Kind.SHARE:
-        return State.STABLE
-    if kind is Kind.STREAMS and draft.topology_epoch != fields.get("validatedTopologyEpoch", -1):
-        return State.NOT_READY
+        return GroupState.EMPTY
+    if kind is GroupKind.SHARE:
+        return GroupState.STABLE
+    if kind is GroupKind.STREAMS and draft.topology_epoch != fields.get(
+        "validatedTopologyEpoch", -1
+    ):
+        return GroupState.NOT_READY
     if fields["epoch"] > draft.target_epoch:
-        return State.ASSIGNING
+        return GroupState.ASSIGNING
     for member in draft.members:
         current: Mapping[str, Any] = draft.current[member].fields if member in draft.current else {}
         if (current.get("state"), current.get("memberEpoch")) != (
             _STABLE[kind],
             draft.target_epoch,
         ):
-            return State.RECONCILING
-    return State.STABLE
+            return GroupState.RECONCILING
+    return GroupState.STABLE
 
 
 def _modern_members(draft: _Draft) -> Iterator[Member]:

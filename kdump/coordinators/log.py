@@ -29,7 +29,7 @@ _NO_PRODUCER: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class LogFault:
     """A range of a log that was not read; ``position`` is None for a whole file.
 
     ``damaged`` says that its bytes are damaged; otherwise they could not be read.
@@ -61,7 +61,7 @@ class CoordinatorLog:
 
     records: tuple[LastRecord, ...]
     pending: tuple[tuple[int, tuple[LastRecord, ...]], ...]
-    faults: tuple[Fault, ...]
+    faults: tuple[LogFault, ...]
     end_offset: int
     epoch: int
 
@@ -88,7 +88,7 @@ class _Loader:
         self._epoch = -1
         self._latest = LatestRecords()
         self._pending: dict[int, LatestRecords] = {}
-        self._faults: list[Fault] = []
+        self._faults: list[LogFault] = []
         self._reader = RecordReader()
 
     def read(self, log: Log, *, last: bool) -> None:
@@ -100,7 +100,7 @@ class _Loader:
                     else:
                         self._add(log, piece, source)
         except SourceError as error:
-            self._faults.append(Fault(log.path, None, None, str(error), damaged=False))
+            self._faults.append(LogFault(log.path, None, None, str(error), damaged=False))
 
     def result(self) -> CoordinatorLog:
         pending = ((producer, tuple(records)) for producer, records in self._pending.items())
@@ -112,7 +112,7 @@ class _Loader:
         # A start cuts a torn write at the end of the log, and zeros there were never written.
         if not (at_end and damage.reason in (Reason.TORN_TAIL, Reason.PREALLOCATED)):
             self._faults.append(
-                Fault(log.path, damage.position, damage.size, damage.reason.value, damaged=True)
+                LogFault(log.path, damage.position, damage.size, damage.reason.value, damaged=True)
             )
 
     def _add(self, log: Log, table: BatchTable, source: Source) -> None:
@@ -128,7 +128,7 @@ class _Loader:
             if isinstance(run, Unread):
                 batch, damaged = run.batch, isinstance(run.error, DecodeError)
                 self._faults.append(
-                    Fault(log.path, batch.position, batch.size, str(run.error), damaged)
+                    LogFault(log.path, batch.position, batch.size, str(run.error), damaged)
                 )
             elif plain:
                 self._latest.add(run.rows, run.block)

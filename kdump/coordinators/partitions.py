@@ -11,7 +11,7 @@ from typing import Final
 from kdump.audit.targets.scope import Scope
 from kdump.audit.targets.target import Target
 from kdump.coordinators.extents import log_start
-from kdump.coordinators.log import CoordinatorLog, Fault, LoadTask, load
+from kdump.coordinators.log import CoordinatorLog, LoadTask, LogFault, load
 from kdump.errors import KdumpError, SourceError
 from kdump.storage import workers
 from kdump.storage.logdir import directory_name
@@ -48,10 +48,10 @@ class CoordinatorPartition:
         """The bytes of the logs of all copies."""
         return sum(target.size for target in self.copies)
 
-    def faults(self, log: CoordinatorLog) -> tuple[Fault, ...]:
+    def faults(self, log: CoordinatorLog) -> tuple[LogFault, ...]:
         """Return what was not read: copies that cannot be listed, and ranges of ``log``."""
         unlisted = (
-            Fault(target.path, None, None, str(target.error), damaged=False)
+            LogFault(target.path, None, None, str(target.error), damaged=False)
             for target in self.copies
             if target.error is not None
         )

@@ -14,7 +14,7 @@ from kdump.audit.facts.coordinator import Status, TopicPartition
 from kdump.audit.replay.replay import OpenTransaction
 from kdump.audit.targets.scope import Scope, directories_of
 from kdump.coordinators.extents import find_logs
-from kdump.coordinators.log import Fault, Undecodable
+from kdump.coordinators.log import LogFault, Undecodable
 from kdump.coordinators.open_transactions import LogTask, LogTransactions, read_transactions
 from kdump.coordinators.partitions import CoordinatorPartition, partition_count, read_partitions
 from kdump.coordinators.transaction_state import OPEN_STATES, TransactionState, read_states
@@ -24,7 +24,7 @@ from kdump.storage.names import CLUSTER_METADATA_TOPIC, TRANSACTION_TOPIC
 from kdump.storage.objects.address import AnyPath
 
 
-class Verdict(StrEnum):
+class TransactionVerdict(StrEnum):
     """What becomes of a transaction.
 
     ONGOING         Its producer may still end it; the coordinator aborts it after its timeout.
@@ -55,7 +55,7 @@ class PartitionTransaction:
     state: TransactionState | None
     found: OpenTransaction | None
     log: LogTransactions | None
-    verdict: Verdict
+    verdict: TransactionVerdict
 
     @property
     def producer_id(self) -> int:
@@ -85,7 +85,7 @@ class Transactions:
     partitions: tuple[int, ...]
     whole: bool
     logs: int
-    faults: tuple[Fault, ...]
+    faults: tuple[LogFault, ...]
     undecodable: tuple[tuple[AnyPath, Undecodable], ...]
     now_ms: int
 
@@ -99,7 +99,7 @@ def find_transactions(
     """
     partitions = CoordinatorPartition.find(scope, TRANSACTION_TOPIC)
     states: list[TransactionState] = []
-    faults: list[Fault] = []
+    faults: list[LogFault] = []
     undecodable: list[tuple[AnyPath, Undecodable]] = []
     with closing(read_partitions(partitions, jobs=jobs, on_progress=lambda _: None)) as loaded:
         for partition, path, log in loaded:
@@ -127,7 +127,7 @@ def find_transactions(
 
 
 def _read_logs(
-    scope: Scope, jobs: int, faults: list[Fault], on_progress: Callable[[int], None]
+    scope: Scope, jobs: int, faults: list[LogFault], on_progress: Callable[[int], None]
 ) -> Mapping[TopicPartition, LogTransactions]:
     """Return the open transactions of each partition, of its longest copy."""
     tasks = [
@@ -150,7 +150,7 @@ def _read_logs(
             on_progress(1)
             if isinstance(value, KdumpError | workers.WorkerDied):
                 reason = value.label if isinstance(value, workers.WorkerDied) else str(value)
-                faults.append(Fault(task.path, None, None, reason, damaged=False))
+                faults.append(LogFault(task.path, None, None, reason, damaged=False))
             elif place not in logs or value.end_offset > logs[place].end_offset:
                 logs[place] = value
     return logs
@@ -182,15 +182,15 @@ def _join(
 
 def _verdict(
     state: TransactionState | None, place: TopicPartition, now_ms: int, *, whole: bool
-) -> Verdict:
+) -> TransactionVerdict:
     if state is None:
-        return Verdict.HANGING if whole else Verdict.UNKNOWN
+        return TransactionVerdict.HANGING if whole else TransactionVerdict.UNKNOWN
     if state.status not in OPEN_STATES or place not in state.partitions:
-        return Verdict.HANGING
+        return TransactionVerdict.HANGING
     if state.status != Status.ONGOING:
-        return Verdict.MARKER_MISSING
+        return TransactionVerdict.MARKER_MISSING
     late = state.start_ms is not None and now_ms > state.start_ms + state.timeout_ms
-    return Verdict.LATE if late else Verdict.ONGOING
+    return TransactionVerdict.LATE if late else TransactionVerdict.ONGOING
 
 
 def _now_ms(scope: Scope) -> int:

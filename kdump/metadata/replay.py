@@ -51,7 +51,7 @@ class Note:
 
 
 @dataclass(slots=True)
-class Replay:
+class MetadataReplay:
     """The replay of files in the order of their records.
 
     Only records of ``types`` are read, None for all of them; those of transactions have to be among
@@ -187,7 +187,7 @@ def read_state(partition: Partition, last: int | None = None) -> MetadataState:
     whole = [snapshot for snapshot in within if snapshot.fault is None]
     newest = whole[-1] if whole else None
     unusable = tuple(within[within.index(newest) + 1 :] if newest is not None else within)
-    replay = Replay()
+    replay = MetadataReplay()
     end = 0
     stop = Stop(0, "")
     if newest is not None:

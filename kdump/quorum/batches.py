@@ -16,7 +16,7 @@ from kdump.errors import DecodeError, LimitError, SourceError
 from kdump.format.batch import CONTROL, BatchTable, RecordBatch, RecordRun, RecordTable
 from kdump.format.control import decode_control
 from kdump.format.records import RecordReader
-from kdump.quorum.voters import Entry, read_entry
+from kdump.quorum.voter_set import Entry, read_entry
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kdump.quorum.replica import MetadataReplica
-from kdump.quorum.voters import Voter, VoterSet
+from kdump.quorum.voter_set import ReplicaKey, VoterSet
 
 
 class Answer(Enum):
@@ -29,7 +29,7 @@ class Answer(Enum):
 class Vote:
     """The answer of a voter; ``replica`` is the number of its copy, None if it is not given."""
 
-    voter: Voter
+    voter: ReplicaKey
     answer: Answer
     replica: int | None
 
@@ -106,7 +106,7 @@ def _ids(voters: VoterSet) -> list[int]:
     return [voter.node_id for voter in voters.voters]
 
 
-def _vote(voter: Voter, candidate: int, replicas: Sequence[MetadataReplica]) -> Vote:
+def _vote(voter: ReplicaKey, candidate: int, replicas: Sequence[MetadataReplica]) -> Vote:
     """Return the answer of a voter; of several copies of one node, the one that grants counts."""
     if voter.node_id == replicas[candidate].node_id:
         return Vote(voter, Answer.GRANTED, candidate)
@@ -119,7 +119,7 @@ def _vote(voter: Voter, candidate: int, replicas: Sequence[MetadataReplica]) -> 
     return next(granted, answers[0] if answers else Vote(voter, Answer.NOT_GIVEN, None))
 
 
-def _answer(voter: Voter, replica: MetadataReplica, candidate: MetadataReplica) -> Answer:
+def _answer(voter: ReplicaKey, replica: MetadataReplica, candidate: MetadataReplica) -> Answer:
     if not replica.starts:
         return Answer.DOES_NOT_START
     if replica.cluster_id != candidate.cluster_id:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kdump.quorum.replica import MetadataReplica
-from kdump.quorum.voters import VoterSet, directory_id
+from kdump.quorum.voter_set import VoterSet, directory_id
 
 
 class ProblemKind(Enum):

@@ -25,7 +25,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import ForeignDirectoryError, SourceError, UsageError
 from kdump.quorum.batches import Batches, read_batches, read_snapshot_entries
 from kdump.quorum.replica import MetadataReplica, Refusal
-from kdump.quorum.voters import VoterSet, static_voters
+from kdump.quorum.voter_set import VoterSet, static_voters
 from kdump.storage.logdir import LogDirectory, Partition, directory_name, is_metadata_log
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, META_PROPERTIES
 from kdump.storage.objects.address import AnyPath, scan

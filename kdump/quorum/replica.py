@@ -17,11 +17,11 @@ from kdump.errors import SourceError
 from kdump.format.properties import MetaProperties, QuorumState
 from kdump.metadata.log import MetadataSnapshot
 from kdump.quorum.batches import Batches, LogDamage
-from kdump.quorum.voters import (
+from kdump.quorum.voter_set import (
     Entry,
     LeaderChange,
+    ReplicaKey,
     VersionEntry,
-    Voter,
     VotersEntry,
     VoterSet,
     directory_id,
@@ -282,9 +282,9 @@ class MetadataReplica:
             if index < self.kept and isinstance(entry, LeaderChange)
         ]
         if changes:
-            return VoterSet.of(Voter(voter.node_id) for voter in changes[-1].voters.voters)
+            return VoterSet.of(ReplicaKey(voter.node_id) for voter in changes[-1].voters.voters)
         listed = () if self.election is None else self.election.current_voters
-        return VoterSet.of(map(Voter, listed)) if listed else None
+        return VoterSet.of(map(ReplicaKey, listed)) if listed else None
 
     def _entries(self) -> Iterator[Entry]:
         for entries in self.recorded:

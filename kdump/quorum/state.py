@@ -14,7 +14,7 @@ from kdump.quorum.election import Answer, Candidacy, hold_elections, voters_of
 from kdump.quorum.lineage import Loss, different_content, losses, shared_end
 from kdump.quorum.problems import Problem, ProblemKind, copy_problems
 from kdump.quorum.replica import MetadataReplica
-from kdump.quorum.voters import Voter, VoterSet
+from kdump.quorum.voter_set import ReplicaKey, VoterSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ class Quorum:
                     f"records are lost; {leader.changes} of them change metadata",
                 )
 
-    def _voters(self) -> tuple[Voter, ...]:
+    def _voters(self) -> tuple[ReplicaKey, ...]:
         return () if self.voters is None else self.voters.voters
 
     def _why_no_leader(self) -> str:

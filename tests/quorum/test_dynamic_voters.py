@@ -14,7 +14,7 @@ from kdump.quorum.election import Answer
 from kdump.quorum.problems import ProblemKind
 from kdump.quorum.reading import read_replicas
 from kdump.quorum.state import Quorum
-from kdump.quorum.voters import Voter, VoterSet
+from kdump.quorum.voter_set import ReplicaKey, VoterSet
 
 LEADER_CHANGE, HEADER, FOOTER, VERSION, VOTERS = 2, 3, 4, 5, 6
 CLUSTER = "kdumpFixturesCluster0A"
@@ -104,10 +104,13 @@ def test_the_last_set_in_snapshot_and_log_counts(tmp_path: Path) -> None:
     assert [
         [voter.node_id for voter in entry.voters.voters] for entry in replica.voter_history
     ] == [[1, 2, 3], [1, 2, 3, 4]]
-    assert quorum.voters == VoterSet(tuple(Voter(node, IDS[node]) for node in (1, 2, 3, 4)))
+    assert quorum.voters == VoterSet(tuple(ReplicaKey(node, IDS[node]) for node in (1, 2, 3, 4)))
     assert quorum.voters.majority == 3
     (change,) = replica.leader_changes
-    assert (change.leader_id, change.granting) == (1, (Voter(1, IDS[1]), Voter(2, IDS[2])))
+    assert (change.leader_id, change.granting) == (
+        1,
+        (ReplicaKey(1, IDS[1]), ReplicaKey(2, IDS[2])),
+    )
 
 
 def test_a_set_that_a_start_cuts_does_not_count(tmp_path: Path) -> None:
@@ -144,7 +147,7 @@ def test_a_node_that_lags_behind_a_change_of_voters_uses_its_own_set(tmp_path: P
     disks = [disk(tmp_path, 1, new, bootstrap=some([1, 2, 3]))]
     disks += [disk(tmp_path, node, LOG, bootstrap=some([1, 2, 3])) for node in (2, 3)]
     quorum = quorum_of(*disks)
-    assert quorum.voters == VoterSet((Voter(1, IDS[1]), Voter(2, IDS[2])))
+    assert quorum.voters == VoterSet((ReplicaKey(1, IDS[1]), ReplicaKey(2, IDS[2])))
     assert [leader.replica for leader in quorum.leaders] == [0, 1, 2]
     assert ProblemKind.VOTERS_DIFFER in {problem.kind for problem in quorum.problems}
     assert quorum.leaders[1].losses[0].loss.first == 5

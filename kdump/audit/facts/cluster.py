@@ -18,7 +18,7 @@ from kdump.format.properties import decode_quorum_state
 from kdump.metadata.builder import RecordType
 from kdump.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kdump.metadata.log import Stop, metadata_partition, read_snapshots
-from kdump.metadata.replay import Replay
+from kdump.metadata.replay import MetadataReplay
 from kdump.storage.logdir import LogDirectory, Partition, read_partition
 from kdump.storage.names import FileKind
 
@@ -181,7 +181,7 @@ def find_cluster(directories: Iterable[LogDirectory]) -> ClusterImage | None:
 
 def read_cluster(partition: Partition) -> ClusterImage:
     """Read the newest whole snapshot of a metadata partition, and the log after it."""
-    replay = Replay(_TYPES)
+    replay = MetadataReplay(_TYPES)
     left: frozenset[tuple[str, int]] | None = None
     problem: str | None = None
     end = 0
@@ -222,13 +222,13 @@ def read_cluster(partition: Partition) -> ClusterImage:
     )
 
 
-def _problem(replay: Replay, stop: Stop) -> str | None:
+def _problem(replay: MetadataReplay, stop: Stop) -> str | None:
     """Return what could not be read up to ``stop``, None if nothing is missing."""
     lost = next((note.reason for note in replay.notes if note.lost), None)
     return lost or stop.reason or None
 
 
-def _configs(replay: Replay, kind: int) -> dict[str, Configs]:
+def _configs(replay: MetadataReplay, kind: int) -> dict[str, Configs]:
     configs = replay.builder.configs
     return {resource.name: values for resource, values in configs.items() if resource.type == kind}
 

@@ -11,7 +11,7 @@ from io import StringIO
 
 from kdump.cli.views.groups.summary import Summary
 from kdump.coordinators.consumption import OffsetsPartition
-from kdump.coordinators.group import Kind
+from kdump.coordinators.group import GroupKind
 
 
 class CsvGroups:
@@ -29,7 +29,7 @@ class CsvGroups:
             kind = "damage" if fault.damaged else "incomplete"
             self._warn(f"{kind}: {fault.path}: {fault.reason}")
         for group, rows in found.groups:
-            if group.kind in (Kind.CLASSIC, Kind.CONSUMER):
+            if group.kind in (GroupKind.CLASSIC, GroupKind.CONSUMER):
                 for row in rows:
                     if row.committed is not None:
                         fields = group.group_id, row.topic, row.partition, row.committed.offset

@@ -11,7 +11,7 @@ from kdump.cli.ui.units import count_text
 from kdump.cli.views.groups.summary import Summary
 from kdump.coordinators.consumption import OffsetsPartition, Row
 from kdump.coordinators.group import Group, Member
-from kdump.coordinators.log import Fault
+from kdump.coordinators.log import LogFault
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable, time_text
 from kdump.storage.names import OFFSETS_TOPIC
@@ -117,7 +117,7 @@ def _member_text(member: Member) -> str:
     return f"{member.member_id}, client {member.client_id} at {member.host}{instance}"
 
 
-def _fault_text(fault: Fault, path: AnyPath) -> str:
+def _fault_text(fault: LogFault, path: AnyPath) -> str:
     where = "" if fault.position is None else f" at position {fault.position}"
     size = "" if fault.size is None else f", {count_text(fault.size, 'byte')}"
     if not fault.damaged:

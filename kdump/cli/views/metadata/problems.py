@@ -11,7 +11,7 @@ from kdump.storage.objects.address import AnyPath
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Unreplayed:
     """Something that was not replayed.
 
     ``kind`` is ``record``, ``gap``, ``damage``, ``unreadable`` or ``snapshot``. ``offset`` is where
@@ -26,21 +26,23 @@ class Problem:
     last_offset: int | None = None
 
 
-def problems(state: MetadataState) -> Iterator[Problem]:
+def problems(state: MetadataState) -> Iterator[Unreplayed]:
     """Yield what was not replayed of a metadata log."""
     for snapshot in state.unusable:
         kind = "unreadable" if snapshot.unread else "snapshot"
-        yield Problem(kind, snapshot.path, snapshot.end_offset, snapshot.fault or "")
+        yield Unreplayed(kind, snapshot.path, snapshot.end_offset, snapshot.fault or "")
     for first, end in state.gaps:
-        yield Problem("gap", state.path, first, "offsets that are not there", last_offset=end - 1)
+        yield Unreplayed(
+            "gap", state.path, first, "offsets that are not there", last_offset=end - 1
+        )
     for note in state.notes:
-        yield Problem("record", note.path, note.offset, note.reason, note.record)
+        yield Unreplayed("record", note.path, note.offset, note.reason, note.record)
     if state.stop is not None:
         kind = "unreadable" if state.stop.unread else "damage"
-        yield Problem(kind, state.path, state.stop.offset, state.stop.reason)
+        yield Unreplayed(kind, state.path, state.stop.offset, state.stop.reason)
 
 
-def exit_code(found: Iterable[Problem]) -> int:
+def exit_code(found: Iterable[Unreplayed]) -> int:
     """Return the exit code of the command."""
     kinds = {problem.kind for problem in found}
     if "unreadable" in kinds:
@@ -48,7 +50,7 @@ def exit_code(found: Iterable[Problem]) -> int:
     return PROBLEMS if kinds else OK
 
 
-def problem_text(problem: Problem) -> str:
+def problem_text(problem: Unreplayed) -> str:
     """Return a problem as a line."""
     where, reason = f"{problem.path}", problem.reason
     match problem.kind:

@@ -13,7 +13,7 @@ from kdump.cli.ui import jsonl
 from kdump.cli.views.quorum.verdict import exit_code, verdict
 from kdump.quorum.replica import MetadataReplica
 from kdump.quorum.state import Leadership, Quorum
-from kdump.quorum.voters import Voter, VoterSet
+from kdump.quorum.voter_set import ReplicaKey, VoterSet
 
 
 def print_json(quorum: Quorum, emit: Callable[[str], None]) -> int:
@@ -174,5 +174,5 @@ def _voters(voters: VoterSet) -> list[dict[str, object]]:
     return _listed(voters.voters)
 
 
-def _listed(voters: tuple[Voter, ...]) -> list[dict[str, object]]:
+def _listed(voters: tuple[ReplicaKey, ...]) -> list[dict[str, object]]:
     return [{"node_id": each.node_id, "directory_id": each.directory_id} for each in voters]

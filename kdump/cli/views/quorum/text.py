@@ -12,7 +12,7 @@ from kdump.quorum.election import Candidacy
 from kdump.quorum.problems import Problem
 from kdump.quorum.replica import MetadataReplica
 from kdump.quorum.state import Quorum
-from kdump.quorum.voters import Voter, VoterSet
+from kdump.quorum.voter_set import ReplicaKey, VoterSet
 
 
 def print_text(quorum: Quorum, emit: Callable[[str], None], leader_changes: int) -> int:
@@ -136,7 +136,7 @@ def _names(voters: VoterSet) -> str:
     return ", ".join(map(_name, voters.voters)) or "none"
 
 
-def _name(voter: Voter) -> str:
+def _name(voter: ReplicaKey) -> str:
     return str(voter.node_id) + ("" if voter.directory_id is None else f" ({voter.directory_id})")
 
 

@@ -11,7 +11,7 @@ from kdump.audit.commands import abort_command
 from kdump.cli.ui import jsonl
 from kdump.cli.views.transactions.selection import Shown
 from kdump.coordinators.transaction_state import TransactionState
-from kdump.coordinators.transactions import PartitionTransaction, Verdict
+from kdump.coordinators.transactions import PartitionTransaction, TransactionVerdict
 from kdump.storage.objects.address import AnyPath
 
 
@@ -45,7 +45,7 @@ def emit_transactions(shown: Shown, paths: Iterable[AnyPath], emit: Callable[[st
         "open": len(shown.open),
         **{
             verdict.value.replace(" ", "_"): sum(each.verdict is verdict for each in shown.open)
-            for verdict in Verdict
+            for verdict in TransactionVerdict
         },
         "partitions": list(found.partitions),
         "whole": found.whole,
@@ -74,7 +74,7 @@ def _state_fields(state: TransactionState) -> dict[str, object]:
 
 def _open_fields(each: PartitionTransaction) -> dict[str, object]:
     found, log, state = each.found, each.log, each.state
-    hangs = each.verdict is Verdict.HANGING and found is not None
+    hangs = each.verdict is TransactionVerdict.HANGING and found is not None
     return {
         "topic": each.topic,
         "partition": each.partition,

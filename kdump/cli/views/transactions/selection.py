@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.coordinators.transaction_state import TransactionState
-from kdump.coordinators.transactions import PartitionTransaction, Transactions, Verdict
+from kdump.coordinators.transactions import PartitionTransaction, Transactions, TransactionVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ class Shown:
         return [
             each
             for each in self.found.open
-            if (not self.hanging or each.verdict is Verdict.HANGING) and self._matches(each.state)
+            if (not self.hanging or each.verdict is TransactionVerdict.HANGING)
+            and self._matches(each.state)
         ]
 
     @property
@@ -44,7 +45,7 @@ class Shown:
         found = self.found
         if any(not fault.damaged for fault in found.faults):
             return INCOMPLETE
-        hangs = any(each.verdict is Verdict.HANGING for each in self.open)
+        hangs = any(each.verdict is TransactionVerdict.HANGING for each in self.open)
         return PROBLEMS if hangs or found.faults or found.undecodable else OK
 
     def _matches(self, state: TransactionState | None) -> bool:

@@ -10,7 +10,7 @@ from kdump.cli.ui.table import NONE, table
 from kdump.cli.ui.units import count_text, duration_text, size_text
 from kdump.cli.views.transactions.selection import Shown
 from kdump.coordinators.transaction_state import TransactionState
-from kdump.coordinators.transactions import PartitionTransaction, Verdict
+from kdump.coordinators.transactions import PartitionTransaction, TransactionVerdict
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable, time_text
 from kdump.storage.names import TRANSACTION_TOPIC
@@ -55,7 +55,7 @@ def print_transactions(shown: Shown, emit: Callable[[str], None]) -> int:
     _print_advice(shown, emit)
     counts = ", ".join(
         f"{number} {verdict.value}"
-        for verdict in Verdict
+        for verdict in TransactionVerdict
         if (number := sum(each.verdict is verdict for each in shown.open))
     )
     emit(
@@ -68,14 +68,14 @@ def print_transactions(shown: Shown, emit: Callable[[str], None]) -> int:
 
 def _print_advice(shown: Shown, emit: Callable[[str], None]) -> None:
     found = shown.found
-    if not found.whole and any(each.verdict is Verdict.UNKNOWN for each in shown.open):
+    if not found.whole and any(each.verdict is TransactionVerdict.UNKNOWN for each in shown.open):
         reason = "no partition" if not found.partitions else "not every partition"
         emit(
             f"Unknown: {reason} of {TRANSACTION_TOPIC} is at hand and whole, so that a coordinator "
             "may know these transactions. Give the log directories of all brokers."
         )
         emit("")
-    hanging = [each for each in shown.open if each.verdict is Verdict.HANGING]
+    hanging = [each for each in shown.open if each.verdict is TransactionVerdict.HANGING]
     if hanging:
         emit("No coordinator ends the hanging ones. With the broker running, these commands do:")
         for each in hanging:

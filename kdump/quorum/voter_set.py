@@ -20,7 +20,7 @@ _NO_DIRECTORY: Final = uuid_text(bytes(16))
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Voter:
+class ReplicaKey:
     """A voter; ``directory_id`` is None where the set of voters has none, as in a static set."""
 
     node_id: int
@@ -35,10 +35,10 @@ class Voter:
 class VoterSet:
     """The voters, by node id."""
 
-    voters: tuple[Voter, ...]
+    voters: tuple[ReplicaKey, ...]
 
     @classmethod
-    def of(cls, voters: Iterable[Voter]) -> VoterSet:
+    def of(cls, voters: Iterable[ReplicaKey]) -> VoterSet:
         """Return the set of ``voters``; of a repeated node id the last counts."""
         by_id = {voter.node_id: voter for voter in voters}
         return cls(tuple(by_id[node_id] for node_id in sorted(by_id)))
@@ -48,7 +48,7 @@ class VoterSet:
         """The number of votes that elect a leader."""
         return len(self.voters) // 2 + 1
 
-    def find(self, node_id: int | None) -> Voter | None:
+    def find(self, node_id: int | None) -> ReplicaKey | None:
         """Return the voter with this node id, None without one."""
         return next((voter for voter in self.voters if voter.node_id == node_id), None)
 
@@ -75,7 +75,7 @@ class LeaderChange:
     epoch: int
     timestamp_ms: int
     leader_id: int
-    granting: tuple[Voter, ...]
+    granting: tuple[ReplicaKey, ...]
     voters: VoterSet
 
 
@@ -115,9 +115,10 @@ def read_entry(
     return None
 
 
-def _voters(listed: Sequence[Mapping[str, Any]]) -> tuple[Voter, ...]:
+def _voters(listed: Sequence[Mapping[str, Any]]) -> tuple[ReplicaKey, ...]:
     return tuple(
-        Voter(voter["voterId"], directory_id(voter.get("voterDirectoryId"))) for voter in listed
+        ReplicaKey(voter["voterId"], directory_id(voter.get("voterDirectoryId")))
+        for voter in listed
     )
 
 
@@ -138,5 +139,5 @@ def static_voters(text: str) -> VoterSet | None:
             raise DecodeError(
                 f"controller.quorum.voters: expected ID@HOST:PORT, found {part[:80]!r}"
             )
-        voters.append(Voter(int(node_id[:10])))
+        voters.append(ReplicaKey(int(node_id[:10])))
     return VoterSet.of(voters) if voters else None
