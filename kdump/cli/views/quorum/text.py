@@ -129,7 +129,8 @@ def _snapshot_text(replica: MetadataReplica) -> str:
 def _voters_text(voters: VoterSet | None) -> str:
     if voters is None:
         return "voters unknown"
-    return f"voters {_names(voters)}; {voters.majority} elect a leader"
+    verb = "elects" if voters.majority == 1 else "elect"
+    return f"voters {_names(voters)}; {count_text(voters.majority, 'vote')} {verb} a leader"
 
 
 def _names(voters: VoterSet) -> str:
