@@ -2,6 +2,8 @@
 that these are about.
 
 log                Reads a partition of a coordinator's topic as a starting coordinator does.
+share_state        How far share groups have acknowledged, from the records of
+                   ``__share_group_state``.
 extents            The first and the end offset of logs, as brokers answer them to consumers.
 partitions         The partitions of a coordinator's topic, and the best copy of each.
 group              A group and its committed offsets, from the last records of

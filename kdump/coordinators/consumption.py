@@ -5,7 +5,8 @@ Spec: ``ConsumerGroupCommand`` for what is reported of a group; ``OffsetExpirati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,8 +30,9 @@ from kdump.coordinators.partitions import (
     partition_count,
     read_partitions,
 )
+from kdump.coordinators.share_state import ShareOffset, read_share_offsets
 from kdump.format.messages.consumer_protocol import PROTOCOL_TYPE
-from kdump.storage.names import OFFSETS_TOPIC
+from kdump.storage.names import OFFSETS_TOPIC, SHARE_TOPIC
 from kdump.storage.objects.address import AnyPath
 
 _RETENTION: Final = "offsets.retention.minutes"
@@ -49,7 +51,8 @@ class Outside(StrEnum):
 class Row:
     """A partition that a group has committed, or that one of its members has.
 
-    ``extent`` is None without a readable log at hand. ``expires_ms`` is the time from which the
+    ``share_start`` is the start offset of a share group, which commits no offset. ``extent`` is
+    None without a readable log at hand. ``expires_ms`` is the time from which the
     coordinator may remove the offset, None if it does not. ``uncommitted`` says that an open
     transaction holds an offset for it.
     """
@@ -61,22 +64,28 @@ class Row:
     extent: Extent | None
     expires_ms: int | None
     uncommitted: bool
+    share_start: int | None = None
+
+    @property
+    def offset(self) -> int | None:
+        """The committed offset, or the start offset of a share group."""
+        return self.share_start if self.committed is None else self.committed.offset
 
     @property
     def lag(self) -> int | None:
         """The records up to the log end offset, None if one of both is unknown."""
-        if self.committed is None or self.extent is None:
+        if self.offset is None or self.extent is None:
             return None
-        return self.extent.end - self.committed.offset
+        return self.extent.end - self.offset
 
     @property
     def outside(self) -> Outside | None:
         """Where the offset lies outside of its log, None if it lies in it, or is unknown."""
-        if self.committed is None or self.extent is None:
+        if self.offset is None or self.extent is None:
             return None
-        if self.committed.offset < self.extent.start:
+        if self.offset < self.extent.start:
             return Outside.BELOW_START
-        return Outside.BEYOND_END if self.committed.offset > self.extent.end else None
+        return Outside.BEYOND_END if self.offset > self.extent.end else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +129,12 @@ def report_groups(
 
     Raises SourceError if a worker is killed.
     """
-    join = _Join(scope)
+    shares: list[ShareOffset] = []
+    share_topic = CoordinatorPartition.find(scope, SHARE_TOPIC)
+    with closing(read_partitions(share_topic, jobs=jobs, on_progress=lambda _: None)) as loaded:
+        for _, _, log in loaded:
+            shares.extend(read_share_offsets(log.records))
+    join = _Join(scope, shares)
     with closing(read_partitions(partitions, jobs=jobs, on_progress=on_progress)) as loaded:
         for partition, path, log in loaded:
             groups, undecodable = read_groups(log, partition.number)
@@ -150,25 +164,42 @@ def expires_ms(group: Group, committed: CommittedOffset, retention_ms: int) -> i
 
 
 class _Join:
-    """The logs at hand, whose ends are read when a group first has an offset in them."""
+    """The logs at hand, whose ends are read when a group first has an offset in them.
 
-    def __init__(self, scope: Scope) -> None:
+    ``shares`` are the start offsets of share groups.
+    """
+
+    def __init__(self, scope: Scope, shares: Iterable[ShareOffset]) -> None:
         directories = directories_of(scope.roots)
         self._logs = find_logs(directories)
         self._extents: dict[TopicPartition, Extent | None] = {}
         self._scope = scope
         self._names: Mapping[str, str] | None = None
+        self._shares: dict[str, list[ShareOffset]] = defaultdict(list)
+        for share in shares:
+            self._shares[share.group_id].append(share)
         minutes = (scope.context.config or {}).get(_RETENTION, "")
         self._retention_ms = 60_000 * (int(minutes) if minutes.isdecimal() else _RETENTION_MINUTES)
 
     def rows(self, group: Group) -> tuple[Row, ...]:
         """Return the rows of a group by topic and partition."""
+        if group.kind is GroupKind.SHARE:
+            # Several members may have a partition: reports list them by themselves.
+            return tuple(
+                Row(*place, None, None, self._extent(place), None, False, start)
+                for place, start in sorted(self._share_starts(group.group_id))
+            )
         committed = {(each.topic, each.partition): each for each in group.offsets}
         members = dict(self._assigned(group))
         places = sorted({*committed, *members, *group.uncommitted})
         return tuple(
             self._row(group, place, committed.get(place), members.get(place)) for place in places
         )
+
+    def _share_starts(self, group_id: str) -> Iterator[tuple[TopicPartition, int]]:
+        for share in self._shares[group_id]:
+            topic = self._topic_names().get(share.topic_id, share.topic_id)
+            yield (topic, share.partition), share.offset
 
     def _row(
         self,

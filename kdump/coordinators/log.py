@@ -9,7 +9,7 @@ Spec: ``CoordinatorLoaderImpl``, ``OffsetMetadataManager.replayEndTransactionMar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,23 +68,29 @@ class CoordinatorLog:
 
 @dataclass(frozen=True, slots=True)
 class LoadTask:
-    """The logs of a partition, ascending, and its log start offset."""
+    """The logs of a partition, ascending, and its log start offset.
+
+    ``select`` returns those of the rows of records that count, None for all of them; it gets the
+    rows and their block.
+    """
 
     logs: Sequence[Log]
     start_offset: int
+    select: Callable[[memoryview, memoryview], memoryview] | None = None
 
 
 def load(task: LoadTask) -> CoordinatorLog:
     """Read the logs of a partition."""
-    loader = _Loader(task.start_offset)
+    loader = _Loader(task)
     for log in task.logs:
         loader.read(log, last=log is task.logs[-1])
     return loader.result()
 
 
 class _Loader:
-    def __init__(self, start_offset: int) -> None:
-        self._start_offset = self._end_offset = start_offset
+    def __init__(self, task: LoadTask) -> None:
+        self._start_offset = self._end_offset = task.start_offset
+        self._select = task.select
         self._epoch = -1
         self._latest = LatestRecords()
         self._pending: dict[int, LatestRecords] = {}
@@ -131,7 +137,7 @@ class _Loader:
                     LogFault(log.path, batch.position, batch.size, str(run.error), damaged)
                 )
             elif plain:
-                self._latest.add(run.rows, run.block)
+                self._add_records(run.rows, run.block)
             else:
                 self._add_batches(run)
 
@@ -144,10 +150,13 @@ class _Loader:
             if batch.is_control:
                 self._end_transaction(batch.producer_id, records)
             elif batch.producer_id == _NO_PRODUCER:
-                self._latest.add(records.rows, records.block)
+                self._add_records(records.rows, records.block)
             else:
                 pending = self._pending.setdefault(batch.producer_id, LatestRecords())
                 pending.add(records.rows, records.block)
+
+    def _add_records(self, rows: memoryview, block: memoryview) -> None:
+        self._latest.add(rows if self._select is None else self._select(rows, block), block)
 
     def _end_transaction(self, producer: int, records: RecordTable) -> None:
         for index in range(len(records)):

@@ -12,10 +12,11 @@ from kdump.audit.targets.scope import Scope
 from kdump.audit.targets.target import Target
 from kdump.coordinators.extents import log_start
 from kdump.coordinators.log import CoordinatorLog, LoadTask, LogFault, load
+from kdump.coordinators.share_state import rows_with_start
 from kdump.errors import KdumpError, SourceError
 from kdump.storage import workers
 from kdump.storage.logdir import directory_name
-from kdump.storage.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from kdump.storage.names import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
 from kdump.storage.objects.address import AnyPath
 from kdump.tables.logs import list_logs
 
@@ -30,6 +31,7 @@ _SETTINGS: Final = {
 class CoordinatorPartition:
     """A partition of a coordinator's topic, and all copies of it at hand, listed."""
 
+    topic: str
     number: int
     copies: tuple[Target, ...]
 
@@ -41,7 +43,7 @@ class CoordinatorPartition:
             name = directory_name(target.path)
             if name is not None and (name.topic, name.suffix) == (topic, ""):
                 found[name.partition].append(target.with_listing())
-        return [cls(number, tuple(copies)) for number, copies in sorted(found.items())]
+        return [cls(topic, number, tuple(copies)) for number, copies in sorted(found.items())]
 
     @property
     def size(self) -> int:
@@ -67,6 +69,7 @@ class CoordinatorPartition:
             LoadTask(
                 tuple(list_logs([target])),
                 0 if target.partition is None else log_start(target.partition, target.directory),
+                rows_with_start if self.topic == SHARE_TOPIC else None,
             )
             for target in self.copies
         ]

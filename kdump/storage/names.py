@@ -16,6 +16,7 @@ from typing import Literal
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 TRANSACTION_TOPIC = "__transaction_state"
 OFFSETS_TOPIC = "__consumer_offsets"
+SHARE_TOPIC = "__share_group_state"
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 """A directory of the tiered storage that brokers skip when they load a log directory."""
 

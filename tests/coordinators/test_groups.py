@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from base64 import urlsafe_b64decode
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from forge_groups import (
     epoch,
     member,
     modern,
+    text,
 )
 
 from kdump.cli.main import main
@@ -338,3 +340,37 @@ def test_a_path_that_cannot_be_read_ends_with_5(
 ) -> None:
     assert main(["groups", str(tmp_path / "none")]) == 5
     assert "none: cannot be read" in capfd.readouterr().err
+
+
+def test_share_groups_have_their_start_offsets(top: Top, capfd: pytest.CaptureFixture[str]) -> None:
+    write_partition(top.path, "orders", 0, {0: [batch(0, [record()] * 10)]})
+    top.offsets([batch(0, [modern(11, "share", epoch(1, b"\0" * 9))])])
+    place = text("share") + urlsafe_b64decode(f"{TOPIC_ID}==")
+
+    def share(kind: int, partition: int, start: int | None) -> forge.Record:
+        key = struct.pack(">h", kind) + place + struct.pack(">i", partition)
+        if start is None:
+            return record(None, key)
+        head = struct.pack(">hi", 0, 1) + (struct.pack(">i", 1) if kind == 0 else b"")
+        times = struct.pack(">qq", 1, 1) if kind == 0 else b""
+        return record(head + struct.pack(">iq", 1, start) + times + b"\1\0", key)
+
+    write_partition(
+        top.path,
+        "__share_group_state",
+        0,
+        {
+            0: [
+                batch(0, [share(0, 0, 2), share(1, 0, 5), share(1, 0, -1)]),
+                batch(3, [share(1, 1, 9), share(0, 1, 4)]),
+                batch(5, [share(0, 2, 6), share(0, 2, None), share(0, 3, 7), record(b"", b"\0")]),
+            ]
+        },
+    )
+    rows = [line for line in lines(capfd, top.path) if line["type"] == "offset"]
+    assert [(row["topic"], row["partition"], row["share_start_offset"]) for row in rows] == [
+        ("orders", 0, 5),
+        ("orders", 1, 4),
+        ("orders", 3, 7),
+    ]
+    assert [row["lag"] for row in rows] == [5, None, None]

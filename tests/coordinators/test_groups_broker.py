@@ -15,7 +15,7 @@ from brokers.broker import QUICK_RESTART, Broker
 from brokers.programs import run
 from brokers.workload import create_topics
 from brokers.zookeeper import Described
-from group_tool import Offsets, asked_offsets, asked_states, fill, tool
+from group_tool import Offsets, asked_offsets, asked_states, fill, tables, tool
 
 from kdump.cli.main import main
 
@@ -93,3 +93,39 @@ def test_the_csv_gives_a_cluster_its_groups_back(
         groups = [word for group, _, _ in wanted for word in ("--group", group)]
         tool(broker, "--reset-offsets", "--from-file", str(csv), "--execute", *groups)
         assert {place: row[0] for place, row in asked_offsets(broker).items()} == wanted
+
+
+def test_a_share_group_equals_what_the_broker_answers(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    directory, tools = tmp_path / "data", "org.apache.kafka.tools"
+    with Broker("4.3.1", directory, SETTINGS) as broker:
+        fill(broker)
+        wanted = "share.auto.offset.reset=earliest"
+        tool(broker, "--alter", "--group", "shared", "--add-config", wanted,
+             program="kafka.admin.ConfigCommand")  # fmt: skip
+        read_some = ("--topic", "groups", "--group", "shared", "--max-messages", "7")
+        tool(broker, *read_some, program=f"{tools}.consumer.ConsoleShareConsumer")
+        asked = tool(broker, "--describe", "--group", "shared", "--offsets",
+                     program=f"{tools}.consumer.group.ShareGroupCommand")  # fmt: skip
+        broker.kill()
+    # Of a partition that nobody has fetched, the state begins nowhere.
+    theirs = {
+        (row["TOPIC"], row["PARTITION"]): (row["START-OFFSET"], row["LAG"])
+        for row in tables(asked)
+        if row["START-OFFSET"] != "-"
+    }
+    assert theirs
+    capfd.readouterr()
+    assert main(["groups", "--group", "shared", "--format", "json", str(directory)]) == 0
+    found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    (group,) = (line for line in found if line["type"] == "group")
+    assert (group["kind"], group["state"]) == ("share", "Empty")
+    assert {
+        (line["topic"], str(line["partition"])): (
+            _text(line["share_start_offset"]),
+            _text(line["lag"]),
+        )
+        for line in found
+        if line["type"] == "offset"
+    } == theirs

@@ -15,8 +15,9 @@ TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 Offsets = dict[tuple[str, str, str], tuple[str, ...]]
 
 
-def tool(broker: Broker, *arguments: str) -> str:
-    command = [*java_command("4.3.1", "ERROR"), TOOL, "--bootstrap-server", broker.bootstrap]
+def tool(broker: Broker, *arguments: str, program: str = TOOL) -> str:
+    """What a tool of 4.3.1 prints that asks ``broker``."""
+    command = [*java_command("4.3.1", "ERROR"), program, "--bootstrap-server", broker.bootstrap]
     done = subprocess.run(
         [*command, *arguments], capture_output=True, text=True, timeout=120, check=True
     )

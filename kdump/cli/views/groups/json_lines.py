@@ -92,6 +92,7 @@ def _row_fields(group: Group, row: Row) -> dict[str, object]:
         "topic": row.topic,
         "partition": row.partition,
         "offset": committed and committed.offset,
+        "share_start_offset": row.share_start,
         "leader_epoch": committed and committed.leader_epoch,
         "metadata": committed and committed.metadata,
         "topic_id": committed and committed.topic_id,

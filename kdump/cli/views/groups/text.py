@@ -58,7 +58,7 @@ class TextGroups:
                     self._emit(line)
             for member in group.members:
                 if not any(row.member == member for row in rows):
-                    self._emit(printable(f"  member {_member_text(member)}: no partition"))
+                    self._emit(printable(f"  member {_member_text(member)}"))
             self._emit("")
 
     def finish(self) -> int:
@@ -98,7 +98,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (
         row.topic,
         str(row.partition),
-        NONE if committed is None else str(committed.offset),
+        NONE if row.offset is None else str(row.offset),
         NONE if extent is None else str(extent.start),
         NONE if extent is None else str(extent.end),
         NONE if row.lag is None else str(row.lag),
