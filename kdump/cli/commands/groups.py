@@ -63,6 +63,7 @@ def groups(
     Offsets of open transactions are not counted, as by brokers. The report holds what clients have
     written as metadata of a commit. It changes nothing, and can run beside a broker.
     """
+    from kdump.audit.run.verify import beside_broker
     from kdump.cli.options.targets import find_scope
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.groups.csv_lines import CsvGroups
@@ -88,9 +89,8 @@ def groups(
         report = CsvGroups(click.echo, warn) if form == "csv" else TextGroups(click.echo)
     with Progress(progress) as meter:
         meter.expect(sum(partition.size for partition in partitions))
-        found = report_groups(
-            scope, partitions, patterns, jobs=jobs or default_jobs(), on_progress=meter.advance
-        )
+        jobs = jobs or (1 if beside_broker(scope.targets) else default_jobs())
+        found = report_groups(scope, partitions, patterns, jobs=jobs, on_progress=meter.advance)
         for partition in found:
             with meter.paused():
                 report.add(partition)

@@ -50,27 +50,24 @@ def transactions(
     jobs: int | None,
     progress: Mode,
 ) -> int:
-    r"""Show the transactions that the coordinators' logs at PATH hold, and those open in its logs.
+    """Show the transactions that the coordinators' logs at PATH hold, and those open in its logs.
 
     PATH is a log directory; several may be given, as those of all brokers. Of each transactional id
     in __transaction_state kdump shows its producer, its state, its timeout and its partitions; of
     each open transaction in a log its first offset, and how far the last stable offset lies behind
     the log end offset: consumers of committed records read only up to it.
 
-    \b
-    A transaction is one of these:
-    ongoing         The coordinator aborts it after its timeout.
-    late            It is older than its timeout. A coordinator that runs aborts it.
-    marker missing  The coordinator has decided, and writes the marker once it runs.
-    hanging         It is open in a log, and no coordinator has to end it: it holds
-                    the last stable offset until the printed command aborts it.
-    unknown         It is open in a log, and not all of __transaction_state is at
-                    hand.
+    A transaction is ongoing while its coordinator may wait for its producer, and late after its
+    timeout: a coordinator that runs aborts it. With a marker missing, the coordinator has decided,
+    and writes the marker once it runs. A transaction hangs if it is open in a log and no
+    coordinator has to end it: it holds the last stable offset until the printed command aborts it.
+    It is unknown whether it hangs unless all of __transaction_state is at hand.
 
     The open transactions of a log are those of its newest producer snapshot, and of the segments
     behind that, as for a broker that starts. The age counts up to the last write of a stopped
     broker. kdump changes nothing, and can run beside a broker.
     """
+    from kdump.audit.run.verify import beside_broker
     from kdump.cli.options.targets import find_scope
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.transactions.json_lines import emit_transactions
@@ -85,7 +82,8 @@ def transactions(
             raise root.content
     with Progress(progress) as meter:
         meter.expect(len(scope.targets), "partitions")
-        found = find_transactions(scope, jobs=jobs or default_jobs(), on_progress=meter.advance)
+        jobs = jobs or (1 if beside_broker(scope.targets) else default_jobs())
+        found = find_transactions(scope, jobs=jobs, on_progress=meter.advance)
     shown = Shown(found, patterns, hanging)
     if form == "json":
         return emit_transactions(shown, [root.path for root in scope.roots], click.echo)
