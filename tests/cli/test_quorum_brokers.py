@@ -75,11 +75,18 @@ DYNAMIC: Scenarios = {
 }
 
 
+def scenarios(voters: str, named: Scenarios, *, often: int) -> Iterator[object]:
+    """Scenarios as parameters; those behind the first ``often`` run at night."""
+    for number, (name, damages) in enumerate(named.items()):
+        marks = () if number < often else pytest.mark.nightly
+        yield pytest.param(voters, damages, id=name, marks=marks)
+
+
 @pytest.mark.parametrize(
     ("stopped", "damages"),
     [
-        *(pytest.param("static", damages, id=name) for name, damages in STATIC.items()),
-        *(pytest.param("dynamic", damages, id=name) for name, damages in DYNAMIC.items()),
+        *scenarios("static", STATIC, often=3),
+        *scenarios("dynamic", DYNAMIC, often=0),
     ],
     indirect=["stopped"],
     scope="module",

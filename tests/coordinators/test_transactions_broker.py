@@ -51,7 +51,7 @@ def hanging(capfd: pytest.CaptureFixture[str], directory: Path, code: int) -> li
     return [line for line in found if line["type"] == "transaction"]
 
 
-@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("version", [pytest.param("3.9.1", marks=pytest.mark.nightly), "4.3.1"])
 def test_transactions_equal_what_the_broker_answers(
     version: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
