@@ -170,9 +170,11 @@ def test_what_is_known_is_not_read_again(directory: Path, monkeypatch: pytest.Mo
     del known[left]
     read: list[Path] = []
 
-    def note(plain: Callable[..., object], target: Target, context: Context) -> object:
+    def note(
+        plain: Callable[..., object], target: Target, context: Context, *, deep: bool
+    ) -> object:
         read.append(as_local(target.path))
-        return plain(target, context)
+        return plain(target, context, deep=deep)
 
     monkeypatch.setattr(kdump.audit.run.verify, "gather", partial(note, gather))
     found = list(verify(targets, deep=False, jobs=1, context=context, known=known))

@@ -165,7 +165,7 @@ ROWS: Final = (
             "Unexpected error in raft IO thread",
             "Had an error during log cleaning",
         ),
-        (codes.METADATA_SNAPSHOT_DAMAGED, codes.RECORDS_UNREADABLE),
+        (codes.METADATA_SNAPSHOT_DAMAGED, codes.RECORDS_UNREADABLE, codes.METADATA_UNREPLAYABLE),
         outer=True,
     ),
     *answer_alike(

@@ -72,7 +72,6 @@ METADATA_UNREPLAYABLE: Final = FindingCode(
     (
         "Error loading metadata log record from offset {}",
         "Error loading metadata log record {} in snapshot at offset {}",
-        "Encountered fatal fault: Error loading metadata log record from offset {}",
     ),
     check=42,
 )
