@@ -32,44 +32,44 @@ class Loss:
     cut: bool
 
 
-def shared_end(one: MetadataReplica, other: MetadataReplica) -> int:
+def shared_end(replica: MetadataReplica, other: MetadataReplica) -> int:
     """Return the offset up to which two copies are equal by their epochs, after a start of both.
 
     Below a log start the epochs are not known: a snapshot of epoch E holds no record of a later
     epoch.
     """
-    end = min(one.end.offset, other.end.offset)
-    for log, beside in ((one, other), (other, one)):
+    end = min(replica.end.offset, other.end.offset)
+    for log, beside in ((replica, other), (other, replica)):
         late = (span.start for span in log.spans if span.epoch > beside.start_epoch)
         if beside.start_offset:
             first = next(late, end)
             if first < beside.start_offset:
                 end = min(end, first)
-    return min(end, _first_difference(one.spans, other.spans, end))
+    return min(end, _first_difference(replica.spans, other.spans, end))
 
 
-def _first_difference(one: Sequence[EpochSpan], other: Sequence[EpochSpan], end: int) -> int:
+def _first_difference(spans: Sequence[EpochSpan], other: Sequence[EpochSpan], end: int) -> int:
     """Return the first offset that is in different epochs, ``end`` if there is none below it."""
     a = b = 0
-    while a < len(one) and b < len(other):
-        start = max(one[a].start, other[b].start)
-        stop = min(one[a].end, other[b].end)
-        if start < stop and one[a].epoch != other[b].epoch:
+    while a < len(spans) and b < len(other):
+        start = max(spans[a].start, other[b].start)
+        stop = min(spans[a].end, other[b].end)
+        if start < stop and spans[a].epoch != other[b].epoch:
             return start
-        if one[a].end <= other[b].end:
+        if spans[a].end <= other[b].end:
             a += 1
         else:
             b += 1
     return end
 
 
-def different_content(one: MetadataReplica, other: MetadataReplica) -> int | None:
+def different_content(replica: MetadataReplica, other: MetadataReplica) -> int | None:
     """Return the first offset, in the range that both logs share, whose batches differ.
 
     None if all are equal. Followers append the leader's batches as they are.
     """
-    start, end = max(one.start_offset, other.start_offset), shared_end(one, other)
-    columns = [_columns(replica, start, end) for replica in (one, other)]
+    start, end = max(replica.start_offset, other.start_offset), shared_end(replica, other)
+    columns = [_columns(each, start, end) for each in (replica, other)]
     if columns[0] == columns[1]:
         return None
     rows = [list(zip(*each, strict=True)) for each in columns]
@@ -83,8 +83,8 @@ def different_content(one: MetadataReplica, other: MetadataReplica) -> int | Non
 def _columns(replica: MetadataReplica, start: int, end: int) -> tuple[array[int], ...]:
     """Return bases, last offsets and checksums of the batches that lie whole in a range."""
     log = replica.log
-    first = bisect_left(log.bases, start, 0, replica.kept)
-    stop = bisect_left(log.bases, end, first, replica.kept)
+    first = bisect_left(log.bases, start, 0, replica.started_batches)
+    stop = bisect_left(log.bases, end, first, replica.started_batches)
     while stop > first and log.lasts[stop - 1] >= end:
         stop -= 1
     return log.bases[first:stop], log.lasts[first:stop], log.crcs[first:stop]
@@ -96,10 +96,10 @@ def losses(leader: MetadataReplica, replica: MetadataReplica) -> tuple[Loss, ...
     shared = shared_end(leader, replica)
     if replica.end.offset > shared:
         # A log is cut at the batch that holds the offset.
-        log, kept = replica.log, replica.kept
-        first = bisect_left(log.lasts, shared, 0, kept)
-        if first < kept:
-            counts = log.count_from(shared, kept)
+        log, count = replica.log, replica.started_batches
+        first = bisect_left(log.lasts, shared, 0, count)
+        if first < count:
+            counts = log.count_from(shared, count)
             found.append(Loss(log.bases[first], replica.end.offset, *counts, cut=False))
     tail = _tail(replica.log, replica.recovered, max(leader.end.offset, replica.end.offset))
     if tail is not None:

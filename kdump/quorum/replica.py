@@ -177,7 +177,7 @@ class MetadataReplica:
         return newest is not None and (newest.epoch, newest.end_offset) > self._recovered_end
 
     @property
-    def kept(self) -> int:
+    def started_batches(self) -> int:
         """The number of batches in the log after a start."""
         return 0 if self.restarts else self.recovered
 
@@ -208,7 +208,7 @@ class MetadataReplica:
         """The leader epochs of the log after a start."""
         spans: list[EpochSpan] = []
         log = self.log
-        for index in range(self.kept):
+        for index in range(self.started_batches):
             epoch, base, end = log.epochs[index], log.bases[index], log.lasts[index] + 1
             if spans and spans[-1].epoch == epoch:
                 spans[-1] = EpochSpan(epoch, spans[-1].start, end)
@@ -229,11 +229,10 @@ class MetadataReplica:
     @property
     def cut_records(self) -> int:
         """The records in sound batches that a start cuts, and that no snapshot of it covers."""
-        kept = self.recovered
         first = self.end.offset if self.restarts else 0
         return sum(
             self.log.counts[index]
-            for index in range(kept, len(self.log))
+            for index in range(self.recovered, len(self.log))
             if self.log.lasts[index] >= first
         )
 
@@ -279,7 +278,7 @@ class MetadataReplica:
         changes = [
             entry
             for index, entry in self.log.entries
-            if index < self.kept and isinstance(entry, LeaderChange)
+            if index < self.started_batches and isinstance(entry, LeaderChange)
         ]
         if changes:
             return VoterSet.of(ReplicaKey(voter.node_id) for voter in changes[-1].voters.voters)
@@ -290,5 +289,5 @@ class MetadataReplica:
         for entries in self.recorded:
             yield from entries
         for index, entry in self.log.entries:
-            if index < self.kept:
+            if index < self.started_batches:
                 yield entry

@@ -191,31 +191,33 @@ class Quorum:
 
     def _pairs(self) -> Iterator[Problem]:
         for pair in combinations(range(len(self.replicas)), 2):
-            one, other = (self.replicas[number] for number in pair)
-            if one.errors or other.errors:
+            replica, other = (self.replicas[number] for number in pair)
+            if replica.errors or other.errors:
                 continue
-            if one.node_id is not None and one.node_id == other.node_id:
+            if replica.node_id is not None and replica.node_id == other.node_id:
                 yield Problem(
-                    ProblemKind.NODE_TWICE, pair, f"both are of node {one.node_id}; it has one vote"
+                    ProblemKind.NODE_TWICE,
+                    pair,
+                    f"both are of node {replica.node_id}; it has one vote",
                 )
-            if None not in (one.cluster_id, other.cluster_id) and (
-                one.cluster_id != other.cluster_id
+            if None not in (replica.cluster_id, other.cluster_id) and (
+                replica.cluster_id != other.cluster_id
             ):
                 yield Problem(
                     ProblemKind.CLUSTER_ID_DIFFERS,
                     pair,
-                    f"cluster ids {one.cluster_id} and {other.cluster_id}: each refuses the "
+                    f"cluster ids {replica.cluster_id} and {other.cluster_id}: each refuses the "
                     "requests of the other",
                 )
                 continue
-            shared = shared_end(one, other)
-            if shared < min(one.end.offset, other.end.offset):
+            shared = shared_end(replica, other)
+            if shared < min(replica.end.offset, other.end.offset):
                 yield Problem(
                     ProblemKind.LOGS_DIVERGE,
                     pair,
                     f"from offset {shared} on they are of different leader epochs",
                 )
-            different = different_content(one, other)
+            different = different_content(replica, other)
             if different is not None:
                 yield Problem(
                     ProblemKind.CONTENT_DIFFERS,
@@ -223,7 +225,7 @@ class Quorum:
                     f"different batches from offset {different} on, of the same leader epoch: one "
                     "of them was changed on disk or written by another cluster",
                 )
-            voters = [each.dynamic for each in (one, other)]
+            voters = [each.dynamic for each in (replica, other)]
             if None not in voters and voters[0].voters != voters[1].voters:  # type: ignore[union-attr]
                 yield Problem(
                     ProblemKind.VOTERS_DIFFER, pair, "the last sets of voters in them differ"
