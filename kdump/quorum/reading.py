@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,8 @@ from kdump.audit.targets.target import Root, Target, assign, open_roots
 from kdump.audit.verdicts.next_start import add_forecast
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import ForeignDirectoryError, SourceError, UsageError
-from kdump.quorum.batches import Batches, read_batches, read_snapshot_entries
+from kdump.metadata.log import metadata_partition
+from kdump.quorum.batches import read_batches, read_snapshot_entries
 from kdump.quorum.replica import MetadataReplica, Refusal
 from kdump.quorum.voter_set import VoterSet, static_voters
 from kdump.storage.logdir import LogDirectory, Partition, directory_name, is_metadata_log
@@ -96,72 +97,48 @@ def _read(root: Root, configuration: Configuration | None, jobs: int) -> Metadat
         known = configuration.node_id
         roles = configuration.roles if known in (None, meta.node_id) else ()
     verdict = None if target is None else _verify(target, jobs)
-    facts = None if verdict is None else verdict.facts
-    if verdict is None or facts is None:
-        failed = None if verdict is None else verdict.target.error
-        return MetadataReplica(
-            root.path,
-            None if target is None else target.path,
-            root.liveness,
-            meta,
-            roles,
-            static,
-            None,
-            (),
-            (),
-            Batches(),
-            None,
-            (),
-            tuple(refusals),
-            () if failed is None else (failed,),
-        )
-    refusals += _log_refusals(verdict)
-    batches = read_batches(facts.partition.segments)
-    segments = facts.partition.segments
-    state = facts.quorum_state
-    unread = [] if state is None or not isinstance(state.error, SourceError) else [state.error]
-    return MetadataReplica(
+    replica = MetadataReplica(
         root.path,
-        verdict.target.path,
+        None if target is None else target.path,
         root.liveness,
         meta,
         roles,
         static,
-        state,
-        facts.metadata_snapshots,
-        tuple(
+        refusals=tuple(refusals),
+    )
+    if verdict is None:
+        return replica
+    facts = verdict.facts
+    if facts is None:
+        failed = verdict.target.error
+        return replace(replica, errors=() if failed is None else (failed,))
+    segments = facts.partition.segments
+    batches = read_batches(segments)
+    state = facts.quorum_state
+    unread = [] if state is None or not isinstance(state.error, SourceError) else [state.error]
+    return replace(
+        replica,
+        quorum_state=state,
+        snapshots=facts.metadata_snapshots,
+        recorded=tuple(
             read_snapshot_entries(snapshot.path, snapshot.end_offset, snapshot.epoch)
             for snapshot in facts.metadata_snapshots
             if snapshot.fault is None
         ),
-        batches,
-        segments[0].base_offset if segments else None,
-        () if verdict.forecast is None else verdict.forecast.cuts,
-        tuple(refusals),
-        (*batches.errors, *unread),
+        log=batches,
+        first_base=segments[0].base_offset if segments else None,
+        cuts=() if verdict.forecast is None else verdict.forecast.cuts,
+        refusals=(*refusals, *_log_refusals(verdict)),
+        errors=(*batches.errors, *unread),
     )
 
 
 def _without_log(root: Root, static: VoterSet | None, error: SourceError) -> MetadataReplica:
     """Return the copy of a path that cannot be opened; an empty directory is a lost disk."""
-    empty = isinstance(error, ForeignDirectoryError) and _is_empty(root.path)
-    refusals = (Refusal("the directory is empty", root.path),) if empty else ()
-    return MetadataReplica(
-        root.path,
-        None,
-        None,
-        None,
-        (),
-        static,
-        None,
-        (),
-        (),
-        Batches(),
-        None,
-        (),
-        refusals,
-        () if empty else (error,),
-    )
+    replica = MetadataReplica(root.path, static=static)
+    if isinstance(error, ForeignDirectoryError) and _is_empty(root.path):
+        return replace(replica, refusals=(Refusal("the directory is empty", root.path),))
+    return replace(replica, errors=(error,))
 
 
 def _is_empty(path: AnyPath) -> bool:
@@ -175,11 +152,8 @@ def _is_empty(path: AnyPath) -> bool:
 def _find(root: Root) -> Target | None:
     """Return the metadata log of a root, None if the log directory has none."""
     if isinstance(root.content, LogDirectory):
-        for target in assign(root):
-            name = directory_name(target.path)
-            if name is not None and (name.topic, name.suffix) == (CLUSTER_METADATA_TOPIC, ""):
-                return target
-        return None
+        path = metadata_partition(root.content)
+        return next((target for target in assign(root) if target.path == path), None)
     if isinstance(root.content, Partition) and is_metadata_log(root.content):
         return assign(root)[0]
     raise UsageError(

@@ -7,7 +7,7 @@ Spec: ``KafkaRaftLog.createLog``, ``truncateToLatestSnapshot``, ``lastFetchedEpo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -75,19 +75,19 @@ class MetadataReplica:
     """
 
     path: AnyPath
-    partition: AnyPath | None
-    liveness: Liveness | None
-    meta: MetaProperties | None
-    roles: tuple[str, ...]
-    static: VoterSet | None
-    quorum_state: Read[QuorumState] | None
-    snapshots: tuple[MetadataSnapshot, ...]
-    recorded: tuple[tuple[Entry, ...], ...]
-    log: Batches
-    first_base: int | None
-    cuts: tuple[Cut, ...]
-    refusals: tuple[Refusal, ...]
-    errors: tuple[SourceError, ...]
+    partition: AnyPath | None = None
+    liveness: Liveness | None = None
+    meta: MetaProperties | None = None
+    roles: tuple[str, ...] = ()
+    static: VoterSet | None = None
+    quorum_state: Read[QuorumState] | None = None
+    snapshots: tuple[MetadataSnapshot, ...] = ()
+    recorded: tuple[tuple[Entry, ...], ...] = ()
+    log: Batches = field(default_factory=Batches)
+    first_base: int | None = None
+    cuts: tuple[Cut, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    errors: tuple[SourceError, ...] = ()
 
     # --- the node
 

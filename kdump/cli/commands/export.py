@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kdump.cli.options.filters import filter_options
-from kdump.cli.options.jobs import jobs_option
+from kdump.cli.options.jobs import jobs_option, reading_jobs
 from kdump.cli.options.spark import SparkOptions, spark_options, spark_session
 from kdump.cli.options.targets import LogPath, TargetOptions, target_options
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
@@ -168,17 +168,15 @@ def _open_source(
             context = listing.scope.context
             yield _Source(listing.open(), listing.sizes(), context, partial(spread, session))
         return
-    from kdump.audit.run.verify import beside_broker
     from kdump.audit.targets.listing import list_scope
     from kdump.audit.targets.target import log_bytes
     from kdump.export.spread import Workers
-    from kdump.storage.workers import default_jobs
 
     scope = list_scope(paths, settings, selection)
     targets = [target.with_listing() for target in scope.targets]
     sizes = {segment.log: log_bytes(segment) for target in targets for segment in target.segments}
-    count = jobs or (1 if beside_broker(targets) else default_jobs())
-    yield _Source(targets, sizes, scope.context, Workers(count))
+    workers = Workers(reading_jobs(jobs, targets))
+    yield _Source(targets, sizes, scope.context, workers)
 
 
 def _report(manifest: Manifest, *, quiet: bool) -> int:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.cli.options.jobs import jobs_option
-from kdump.cli.options.targets import TargetOptions, path_options
+from kdump.cli.options.jobs import jobs_option, reading_jobs
+from kdump.cli.options.targets import TargetOptions, find_read_scope, path_options
 from kdump.cli.ui.progress import progress_option
 
 if TYPE_CHECKING:
@@ -63,20 +63,14 @@ def groups(
     Offsets of open transactions are not counted, as by brokers. The report holds what clients have
     written as metadata of a commit. It changes nothing, and can run beside a broker.
     """
-    from kdump.audit.run.verify import beside_broker
-    from kdump.cli.options.targets import find_scope
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.groups.csv_lines import CsvGroups
     from kdump.cli.views.groups.json_lines import JsonGroups
     from kdump.cli.views.groups.text import TextGroups
     from kdump.coordinators.consumption import find_offsets, report_groups
     from kdump.format.lines.text import printable
-    from kdump.storage.workers import default_jobs
 
-    scope = find_scope(targets)
-    for root in scope.roots:
-        if isinstance(root.content, Exception):
-            raise root.content
+    scope = find_read_scope(targets)
     partitions = find_offsets(scope, patterns)
 
     def warn(text: str) -> None:
@@ -89,7 +83,7 @@ def groups(
         report = CsvGroups(click.echo, warn) if form == "csv" else TextGroups(click.echo)
     with Progress(progress) as meter:
         meter.expect(sum(partition.size for partition in partitions))
-        jobs = jobs or (1 if beside_broker(scope.targets) else default_jobs())
+        jobs = reading_jobs(jobs, scope.targets)
         found = report_groups(scope, partitions, patterns, jobs=jobs, on_progress=meter.advance)
         for partition in found:
             with meter.paused():

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.cli.options.jobs import jobs_option
-from kdump.cli.options.targets import TargetOptions, path_options
+from kdump.cli.options.jobs import jobs_option, reading_jobs
+from kdump.cli.options.targets import TargetOptions, find_read_scope, path_options
 from kdump.cli.ui.progress import progress_option
 
 if TYPE_CHECKING:
@@ -67,22 +67,16 @@ def transactions(
     behind that, as for a broker that starts. The age counts up to the last write of a stopped
     broker. kdump changes nothing, and can run beside a broker.
     """
-    from kdump.audit.run.verify import beside_broker
-    from kdump.cli.options.targets import find_scope
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.transactions.json_lines import emit_transactions
     from kdump.cli.views.transactions.selection import Shown
     from kdump.cli.views.transactions.text import print_transactions
     from kdump.coordinators.transactions import find_transactions
-    from kdump.storage.workers import default_jobs
 
-    scope = find_scope(targets)
-    for root in scope.roots:
-        if isinstance(root.content, Exception):
-            raise root.content
+    scope = find_read_scope(targets)
     with Progress(progress) as meter:
         meter.expect(len(scope.targets), "partitions")
-        jobs = jobs or (1 if beside_broker(scope.targets) else default_jobs())
+        jobs = reading_jobs(jobs, scope.targets)
         found = find_transactions(scope, jobs=jobs, on_progress=meter.advance)
     shown = Shown(found, patterns, hanging)
     if form == "json":

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from kdump.cli.options.group import Decorator
+
+if TYPE_CHECKING:
+    from kdump.audit.targets.target import Target
 
 _MOST_JOBS: Final = 1024
 _READING: Final = (
@@ -25,3 +29,11 @@ def jobs_option(default: str = _READING) -> Decorator:
         metavar="N",
         help=f"Read with N processes at a time. Default: {default}.",
     )
+
+
+def reading_jobs(asked: int | None, targets: Iterable[Target]) -> int:
+    """Return the number of processes that read ``targets``: as ``asked``, else as the help says."""
+    from kdump.audit.run.verify import beside_broker
+    from kdump.storage.workers import default_jobs
+
+    return asked or (1 if beside_broker(targets) else default_jobs())

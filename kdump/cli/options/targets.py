@@ -114,6 +114,15 @@ def find_scope(options: TargetOptions, *, stores: bool = True) -> Scope:
     return list_scope(paths, settings, options.topic_selection)
 
 
+def find_read_scope(options: TargetOptions) -> Scope:
+    """Return what `find_scope` does. Raise the error of a root that cannot be read."""
+    scope = find_scope(options)
+    for root in scope.roots:
+        if isinstance(root.content, Exception):
+            raise root.content
+    return scope
+
+
 def _refuse_stores(paths: Sequence[AnyPath]) -> None:
     from kdump.errors import UsageError
     from kdump.storage.objects.address import RemotePath

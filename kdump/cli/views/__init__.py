@@ -1,14 +1,15 @@
 """Reports as text and JSON.
 
-explain        The report of ``explain`` on a server.log.
-forecast_json  The JSON line of a forecast.
-forecast_text  A forecast in words.
-verdict_text   The first line of a report: lost now, and at the next start.
-verify/        The reports of ``verify`` and ``next-start``.
-repair/        Plans, receipts and backups.
-dump/          The output of ``dump``.
-groups/        The reports of ``groups``.
-transactions/  The reports of ``transactions``.
-metadata/      The reports of ``metadata``.
-quorum/        The reports of ``quorum``.
+coordinator_logs  Faults in the logs of coordinators, in text and in JSON.
+explain           The report of ``explain`` on a server.log.
+forecast_json     The JSON line of a forecast.
+forecast_text     A forecast in words.
+verdict_text      The first line of a report: lost now, and at the next start.
+verify/           The reports of ``verify`` and ``next-start``.
+repair/           Plans, receipts and backups.
+dump/             The output of ``dump``.
+groups/           The reports of ``groups``.
+transactions/     The reports of ``transactions``.
+metadata/         The reports of ``metadata``.
+quorum/           The reports of ``quorum``.
 """

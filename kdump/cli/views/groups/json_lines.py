@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kdump.cli.ui import jsonl
+from kdump.cli.views.coordinator_logs import fault_fields
 from kdump.cli.views.groups.summary import Summary
 from kdump.coordinators.consumption import OffsetsPartition, Row
 from kdump.coordinators.group import Group, Member
@@ -34,16 +35,7 @@ class JsonGroups:
                     "partition": found.partition,
                     **jsonl.path_field(found.path),
                     "passed_over": [jsonl.path_value(path) for path in found.passed_over],
-                    "faults": [
-                        {
-                            **jsonl.path_field(fault.path),
-                            "position": fault.position,
-                            "size": fault.size,
-                            "reason": fault.reason,
-                            "damaged": fault.damaged,
-                        }
-                        for fault in found.faults
-                    ],
+                    "faults": list(map(fault_fields, found.faults)),
                     "undecodable": [asdict(each) for each in found.undecodable],
                 },
             )

@@ -8,6 +8,7 @@ from typing import Final
 from kdump.audit.commands import verify_command
 from kdump.cli.ui.table import NONE, table
 from kdump.cli.ui.units import count_text
+from kdump.cli.views.coordinator_logs import undecodable_text
 from kdump.cli.views.groups.summary import Summary
 from kdump.coordinators.consumption import OffsetsPartition, Row
 from kdump.coordinators.group import Group, Member
@@ -45,12 +46,7 @@ class TextGroups:
         for fault in found.faults:
             self._emit(printable(_fault_text(fault, found.path)))
         for undecodable in found.undecodable:
-            self._emit(
-                printable(
-                    f"{found.path}: record at offset {undecodable.offset}: {undecodable.reason}. "
-                    "A coordinator does not load this partition"
-                )
-            )
+            self._emit(printable(undecodable_text(found.path, undecodable)))
         for group, rows in found.groups:
             self._emit(printable(_title(group)))
             if rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from kdump.cli.ui.table import table
+from kdump.cli.ui.table import NONE, table
 from kdump.cli.ui.units import count_text
 from kdump.cli.views.metadata.problems import exit_code, problem_text, problems
 from kdump.format.lines.text import printable, time_text
@@ -25,7 +25,6 @@ from kdump.metadata.replay import MetadataState
 
 Row = Sequence[str]
 
-_NONE: Final = "-"
 #: ``DirectoryId``: what stands for a directory that has no id.
 _RESERVED: Final = {
     22 * "A": "migrating",
@@ -52,25 +51,24 @@ def print_image(emit: Callable[[str], None], state: MetadataState) -> int:
     emit(printable(_title(state)))
     for problem in found:
         emit(printable(problem_text(problem)))
-    for name, rows in _sections(image):
-        if len(rows) > 1:
-            emit("")
-            emit(name)
-            for line in table(rows[0], rows[1:]):
-                emit(line)
+    _print_sections(emit, _sections(image))
     for topic in image.topics:
         emit("")
         for line in _topic_lines(topic, image):
             emit(line)
-    for name, rows in _later_sections(image):
+    _print_sections(emit, _later_sections(image))
+    emit("")
+    emit(_summary(state))
+    return exit_code(found)
+
+
+def _print_sections(emit: Callable[[str], None], sections: Iterable[tuple[str, list[Row]]]) -> None:
+    for name, rows in sections:
         if len(rows) > 1:
             emit("")
             emit(name)
             for line in table(rows[0], rows[1:]):
                 emit(line)
-    emit("")
-    emit(_summary(state))
-    return exit_code(found)
 
 
 def _title(state: MetadataState) -> str:
@@ -123,7 +121,7 @@ def _broker_row(broker: BrokerRegistration) -> Row:
         str(broker.id),
         str(broker.epoch),
         ", ".join(states),
-        broker.rack or _NONE,
+        broker.rack or NONE,
         _endpoints(broker.endpoints),
         _directories(broker.directories),
         broker.incarnation_id,
@@ -163,7 +161,7 @@ def _partition_row(number: int, partition: PartitionRegistration) -> Row:
         _nodes(partition.in_sync),
         _nodes(partition.eligible),
         _directories(partition.directories),
-        "; ".join(notes) or _NONE,
+        "; ".join(notes) or NONE,
     )
 
 
@@ -214,7 +212,7 @@ def _later_sections(image: MetadataImage) -> Iterator[tuple[str, list[Row]]]:
             token.id,
             token.owner,
             token.requester,
-            " ".join(token.renewers) or _NONE,
+            " ".join(token.renewers) or NONE,
             *map(time_text, (token.issue_ms, token.expiry_ms, token.max_ms)),
         )
         for token in image.tokens.values()
@@ -256,15 +254,15 @@ def _endpoints(endpoints: Iterable[Endpoint]) -> str:
         )
         for each in endpoints
     )
-    return " ".join(texts) or _NONE
+    return " ".join(texts) or NONE
 
 
 def _nodes(nodes: Iterable[int]) -> str:
-    return ",".join(map(str, nodes)) or _NONE
+    return ",".join(map(str, nodes)) or NONE
 
 
 def _directories(directories: Iterable[str]) -> str:
-    return ",".join(_RESERVED.get(each, each) for each in directories) or _NONE
+    return ",".join(_RESERVED.get(each, each) for each in directories) or NONE
 
 
 def _entity_text(entity: QuotaEntity) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from kdump.audit.commands import abort_command
 from kdump.cli.ui import jsonl
+from kdump.cli.views.coordinator_logs import fault_fields
 from kdump.cli.views.transactions.selection import Shown
 from kdump.coordinators.transaction_state import TransactionState
 from kdump.coordinators.transactions import PartitionTransaction, TransactionVerdict
@@ -20,16 +21,9 @@ def emit_transactions(shown: Shown, paths: Iterable[AnyPath], emit: Callable[[st
     found = shown.found
     emit(jsonl.line("header", jsonl.header("transactions", paths)))
     for fault in found.faults:
-        fields: dict[str, object] = {
-            **jsonl.path_field(fault.path),
-            "position": fault.position,
-            "size": fault.size,
-            "reason": fault.reason,
-            "damaged": fault.damaged,
-        }
-        emit(jsonl.line("fault", fields))
+        emit(jsonl.line("fault", fault_fields(fault)))
     for path, undecodable in found.undecodable:
-        fields = {
+        fields: dict[str, object] = {
             **jsonl.path_field(path),
             "offset": undecodable.offset,
             "reason": undecodable.reason,

@@ -8,6 +8,7 @@ from typing import Final
 from kdump.audit.commands import abort_command, verify_command
 from kdump.cli.ui.table import NONE, table
 from kdump.cli.ui.units import count_text, duration_text, size_text
+from kdump.cli.views.coordinator_logs import undecodable_text
 from kdump.cli.views.transactions.selection import Shown
 from kdump.coordinators.transaction_state import TransactionState
 from kdump.coordinators.transactions import PartitionTransaction, TransactionVerdict
@@ -34,12 +35,7 @@ def print_transactions(shown: Shown, emit: Callable[[str], None]) -> int:
         check = f": {shell_text(verify_command(fault.path.parent))}" if fault.damaged else ""
         emit(printable(f"{kind}: {fault.path}{where}: {fault.reason}{check}"))
     for path, undecodable in found.undecodable:
-        emit(
-            printable(
-                f"{path}: record at offset {undecodable.offset}: {undecodable.reason}. "
-                "A coordinator does not load this partition"
-            )
-        )
+        emit(printable(undecodable_text(path, undecodable)))
     if shown.states:
         emit(f"Transactional ids, in {count_text(len(found.partitions), 'partition')} of "
              f"{TRANSACTION_TOPIC}:")  # fmt: skip
