@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from brokers.oracle import Oracle
 from consumer_records import EXAMPLES, log_start
-from fixtures_loader import FIXTURES, consumed
+from fixtures_loader import FIXTURES, consumed, few_first
 
 from kdump.cli.main import main
 
@@ -39,7 +39,7 @@ def verified(capfdbinary: pytest.CaptureFixture[bytes], *args: str) -> tuple[int
 
 
 @pytest.mark.parametrize("depth", [[], ["--deep"]], ids=["shallow", "deep"])
-@pytest.mark.parametrize("name", FIXTURES)
+@pytest.mark.parametrize("name", few_first())
 def test_nothing_above_info_on_undamaged_fixtures(
     name: str, depth: list[str], grown: Grown, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -81,7 +81,7 @@ def test_records_counted_equal_the_consumers(
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("name", FIXTURES)
+@pytest.mark.parametrize("name", few_first())
 def test_counts_equal_those_of_kafkas_dump_tool(
     name: str,
     oracle: Callable[[str], Oracle],

@@ -2,9 +2,6 @@
 
 Run it with the interpreter of an environment that has kdump installed, and by its path: with ``-m``
 the checkout's uncompiled source would be measured. Ends with 1 if a figure was missed.
-
-Spec: none.
-Must never measure the plain kernel unless asked to, nor leave its segments behind.
 """
 
 from __future__ import annotations

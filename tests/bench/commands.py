@@ -3,7 +3,6 @@
 Times are those on the wall, from the start of a process to its end.
 
 Spec: Kafka's dump tool with the options of the JVM that ``kafka-run-class.sh`` gives it.
-Must never leave a process behind.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@
 Times are of whole processes, on the wall: for messages of one, on one core; for wrappers of two,
 where one writes and the other reads back meanwhile, beside libraries on one core. The original is
 in the page cache and the result goes to a file system in memory, so that no disk is measured.
-
-Spec: none.
-Must never leave more than one result behind at a time: they fill the machine's memory.
 """
 
 from __future__ import annotations

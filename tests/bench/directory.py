@@ -1,7 +1,6 @@
 """Makes and measures a log directory of thousands of partitions, as one broker may have it.
 
 Spec: the files that a broker of 4.3 leaves behind when it is stopped cleanly; KOD 1 and 2.
-Must never link files to each other: each segment has its own pages, as on a broker's disk.
 """
 
 from __future__ import annotations

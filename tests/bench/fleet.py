@@ -1,9 +1,6 @@
 """Measures verify and export on Spark, two tasks at a time, beside two workers of this process.
 
 Sessions are started before anything is timed, and each figure is the median of its times.
-
-Spec: none.
-Must never time one engine on other bytes than the other.
 """
 
 from __future__ import annotations

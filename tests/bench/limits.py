@@ -1,7 +1,6 @@
 """What no reader of a segment can beat: checksums over its bytes, and the codecs' libraries alone.
 
 Spec: the libraries' own functions, called with everything that a reader has to find out first.
-Must never share a line with kdump's reading of what is timed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Measures walk and deep read in this process, held against what limits them.
 
 Times are those of the processor, because both sides keep one busy and wait for nothing.
-
-Spec: none.
-Must never read a segment that is not in the page cache.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ Times are those on the wall: of whole processes for ``reindex`` and ``verify``, 
 for a cut, of which planning has read everything before.
 
 Spec: a broker's recovery is that of ``LogLoader``, asked of the oracle, whose JVM is warm by then.
-Must never time what puts a partition back into its state before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Prints what was measured, a line at a time, each figure beside the one that is wanted.
-
-Spec: none.
-Must never round a figure so that a missed one looks met.
-"""
+"""Prints what was measured, a line at a time, each figure beside the one that is wanted."""
 
 from __future__ import annotations
 

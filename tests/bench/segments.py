@@ -5,7 +5,6 @@ which no checksum covers. Values are JSON events as services log them, from a se
 
 Spec: ``DefaultRecordBatch``; sizes as ``batch.size`` counts them, compressed. Of magic 1, which
 ``LegacyRecord`` describes, are messages of their own, or wrappers of such sizes.
-Must never leave dirty pages behind: their writing would disturb what is measured next.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Times two things against each other on a machine that may be busy with others.
-
-Spec: none.
-Must never time one side to its end before the other: what slows the machine meanwhile would count
-against one of them alone.
-"""
+"""Times two things against each other on a machine that may be busy with others."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Makes fixtures anew: ``python tests/brokers [VERSION/STATE...]``, without names all of them.
-
-Spec: none.
-Must never touch a fixture that it was not asked for, beyond listing its files again.
-"""
+"""Makes fixtures anew: ``python tests/brokers [VERSION/STATE...]``, without names all of them."""
 
 from __future__ import annotations
 

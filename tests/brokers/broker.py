@@ -2,7 +2,6 @@
 
 Spec: ``kafka.Kafka``; ``kafka.tools.StorageTool`` (KIP-500) for a single KRaft node, before Kafka
 3 a ZooKeeper beside it.
-Must never listen beyond the loopback, nor leave its processes behind.
 """
 
 from __future__ import annotations

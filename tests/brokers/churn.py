@@ -1,7 +1,6 @@
 """What many clients do to a broker, drawn from a seed, for as long as it is wanted.
 
 Spec: ``java/Churn.java``.
-Must never leave its process behind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Compiles Java programs against the jars of a Kafka release, once for each state of the sources.
 
 Spec: ``javac``, which finds what a program uses on its source path.
-Must never take classes that other sources, or other jars, were compiled to.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 Spec: ``kafka.Kafka`` with ``process.roles=controller``; ``kafka.tools.StorageTool`` (KIP-853 for a
 dynamic set of voters).
-Must never listen beyond the loopback, nor leave its processes behind.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Makes one fixture: a broker's log directory after a workload, and what a consumer read of it.
-
-Spec: none.
-Must never store what a broker was still writing, nor a consumer's reading of half a log.
-"""
+"""Makes one fixture: a broker's log directory after a workload, and what a consumer read of it."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 Spec: the coordinates published on Maven Central under ``org.apache.kafka``; one dependency on
 ``kafka_<scala>`` brings the broker, its clients and the codecs.
-Must never leave a half-filled directory in the cache under its final name, nor ask the network
-for a release that is there already.
 """
 
 from __future__ import annotations

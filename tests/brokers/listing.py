@@ -1,7 +1,4 @@
-"""Writes what the fixtures are, and the lists of their files, which ``fixtures_loader`` reads.
-
-Must never list a file that is not there, nor pass over one that is.
-"""
+"""Writes what the fixtures are, and the lists of their files, which ``fixtures_loader`` reads."""
 
 from __future__ import annotations
 

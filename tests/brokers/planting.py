@@ -1,7 +1,6 @@
 """Puts partitions from elsewhere into the log directory of a stopped broker.
 
 Spec: KOD 2; a KRaft broker knows a partition by the topic id in its ``partition.metadata``.
-Must never leave there what that broker itself wrote of a partition, but for this id.
 """
 
 from __future__ import annotations

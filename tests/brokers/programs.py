@@ -1,7 +1,6 @@
 """Runs the Java programs beside it with the clients of a Kafka release.
 
 Spec: the sources in ``java/``, and for older releases those that stand in for them.
-Must never run a client of another release than asked for.
 """
 
 from __future__ import annotations

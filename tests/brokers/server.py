@@ -1,7 +1,6 @@
 """One long-running Java process: start and wait until it serves, stop, kill.
 
 Spec: the exit of a JVM on SIGTERM and on SIGKILL.
-Must never leave its process behind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The ``server.properties`` of a broker for tests, by release.
 
 Spec: ``kafka.server.KafkaConfig``; before Kafka 3 with a ZooKeeper, then as a single KRaft node.
-Must never name an address beyond the loopback.
 """
 
 from __future__ import annotations

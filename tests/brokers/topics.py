@@ -1,7 +1,6 @@
 """The topics of the fixtures: settings, and what each is there to show.
 
 Spec: topic-level settings of ``org.apache.kafka.common.config.TopicConfig``.
-Must never name a setting that one of the releases refuses without saying which.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What is done to a broker before its log directory becomes a fixture.
 
-Spec: none; the programs are in ``java/``, the topics in ``topics``.
-Must never ask of a release what it cannot do.
+The programs are in ``java/``, the topics in ``topics``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 Spec: ``org.apache.zookeeper.server.quorum.QuorumPeerMain``; the nodes of ``kafka.utils.ZkUtils``
 and ``kafka.zk.ZkData`` below ``/brokers/topics`` and ``/config/topics``.
-Must never listen beyond the loopback, nor keep anything after its broker is gone.
 """
 
 from __future__ import annotations

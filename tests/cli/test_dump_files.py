@@ -15,7 +15,7 @@ from typing import Any
 import forge
 import pytest
 from crc32c import crc32c
-from fixtures_loader import FIXTURES
+from fixtures_loader import few_first
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -634,7 +634,7 @@ def entry_count(path: Path) -> int:
     return 1 if data else 0
 
 
-@pytest.mark.parametrize("name", FIXTURES)
+@pytest.mark.parametrize("name", few_first())
 def test_files_of_real_brokers_are_all_sound(
     name: str, grown: Callable[[str], Path], capfdbinary: Capture
 ) -> None:

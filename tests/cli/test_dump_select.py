@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures_loader import FIXTURES
+from fixtures_loader import few_first
 from forge import (
     batch,
     flip,
@@ -121,7 +121,7 @@ def some_filter(
     return options, of_records, of_batches
 
 
-@pytest.mark.parametrize("name", FIXTURES)
+@pytest.mark.parametrize("name", few_first())
 def test_filters_ask_for_what_a_slow_filter_does(
     name: str, grown: Callable[[str], Path], capfdbinary: Capture
 ) -> None:

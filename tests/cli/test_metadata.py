@@ -15,7 +15,7 @@ from unicodedata import category
 
 import forge_metadata as meta
 import pytest
-from fixtures_loader import FIXTURES, ROOT
+from fixtures_loader import FIXTURES, ROOT, few_first
 from forge import batch, control_batch, flip, record
 from forge_metadata import METADATA, log, segment_name, snapshot, snapshot_name
 from metadata_history import KRAFT_VERSION, KRAFT_VOTERS, History, metadata_value, voters_value
@@ -65,7 +65,7 @@ def lines(out: str) -> list[dict[str, Any]]:
 # --- up to an offset
 
 
-@pytest.mark.parametrize("name", KRAFT)
+@pytest.mark.parametrize("name", few_first(KRAFT))
 def test_the_image_up_to_each_offset_of_a_fixture(name: str, tmp_path: Path) -> None:
     """What differs between neighbours adds up; with and without snapshots the images are equal."""
     partition = read_partition(ROOT / "brokers" / name / METADATA)

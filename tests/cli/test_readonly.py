@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 from directory_state import State, state
-from fixtures_loader import FIXTURES, copy_fixture
+from fixtures_loader import copy_fixture, few_first
 from forge import batch, flip, record, write_partition
 
 from kdump.cli.main import cli, main
@@ -57,7 +57,7 @@ def damaged(top: Path) -> Path:
     return top
 
 
-@pytest.fixture(scope="module", params=[*FIXTURES, "damaged"])
+@pytest.fixture(scope="module", params=[*few_first(), "damaged"])
 def untouched(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, State]:

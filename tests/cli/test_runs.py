@@ -7,7 +7,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from fixtures_loader import FIXTURES, ROOT
+from fixtures_loader import ROOT, few_first
 from forge import TIMESTAMP, Record, batch, compressed, flip, marker, message, record, wrapper
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -48,7 +48,7 @@ def assert_same_lines(path: Path) -> None:
         assert dumped(path, Selection(), how) == dumped(path, ONE_BY_ONE, how)
 
 
-@pytest.mark.parametrize("name", FIXTURES)
+@pytest.mark.parametrize("name", few_first())
 def test_what_brokers_wrote_is_printed_as_one_by_one(name: str) -> None:
     logs = sorted((ROOT / "brokers" / name).rglob("*.log"))
     assert logs
@@ -109,6 +109,7 @@ def segments(draw: st.DrawFn) -> bytes:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(segments())
+@pytest.mark.slow
 def test_what_was_forged_is_printed_as_one_by_one(
     tmp_path_factory: pytest.TempPathFactory, data: bytes
 ) -> None:

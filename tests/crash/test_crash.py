@@ -35,6 +35,7 @@ from crashing.subjects import (
     Subject,
 )
 from crashing.trees import Tree, differences, put, take
+from long_samples import first_of
 
 pytestmark = pytest.mark.once
 
@@ -84,13 +85,13 @@ def killed_undos(trial: Trial, states: Sequence[tuple[int, Tree]]) -> list[str]:
 # --- what a kill leaves
 
 
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT, *AS_OWNER], ids=str)
+@pytest.mark.parametrize("subject", first_of([LOSSY, REINDEX, CONVERT, *AS_OWNER], 3), ids=str)
 def test_a_killed_repair(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
     assert killed_repairs(trial, sampled(trial.applied, SEED)) == []
 
 
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT, *AS_OWNER], ids=str)
+@pytest.mark.parametrize("subject", first_of([LOSSY, REINDEX, CONVERT, *AS_OWNER]), ids=str)
 def test_a_killed_undo(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
     assert killed_undos(trial, sampled(trial.undone, SEED)) == []
@@ -182,7 +183,7 @@ def strace(tmp_path: Path) -> Callable[..., TracedRun]:
 
 @pytest.mark.strace
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
+@pytest.mark.parametrize("subject", first_of([LOSSY, REINDEX, CONVERT]), ids=str)
 def test_every_call_that_changes_something_is_made_by_disk(
     subject: Subject, undoing: bool, trials: Trials, strace: Callable[..., TracedRun]
 ) -> None:

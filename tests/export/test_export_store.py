@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from exports import exported
+from long_samples import first_of
 from object_stores import Bucket, free_port, served
 from store_objects import objects
 from store_proxy import before
@@ -45,7 +46,7 @@ def counted(manifest: Manifest) -> list[tuple[Any, ...]]:
     ]
 
 
-@pytest.mark.parametrize("form", list(Form))
+@pytest.mark.parametrize("form", first_of(Form))
 def test_objects_are_the_files_of_a_local_export(
     form: Form, grown: Callable[[str], Path], bucket: Bucket, tmp_path: Path
 ) -> None:
@@ -61,6 +62,7 @@ def test_objects_are_the_files_of_a_local_export(
     assert manifest == json.loads((to / "_manifest.json").read_text())
 
 
+@pytest.mark.slow
 def test_what_was_copied_to_a_store_is_exported_as_its_files_are(
     grown: Callable[[str], Path], bucket: Bucket, tmp_path: Path
 ) -> None:

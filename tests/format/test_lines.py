@@ -184,6 +184,7 @@ def test_each_unsafe_category_is_escaped() -> None:
     )
 
 
+@pytest.mark.slow
 def test_text_that_is_all_unsafe_or_invalid_takes_little_time_and_memory() -> None:
     """A few KiB may decompress to a value of many MiB; each code point must not be an object."""
     n = 1 << 21

@@ -163,6 +163,7 @@ def test_the_plan_for_a_log_directory_can_be_pasted(
     assert not any(word.startswith("-data") for line in printed for word in line.split())
 
 
+@pytest.mark.slow
 def test_what_receipts_print_can_be_pasted(
     place: Path,
     unsearched: None,
@@ -184,6 +185,7 @@ def test_what_receipts_print_can_be_pasted(
         assert [words[-1] for words in arrived] == expected
 
 
+@pytest.mark.slow
 def test_what_repairs_and_their_backups_print_can_be_pasted(
     here: Path, capsys: pytest.CaptureFixture[str], unsearched: None
 ) -> None:
@@ -213,6 +215,7 @@ def test_what_repairs_and_their_backups_print_can_be_pasted(
     arrive(lines, expected, here)
 
 
+@pytest.mark.slow
 def test_what_conversions_print_can_be_pasted(
     here: Path, capsys: pytest.CaptureFixture[str], unsearched: None
 ) -> None:
@@ -231,6 +234,7 @@ def test_what_conversions_print_can_be_pasted(
     arrive(lines, expected, here)
 
 
+@pytest.mark.slow
 def test_the_way_back_of_a_salvage_can_be_pasted(
     here: Path, capsys: pytest.CaptureFixture[str], unsearched: None
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 import pytest
-from fixtures_loader import FIXTURES, ROOT
+from fixtures_loader import ROOT, few_first
 from forge import CODECS, TIMESTAMP, batch, compressed, flip, message, record, wrapper
 
 from kdump.format.batch import BatchTable, RecordTable
@@ -123,7 +123,7 @@ def test_more_records_than_a_table_holds_are_left_to_tables() -> None:
     assert at_once(wrapper(65_536, inside[1:], codec="lz4"), limit=1 << 22) is not None
 
 
-@pytest.mark.parametrize("name", FIXTURES)
+@pytest.mark.parametrize("name", few_first())
 def test_of_what_brokers_wrote(name: str) -> None:
     for log in sorted((ROOT / "brokers" / name).rglob("*.log")):
         with open_source(log, mapped=False) as source:

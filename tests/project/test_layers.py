@@ -1,7 +1,6 @@
 """Reads the imports of the package and holds them against its layers.
 
 Spec: folders are layers and imports point one way; what each layer must not touch is in ``RULES``.
-Must never import what it reads.
 """
 
 from __future__ import annotations

@@ -59,7 +59,10 @@ def outputs(top: Path, name: str) -> list[str]:
             name,
             number,
             id=f"{name}: {step.command}",
-            marks=[pytest.mark.spark] if ON_SPARK.search(step.command) else [],
+            marks=[
+                *([pytest.mark.spark] if ON_SPARK.search(step.command) else []),
+                *([pytest.mark.slow] if name not in ("README", "kdump-reading") else []),
+            ],
         )
         for name, text in TEXTS.items()
         for number, step in enumerate(steps(text))

@@ -3,7 +3,6 @@
 Spec: the record parser of kafka-python, which reads bytes, and the consumer of librdkafka, which
 reads from a broker. A parser may loop or crash on what it does not expect, and librdkafka starts
 threads: neither belongs in a test process, which forks.
-Must never import kdump, nor leave a process behind.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 Spec: ``confluent_kafka.Consumer``. The argument is the bootstrap address; standard input holds
 ``{"partitions": [[topic, partition], ...]}``.
-Must never join a group, nor commit: it leaves no trace in what it reads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Parses ``.log`` files with kafka-python, and prints a JSON object a record.
 
 Spec: ``kafka.record.MemoryRecords``. Standard input holds ``{"paths": [...]}``.
-Must never take a batch whose checksum does not fit.
 """
 
 from __future__ import annotations

@@ -129,7 +129,9 @@ def spoilt(place: Path, data: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "step", [pytest.param(9), pytest.param(1, marks=pytest.mark.nightly)], ids=["some", "all"]
+    "step",
+    [pytest.param(9, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.nightly)],
+    ids=["some", "all"],
 )
 def test_a_kill_before_any_call_can_be_finished_or_taken_back(
     place: Path, data: Path, step: int

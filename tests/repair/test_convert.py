@@ -167,6 +167,7 @@ def test_in_place(first: int, place: Path) -> None:
     assert times(top) == written
 
 
+@pytest.mark.slow
 @every_block
 def test_output(first: int, place: Path) -> None:
     partitions = block(first)
@@ -194,7 +195,12 @@ def test_output(first: int, place: Path) -> None:
 
 @pytest.mark.parametrize(
     ("batch_bytes", "codec"),
-    [(0, None), (300, None), (1_000_000, None), *((BATCH_BYTES, codec) for codec in CODECS)],
+    [
+        (300, None),
+        pytest.param(0, None, marks=pytest.mark.slow),
+        pytest.param(1_000_000, None, marks=pytest.mark.slow),
+        *(pytest.param(BATCH_BYTES, codec, marks=pytest.mark.slow) for codec in CODECS),
+    ],
 )
 def test_sizes_and_codecs_that_were_asked_for(
     batch_bytes: int, codec: str | None, place: Path
@@ -292,6 +298,7 @@ def test_a_log_is_split_where_offsets_pass_what_its_indexes_can_say(place: Path)
 # --- the receipt
 
 
+@pytest.mark.slow
 def test_as_many_processes_as_one_likes_make_the_same_of_it(place: Path) -> None:
     top = write(place, block(0, FEW))
     ids = [kdump(COMMAND, top, "--jobs", str(jobs), searching=False).ids for jobs in (1, 2)]

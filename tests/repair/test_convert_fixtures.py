@@ -32,18 +32,24 @@ from converting import (
     stale_indexes,
     tree,
 )
-from fixtures_loader import consumed, copy_fixture
+from fixtures_loader import consumed, copy_fixture, few_first
 from forge import CODECS
 from legacy_partitions import Partition, Piece, WrittenRecord
 
 pytestmark = pytest.mark.once
 
+LEGACY = fixtures("0.8", before="3")
+
 every_legacy = pytest.mark.parametrize(
     "name",
     [
+        *few_first(name for name in LEGACY if name.endswith("/clean")),
         # The same once more, but for what was being written.
-        pytest.param(name, marks=pytest.mark.nightly if name.endswith("/killed") else ())
-        for name in fixtures("0.8", before="3")
+        *(
+            pytest.param(name, marks=pytest.mark.nightly)
+            for name in LEGACY
+            if name.endswith("/killed")
+        ),
     ],
 )
 

@@ -533,6 +533,7 @@ def test_too_little_room_is_refused(
 # --- what goes wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_failure_leaves_nothing_behind(
     tmp_path: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch, jobs: int

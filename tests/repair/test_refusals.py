@@ -21,6 +21,7 @@ from crashing.running import Run, run
 from crashing.subjects import CONVERT, LOSSY, MOVED, PARTITION, REINDEX, Subject
 from crashing.trees import put, take
 from damaged import name
+from long_samples import first_of
 
 from kdump.cli.ui.exits import OK, REFUSED
 from kdump.repair.transaction import fingerprint
@@ -89,7 +90,9 @@ def test_beside_a_process_with_the_lock(trial: Trial, complete: bool) -> None:
 
 
 @pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
-@pytest.mark.parametrize("held", [f"{PARTITION}/{LOG}", f"{PARTITION}/{INDEX}", "orders-1/" + LOG])
+@pytest.mark.parametrize(
+    "held", first_of([f"{PARTITION}/{LOG}", f"{PARTITION}/{INDEX}", "orders-1/" + LOG])
+)
 def test_beside_a_process_with_a_file_open(trial: Trial, held: str, complete: bool) -> None:
     argv = both(trial, complete)
     with holding(trial.root / "data" / held) as pid:
@@ -118,7 +121,7 @@ def test_beside_a_process_whose_files_were_unlinked(trial: Trial) -> None:
 
 
 @pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
-@pytest.mark.parametrize("held", [name(100, ".log"), name(100, ".index")])
+@pytest.mark.parametrize("held", first_of([name(100, ".log"), name(100, ".index")]))
 def test_beside_a_reader_of_what_changes(trial: Trial, held: str, complete: bool) -> None:
     """It could read half of the change."""
     argv = both(trial, complete)
@@ -133,7 +136,7 @@ def test_beside_a_reader_of_what_changes(trial: Trial, held: str, complete: bool
 
 @pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
 @pytest.mark.parametrize(
-    "held", [f"data/{PARTITION}/{LOG}", "data/orders-1/" + LOG, "data/meta.properties"]
+    "held", first_of([f"data/{PARTITION}/{LOG}", "data/orders-1/" + LOG, "data/meta.properties"])
 )
 def test_a_reader_of_what_stays_is_in_the_way_of_no_repair(
     trial: Trial, held: str, complete: bool
@@ -189,7 +192,7 @@ def contained() -> None:
 
 @pytest.mark.root
 @pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
+@pytest.mark.parametrize("subject", first_of([LOSSY, REINDEX, CONVERT]), ids=str)
 def test_the_files_of_somebody_else(subject: Subject, complete: bool) -> None:
     with in_memory() as root:
         root.chmod(0o755)
@@ -216,7 +219,7 @@ def become_nobody() -> None:
 # --- other file systems
 
 
-@pytest.mark.parametrize("stop", [1, 3])
+@pytest.mark.parametrize("stop", first_of([1, 3]))
 def test_a_partition_on_another_file_system(stop: int, place: Path) -> None:
     (place / "elsewhere").mkdir()
     try:

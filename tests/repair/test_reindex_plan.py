@@ -10,7 +10,7 @@ import forge
 import pytest
 from all_recipes import RECIPES, RUNNING
 from damaged import FIRST, LAST, Recipe, batches, name
-from fixtures_loader import FIXTURES, copy_fixture
+from fixtures_loader import copy_fixture, few_first
 from forge import batch, flip, record
 from pipeline import NOW_MS
 from planning import reindexing
@@ -220,7 +220,7 @@ def test_what_differs_and_keeps_its_promises_is_left_alone(tmp_path: Path) -> No
         assert names(plan(path, every=True))
 
 
-@pytest.mark.parametrize("fixture", FIXTURES)
+@pytest.mark.parametrize("fixture", few_first())
 def test_sound_fixtures_need_nothing(fixture: str, tmp_path: Path) -> None:
     path = copy_fixture(fixture, tmp_path / "data")
     for found in verdict(path, interval=None):

@@ -23,9 +23,10 @@ import pytest
 from brokers.oracle import Loaded, Oracle
 from cases import Case, case
 from failing import NO_ROOM, Failing
-from fixtures_loader import FIXTURES
+from fixtures_loader import FIXTURES, few_first
 from forge import TOPIC_ID
 from forge_metadata import segment_name
+from long_samples import first_of
 from pipeline import judge
 from planning import failing_at
 from recipes_directory import meta_properties
@@ -1412,7 +1413,7 @@ def test_the_text_says_all_in_80_columns(
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("name", FIXTURES)
+@pytest.mark.parametrize("name", few_first())
 def test_a_fixture_is_salvaged_whole(
     name: str, grown: Callable[[str], Path], salvage: Salvage
 ) -> None:
@@ -1533,7 +1534,7 @@ def contents(directory: Path) -> dict[str, object]:
     return {name: data for name, data in found.items() if data or not name.endswith(passing)}
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", first_of(range(40), 10))
 def test_lost_markers_change_no_transaction_that_evidence_decides(
     seed: int, tmp_path: Path, salvage: Salvage
 ) -> None:

@@ -85,7 +85,11 @@ def remote(bucket: Bucket, key: str) -> RemotePath:
 
 
 @pytest.mark.parametrize(
-    "name", [FIXTURES[0], pytest.param(FIXTURES[-1], marks=pytest.mark.nightly)]
+    "name",
+    [
+        pytest.param(FIXTURES[0], marks=pytest.mark.slow),
+        pytest.param(FIXTURES[-1], marks=pytest.mark.nightly),
+    ],
 )
 def test_fixtures_are_reported_like_their_files(
     name: str, grown: Callable[[str], Path], bucket: Bucket, ran: Callable[..., Ran]
@@ -159,6 +163,7 @@ def test_a_dead_endpoint_is_incomplete(bucket: Bucket, ran: Callable[..., Ran]) 
     assert "Could not connect" in finding["detail"]["found"]
 
 
+@pytest.mark.slow
 def test_many_files_do_not_each_wait_for_a_dead_endpoint(bucket: Bucket) -> None:
     path = as_path(bucket.address("logs/t-0", free_port()))
     with pytest.raises(OSError):

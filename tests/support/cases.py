@@ -1,7 +1,4 @@
-"""Cases of damage: each follows from its seed, and says what was done to which file.
-
-Must never import kdump, nor write a file.
-"""
+"""Cases of damage: each follows from its seed, and says what was done to which file."""
 
 from __future__ import annotations
 

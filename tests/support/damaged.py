@@ -1,7 +1,7 @@
 """Damage as recipes: a partition with one thing wrong with it, and the findings that it must give.
 
 Each recipe is of a stopped log directory. What is right and only looks odd is among them, with
-no findings. Must never import kdump.
+no findings. Imports nothing of kdump.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 ``fixtures/SHA256SUMS`` lists every stored file. ``fixtures/FULL_SIZES`` lists those that had a tail
 of zeros, which is not stored, with the size that the broker left.
-Must never write below ``fixtures/``, nor import kdump.
 """
 
 from __future__ import annotations
@@ -10,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2] / "fixtures"
 README = ROOT / "README.md"
@@ -46,6 +47,15 @@ def _age(name: str) -> tuple[tuple[int, ...], str]:
 
 
 FIXTURES = names()
+#: Messages of magic 0 and 1, the first release with batches, and the newest one after a kill.
+_FEW = ("0.8.2.2/clean", "1.1.1/clean", "4.3.1/killed")
+
+
+def few_first(names: Iterable[str] = FIXTURES) -> tuple[object, ...]:
+    """Fixtures as the parameters of tests that take long; all but a few of them are ``slow``."""
+    return tuple(
+        pytest.param(name, marks=() if name in _FEW else pytest.mark.slow) for name in names
+    )
 
 
 @cache

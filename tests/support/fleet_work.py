@@ -1,7 +1,4 @@
-"""What tests have executors do. Travels by value, as executors do not have the tests.
-
-Must never import kdump at its top.
-"""
+"""What tests have executors do. Travels by value, as executors do not have the tests."""
 
 from __future__ import annotations
 

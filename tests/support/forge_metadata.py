@@ -2,7 +2,7 @@
 
 Spec: TopicRecord, PartitionRecord, PartitionChangeRecord, ConfigRecord, RemoveTopicRecord and the
 metadata transactions' records, in the frame of MetadataRecordSerde; SnapshotHeaderRecord,
-SnapshotFooterRecord. Must never import kdump.
+SnapshotFooterRecord. Imports nothing of kdump.
 """
 
 from __future__ import annotations

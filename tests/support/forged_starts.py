@@ -2,7 +2,6 @@
 
 Three segments of ten batches of ten records: offsets 0 to 299. Index interval 300 bytes. What is
 expected here the loaders of real brokers do, too: test_forecast_broker has them start on these.
-Must never import kdump.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random partitions of old formats, the same one for the same seed, and what must be kept of them.
 
 Spec: KOD 3.1, 3.4, 3.5: what brokers of 0.8 to 0.11, their cleaners and their clients left, of
-magic 2 too. Built with ``forge`` alone. Must never import kdump.
+magic 2 too. Built with ``forge`` alone. Imports nothing of kdump.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Reads magic 0 and 1 from a log for tests.
 
 Spec: KOD 3.1 and 3.4 (``LegacyRecord``, ``AbstractLegacyRecordBatch``), sound logs only.
-Must never share code with kdump.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Damages any bytes at random: what follows depends on nothing but the random numbers.
-
-Must never import kdump, nor write a file.
-"""
+"""Damages any bytes at random: what follows depends on nothing but the random numbers."""
 
 from __future__ import annotations
 

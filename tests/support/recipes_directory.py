@@ -1,7 +1,6 @@
 """Damage to the small files, names and checkpoints of a log directory, and what only looks like it.
 
 Each recipe is of a stopped node's only log directory; ``pipeline.judge`` runs the checks.
-Must never import kdump.
 """
 
 from __future__ import annotations

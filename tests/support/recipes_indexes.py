@@ -1,6 +1,6 @@
 """Damage to index files as recipes, and what looks like damage to them but is none.
 
-Where nothing else is said, the indexes are those that recovery writes. Must never import kdump.
+Where nothing else is said, the indexes are those that recovery writes. Imports nothing of kdump.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Recipes of producers, transactions and leader epochs: what is wrong, and what only looks so.
 
 Each is a partition of a cleanly stopped log directory unless its files say otherwise. Transactions
-that look open are judged an hour after ``forge.TIMESTAMP``. Must never import kdump.
+that look open are judged an hour after ``forge.TIMESTAMP``. Imports nothing of kdump.
 """
 
 from __future__ import annotations

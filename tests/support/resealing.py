@@ -1,7 +1,7 @@
 """Changes a batch or message inside, at random, and makes its checksum right again.
 
 So the damage gets past the checksum: to headers that contradict themselves, to decompression, and
-to the records. Must never import kdump, nor write a file.
+to the records. Imports nothing of kdump.
 """
 
 from __future__ import annotations

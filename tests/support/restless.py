@@ -1,7 +1,7 @@
 """A partition that is changed all the time, in ways that leave sound content at every moment.
 
 It does what brokers do and what people do behind their backs: appends, rolls, cleans, merges,
-splits, truncates, deletes. Must never import kdump, nor leave its process behind.
+splits, truncates, deletes. Imports nothing of kdump.
 """
 
 from __future__ import annotations

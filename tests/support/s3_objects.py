@@ -2,7 +2,7 @@
 
 Run as a program it serves on loopback, prints its port, and reads no file. Objects are by name:
 ``made-BYTES.log`` is made of sound batches as it is read, ``short.log`` ends in the middle of each
-answer, ``silent.log`` is never answered, ``refused.log`` is forbidden. Must never import kdump.
+answer, ``silent.log`` is never answered, ``refused.log`` is forbidden. Imports nothing of kdump.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Damaged copies of partitions that brokers left, and the circumstances of a start on them.
 
 A kind says what is damaged and how, its number the base and whether the stop was clean; the random
-numbers choose the place only. Must never import kdump.
+numbers choose the place only. Imports nothing of kdump.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Asks a real broker's code what it does to a partition directory, and what its dump tool prints.
 
 Spec: UnifiedLog, LogLoader and DumpLogSegments, run by Oracle.java in one long-lived JVM a release.
-Must never wait for an answer without a limit, nor leave a JVM behind.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the file is synced, and until then each is that of any moment since; of what was
 any piece may be zeros. How long a file is lasts no earlier than its times of then, and a cut
 changes both at once. A name lasts once its directory is synced; until then any of the changes may
 be lost, each with all that came after it under the same names. A rename is done in both directories
-or in none. Must never import kdump.
+or in none. Imports nothing of kdump.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which offsets a log holds in batches with a good checksum, and whether its indexes lead there.
 
-Magic 0, 1 and 2. Damage here is inside a batch, or it is all there is to the end. Must never import
-kdump.
+Magic 0, 1 and 2. Damage here is inside a batch, or it is all there is to the end. Imports
+nothing of kdump.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Runs kdump under strace: which calls change files, and what comes of a real kill or fault there.
-
-Must never import kdump.
-"""
+"""Runs kdump under strace: which calls change files, and what a real kill or fault there leaves."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The damaged one has three segments with transactions, an aborted one in each, snapshots, epochs,
 lines in all checkpoint files, an owner, permissions and an extended attribute of its own. Where it
-is to be converted, it begins with messages of magic 0 and 1. Must never import kdump.
+is to be converted, it begins with messages of magic 0 and 1. Imports nothing of kdump.
 """
 
 from __future__ import annotations
