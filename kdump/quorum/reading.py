@@ -81,10 +81,14 @@ def read_replicas(
     """
     configuration = None if configs is None else Configuration.of(configs)
     for root in open_roots(paths):
-        yield _read(root, configuration, jobs)
+        yield read_replica(root, configuration, jobs=jobs)
 
 
-def _read(root: Root, configuration: Configuration | None, jobs: int) -> MetadataReplica:
+def read_replica(root: Root, configuration: Configuration | None, *, jobs: int) -> MetadataReplica:
+    """Return the copy of a log directory or of its metadata partition.
+
+    Raises UsageError for a root that is something else.
+    """
     static = None if configuration is None else configuration.voters
     if isinstance(root.content, SourceError):
         return _without_log(root, static, root.content)

@@ -13,6 +13,7 @@ import quorum_disks as disks
 from directory_state import state
 from fixtures_loader import copy_fixture
 from forge_metadata import METADATA
+from long_samples import first_of
 
 from kdump.cli.main import main
 
@@ -218,7 +219,7 @@ DAMAGED: Mapping[str, tuple[disks.Damage, int, set[str], bool]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-@pytest.mark.parametrize("fixture", ["3.9.1/killed", "4.3.1/clean"])
+@pytest.mark.parametrize("fixture", first_of(["4.3.1/clean", "3.9.1/killed"]))
 def test_a_damaged_controller(name: str, fixture: str, quorum: Any, tmp_path: Path) -> None:
     directory = copy_fixture(fixture, tmp_path / "data")
     damage, code, kinds, leads = DAMAGED[name]

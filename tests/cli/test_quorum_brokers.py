@@ -130,6 +130,44 @@ def test_the_elected_node_is_one_that_was_named(
     assert not [each for each in predict(controllers).of("problem") if "content" in each["kind"]]
 
 
+#: In a batch of one short record: the attributes of the record, which nothing reads.
+_ATTRIBUTES = 62
+
+
+@pytest.mark.parametrize("stopped", ["static"], indirect=True, scope="module")
+def test_the_advice_for_copies_that_diverge_heals(stopped: Stopped, tmp_path: Path) -> None:
+    controllers, node = stopped.controllers, stopped.node(1)
+    controllers.replace(stopped.base)
+    assert diverging(controllers) == []
+    disks.reseal_batch(2, _ATTRIBUTES)(controllers.directory(node))
+    found = diverging(controllers)
+    assert found
+    run(controllers)
+    assert diverging(controllers) == found  # no node notices
+    shutil.move(controllers.directory(node) / disks.METADATA, tmp_path)
+    run(controllers)
+    assert diverging(controllers) == []
+
+
+def diverging(controllers: Controllers) -> list[tuple[str, object]]:
+    ran = kdump("verify", *(controllers.directory(node) for node in NODES), searching=False)
+    return [
+        (each["path"], each["offsets"]["first"])
+        for each in ran.of("finding")
+        if each["code"] == "metadata-diverges"
+    ]
+
+
+def run(controllers: Controllers) -> None:
+    """Start all nodes, until all have fetched from the elected one, and kill them."""
+    try:
+        assert controllers.start() == {}
+        assert controllers.wait()
+        time.sleep(1)
+    finally:
+        controllers.kill()
+
+
 def predict(controllers: Controllers) -> Ran:
     return kdump("quorum", *(controllers.directory(node) for node in NODES), searching=False)
 

@@ -1,6 +1,6 @@
 """Damage to the disk of a controller: its log, its small files, its ids.
 
-Spec: the sizes of batches in ``__cluster_metadata-0``. Must never import kdump.
+Spec: the sizes of batches in ``__cluster_metadata-0``. Imports nothing of kdump.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ def flip_byte(count: int) -> Damage:
     return damage
 
 
-def reseal_batch(count: int) -> Damage:
-    """A changed byte in the same batch as of ``flip_byte``, with a checksum that matches."""
+def reseal_batch(count: int, at: int = 60) -> Damage:
+    """A changed byte, ``at``, in the same batch as of ``flip_byte``; its checksum matches."""
 
     def damage(directory: Path) -> None:
         log = last_log(directory)
         content = bytearray(log.read_bytes())
         start, end = boundaries(bytes(content))[-2 - count :][:2]
-        content[start + 60] ^= 0x01
+        content[start + at] ^= 0x01
         content[start + 17 : start + 21] = crc32c(content[start + 21 : end]).to_bytes(4, "big")
         log.write_bytes(content)
 

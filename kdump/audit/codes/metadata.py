@@ -75,6 +75,21 @@ METADATA_UNREPLAYABLE: Final = FindingCode(
     ),
     check=42,
 )
+METADATA_DIVERGES: Final = FindingCode(
+    "metadata-diverges",
+    Severity.ERROR,
+    "Two copies of the metadata log of one cluster hold different records at offsets that are "
+    "committed: batches of one leader epoch differ, or leader epochs differ before the end of a "
+    "snapshot.",
+    "No node notices batches of one leader epoch that differ: brokers and controllers that read "
+    "different copies know different topics, replicas or settings. A node whose leader epochs "
+    "differ truncates its log when it follows a leader with the other copy.",
+    "Run kdump quorum to see which copies can lead, and kdump metadata --diff to see what differs. "
+    "Decide which copy is right. While a majority of voters with that content runs and has a "
+    "leader, stop a node with the other content, move its __cluster_metadata-0 away, and start "
+    "it: it fetches all metadata from the leader. This also discards the node's vote.",
+    check=43,
+)
 METADATA_SNAPSHOT_BEYOND_END: Final = FindingCode(
     "metadata-snapshot-beyond-end",
     Severity.WARNING,

@@ -6,6 +6,7 @@ The checks are in ``kdump.audit``.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 
@@ -143,7 +144,12 @@ def verify(
         )
         try:
             with closing(engine.verify(Conclusion(spelled_out), report.preview)) as verified:
-                for verdict in verified:
+                compared: Iterable[Verdict] = verified
+                if run_depth != "quick" and len(scope.roots) > 1:
+                    from kdump.quorum.divergence import compare_metadata_logs
+
+                    compared = compare_metadata_logs(verified, scope.roots, jobs=engine.jobs)
+                for verdict in compared:
                     verdicts.append(verdict)
                     report.add(verdict, verdict.forecast)
         except KeyboardInterrupt:
