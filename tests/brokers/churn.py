@@ -54,5 +54,5 @@ def churning(broker: Broker, seed: int) -> Iterator[None]:
 
 
 def _arguments(broker: Broker, seed: int, steps: int) -> tuple[str, ...]:
-    small = "internal.segment.bytes" if at_least(broker.version, "4") else "segment.bytes"
+    small = "internal.segment.bytes" if at_least(broker.version, "4.1") else "segment.bytes"
     return broker.bootstrap, str(seed), str(steps), small

@@ -71,6 +71,9 @@ RELEASES = {
 }
 """The releases that tests run on KRaft, and whose loader and dump tool the oracle runs."""
 
+BETWEEN = {"4.0.0": Release("2.13", (*_LOG4J2, _kafka("kafka-tools", "4.0.0")))}
+"""Releases on KRaft of which tests read what a broker writes, and nothing more."""
+
 _POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -130,7 +133,7 @@ def classpath(version: str) -> str:
     """The Java class path of a broker of ``version``, with its tools and a binding for its logs.
 
     The first call for a release downloads (15 to 55 MB); later ones touch no network. Raises
-    KeyError for a version in neither table of releases and JarsError if Maven fails.
+    KeyError for a version in no table of releases and JarsError if Maven fails.
     """
     pom = _pom(version)
     # The name carries the pom's digest, so that a changed table never meets an old directory.
@@ -153,7 +156,7 @@ def publish(built: Path, directory: Path) -> None:
 
 
 def _pom(version: str) -> str:
-    release = (ZOOKEEPER_RELEASES | RELEASES)[version]
+    release = (ZOOKEEPER_RELEASES | RELEASES | BETWEEN)[version]
     wanted = (_kafka(f"kafka_{release.scala}", version), *release.beside)
     return _POM.format(dependencies="\n".join(map(_DEPENDENCY.format, wanted)))
 

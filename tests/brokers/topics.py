@@ -198,8 +198,8 @@ def topics(version: str) -> tuple[Topic, ...]:
 
 def config(topic: Topic, version: str) -> dict[str, str]:
     """The settings with which a broker of ``version`` creates ``topic``."""
-    # Kafka 4.3 refuses segment.bytes below 1 MiB but has an internal setting for tests.
-    segment = "internal.segment.bytes" if at_least(version, "4") else "segment.bytes"
+    # From 4.1 on Kafka refuses segment.bytes below 1 MiB, but has an internal setting for tests.
+    segment = "internal.segment.bytes" if at_least(version, "4.1") else "segment.bytes"
     settings = {**_COMMON, segment: str(topic.segment_bytes), **topic.config}
     return {
         name: value for name, value in settings.items() if at_least(version, _SINCE.get(name, "0"))

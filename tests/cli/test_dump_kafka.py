@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,12 +17,12 @@ from random import Random
 import forge
 import pytest
 from brokers.oracle import Oracle
+from dump_tool import BATCH_SUFFIXES, DECODERS, SECRETS, by_file, escaped, printed_by
 from fixtures_loader import FIXTURES, copy_fixture, partitions
 from message_writer import random_values, write_fields
 
 from kdump.cli.main import main
 from kdump.cli.views.dump.differences import DIFFERENCES
-from kdump.format.lines.text import printable
 from kdump.format.messages.metadata import messages as metadata_messages
 from kdump.format.messages.payloads import CoordinatorTopic, decoder_of
 from kdump.format.messages.reader import Message, Value
@@ -30,7 +30,6 @@ from kdump.format.messages.remote_logs import messages as remote_log_messages
 
 pytestmark = pytest.mark.broker
 
-BATCH_SUFFIXES = (".log", ".checkpoint")
 ENTRY_SUFFIXES = (".index", ".timeindex", ".txnindex", ".snapshot")
 #: What is asked for, our options for it, those of Kafka's tool, and the files that it is about.
 MODES: dict[str, tuple[list[str], list[str], tuple[str, ...]]] = {
@@ -39,35 +38,20 @@ MODES: dict[str, tuple[list[str], list[str], tuple[str, ...]]] = {
     "records": (["--records"], ["--deep-iteration"], BATCH_SUFFIXES),
     "data": (["--data", "--raw"], ["--print-data-log"], BATCH_SUFFIXES),
 }
-#: The decoder of Kafka's tool for each internal topic.
-DECODERS = {
-    "__consumer_offsets": "--offsets-decoder",
-    "__transaction_state": "--transaction-log-decoder",
-    "__cluster_metadata": "--cluster-metadata-decoder",
-    "__share_group_state": "--share-group-state-decoder",
-    "__remote_log_metadata": "--remote-log-metadata-decoder",
-}
 #: What 4.3.1 does not know: no longer, or not yet.
 UNKNOWN = {
     "ShareGroupPartitionMetadata", "AccessControlRecord", "RemoveFeatureLevelRecord",
     "UnregisterControllerRecord",
 }  # fmt: skip
-#: Fields that 4.4 added, and what is left out of decoded metadata.
+#: Fields that 4.4 added.
 NEWER_FIELDS = re.compile(r',"(?:stored|failed)DescriptionTopologyEpoch":-?\d+')
-SECRETS = re.compile(r'"(salt|storedKey|serverKey)":"[^"]*"')
 DECODED = [
     (name, topic)
     for name in FIXTURES
     for topic in DECODERS
     if any(path.name.startswith(f"{topic}-") for path in partitions(name))
 ]
-#: Kafka prints line breaks inside keys and values raw, so only these begin a line of its own.
-LINE_START = re.compile(
-    r"\n(?=baseOffset: \d|offset: \d|\| offset: \d|timestamp: -?\d|version: \d|producerId: \d"
-    r"|Found \d|/\S+ is empty\.\n|\Z)"
-)
 ZERO_SLOTS = re.compile(r"zeroSlots: \d+ position: (\d+) size: \d+\n")
-EXCEPTION = re.compile(r'Exception in thread "main" ([\w.]+)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +64,6 @@ class Printed:
     error: str | None
 
 
-def escapes(printed: Printed) -> Printed:
-    lines = LINE_START.split(printed.theirs)
-    return replace(printed, theirs="\n".join(map(printable, lines)))
-
-
 def zero_slots(printed: Printed) -> Printed:
     found = ZERO_SLOTS.search(printed.ours)
     if found is None:
@@ -95,6 +74,10 @@ def zero_slots(printed: Printed) -> Printed:
         entry = f"offset: {base} position: 0\n", f"timestamp: 0 offset: {base}\n"
         theirs = theirs.removeprefix(entry[printed.path.suffix == ".timeindex"])
     return replace(printed, ours=printed.ours.replace(found[0], ""), theirs=theirs)
+
+
+def escapes(printed: Printed) -> Printed:
+    return replace(printed, theirs=escaped(printed.theirs))
 
 
 #: By the name of the difference.
@@ -135,42 +118,6 @@ def compare(theirs: Theirs, capfdbinary: pytest.CaptureFixture[bytes]) -> Compar
         return [Printed(path, ours[path], *texts[path]) for path in texts]
 
     return of
-
-
-def printed_by(
-    kafka: Oracle, paths: Sequence[Path], options: Sequence[str]
-) -> dict[Path, tuple[str, str | None]]:
-    """By file what Kafka's tool prints of it, and how it failed; begun anew behind a failure."""
-    left = list(paths)
-    texts: dict[Path, tuple[str, str | None]] = {}
-    while left:
-        stdout, stderr = kafka.dump("--files", ",".join(map(str, left)), *options)
-        failed = EXCEPTION.search(stderr.decode())
-        printed = list(by_file(stdout.decode(), left))
-        texts |= {path: (text, None) for path, text in printed}
-        if failed:
-            path, text = printed[-1]
-            texts[path] = text, failed[1]
-        assert failed or len(printed) == len(left)
-        left = left[len(printed) :]
-    return texts
-
-
-def by_file(text: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
-    """Take a dump of ``paths``, which may have ended early, apart at the lines that name them."""
-    heads = [f"Dumping {path}\n" for path in paths]
-    assert text.startswith(heads[0])
-    for path, head, following in zip(paths, heads, [*heads[1:], None], strict=True):
-        text = text.removeprefix(head)
-        end = text.find(f"\n{following}") + 1 if following else 0
-        if following and text.startswith(following):
-            yield path, ""
-        elif end:
-            yield path, text[:end]
-            text = text[end:]
-        else:
-            yield path, text
-            return
 
 
 @pytest.mark.parametrize("mode", MODES)

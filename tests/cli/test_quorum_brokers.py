@@ -16,7 +16,6 @@ from commands import Ran, kdump
 
 pytestmark = pytest.mark.broker
 
-VERSION = "4.3.1"
 #: How long nobody may be elected where nobody can be; an election takes half a second.
 QUIET_S = 4
 
@@ -39,9 +38,10 @@ class Stopped:
 def stopped(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stopped]:
-    """Killed controllers, whose voters are static, or in the metadata log."""
+    """Killed controllers of a release, whose voters are static, or in the metadata log."""
+    version, voters = request.param
     top = tmp_path_factory.mktemp("quorum")
-    with Controllers(VERSION, top / "data", dynamic=request.param == "dynamic") as controllers:
+    with Controllers(version, top / "data", dynamic=voters == "dynamic") as controllers:
         controllers.format()
         assert controllers.start() == {}
         assert controllers.wait()
@@ -75,18 +75,20 @@ DYNAMIC: Scenarios = {
 }
 
 
-def scenarios(voters: str, named: Scenarios, *, often: int) -> Iterator[object]:
+def scenarios(version: str, voters: str, named: Scenarios, *, often: int = 0) -> Iterator[object]:
     """Scenarios as parameters; those behind the first ``often`` run at night."""
     for number, (name, damages) in enumerate(named.items()):
         marks = () if number < often else pytest.mark.nightly
-        yield pytest.param(voters, damages, id=name, marks=marks)
+        yield pytest.param((version, voters), damages, id=f"{version}: {name}", marks=marks)
 
 
 @pytest.mark.parametrize(
     ("stopped", "damages"),
     [
-        *scenarios("static", STATIC, often=3),
-        *scenarios("dynamic", DYNAMIC, often=0),
+        *scenarios("4.3.1", "static", STATIC, often=3),
+        *scenarios("4.3.1", "dynamic", DYNAMIC),
+        *scenarios("3.9.1", "static", STATIC),
+        *scenarios("3.9.1", "dynamic", DYNAMIC),
     ],
     indirect=["stopped"],
     scope="module",
@@ -134,7 +136,7 @@ def test_the_elected_node_is_one_that_was_named(
 _ATTRIBUTES = 62
 
 
-@pytest.mark.parametrize("stopped", ["static"], indirect=True, scope="module")
+@pytest.mark.parametrize("stopped", [("4.3.1", "static")], indirect=True, scope="module")
 def test_the_advice_for_copies_that_diverge_heals(stopped: Stopped, tmp_path: Path) -> None:
     controllers, node = stopped.controllers, stopped.node(1)
     controllers.replace(stopped.base)
