@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import IO, Any, Final, Protocol, cast
 
-from zstandard import ZstdCompressor
+from zstandard import STRATEGY_FAST, ZstdCompressionParameters, ZstdCompressor
 
 from kdump.export.destination import Sink, discard, open_sink
 from kdump.format.batch import RecordRun, RecordTable
@@ -20,8 +20,17 @@ from kdump.storage.objects.address import AnyPath
 from kdump.storage.rights import Rights
 from kdump.tables.logs import Origin
 
-#: The level of zstd for JSON Lines: the next one takes longer than all else.
-_LEVEL: Final = 1
+#: As level -2 of zstd, but what it searches fits into the nearest caches of a processor: a line
+#: repeats the names of the one before. Level 1 takes a third longer for files two thirds as large.
+_FAST: Final = ZstdCompressionParameters(
+    window_log=17,
+    chain_log=6,
+    hash_log=13,
+    search_log=1,
+    min_match=7,
+    target_length=2,
+    strategy=STRATEGY_FAST,
+)
 
 
 class Form(Enum):
@@ -92,7 +101,7 @@ class _Jsonl:
         self._origin: Origin | None = None
         self._lines = JsonLines(None, None, force_base64=False)
         # Any: zstandard's types ask for a whole IO, of which it calls write() alone.
-        self._stream: Any = ZstdCompressor(_LEVEL).stream_writer(
+        self._stream: Any = ZstdCompressor(compression_params=_FAST).stream_writer(
             cast("IO[bytes]", sink), closefd=False
         )
 
