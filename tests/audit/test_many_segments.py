@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 from bench.directory import make
-from long_samples import first_of
 
 from kdump.audit import codes
 from kdump.audit.run.prescan import Small, quick_verdict
@@ -67,7 +66,8 @@ def others_frozen() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("others_frozen")
-@pytest.mark.parametrize("small", first_of([Small.ENDS, Small.HEADERS]))
+@pytest.mark.slow
+@pytest.mark.parametrize("small", [Small.ENDS, Small.HEADERS])
 def test_four_times_the_segments_take_four_times_as_long(tmp_path: Path, small: Small) -> None:
     targets = {count: empty_segments(tmp_path / f"t-{count}", count) for count in (1_000, 4_000)}
     took = dict.fromkeys(targets, math.inf)

@@ -207,7 +207,8 @@ def test_no_space(subject: Subject, small: Path) -> None:
     assert trial.wrong_after_rerun(trial.original) == []
 
 
-@pytest.mark.parametrize("subject", first_of([LOSSY, REINDEX, CONVERT]), ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
 def test_space_ends_on_the_way(subject: Subject, small: Path) -> None:
     root = small / "root"
     root.mkdir()

@@ -135,6 +135,7 @@ def arrive(lines: Sequence[str], expected: Sequence[bytes], place: Path) -> None
         assert not any(word.startswith(b"-") for word in operands)
 
 
+@pytest.mark.slow
 def test_what_commands_print_can_be_pasted(
     torn: Path, capsys: pytest.CaptureFixture[str], unsearched: None
 ) -> None:

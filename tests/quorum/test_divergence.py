@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import quorum_disks as disks
-from fixtures_loader import copy_fixture
+from fixtures_loader import ROOT
 
 from kdump.cli.main import main
 
@@ -21,8 +22,15 @@ Found = Callable[..., list[dict[str, Any]]]
 @pytest.fixture
 def copies(tmp_path: Path) -> tuple[Path, Path]:
     """Two equal copies; their last snapshot ends at 277, their log at 280."""
-    first, second = (copy_fixture("4.3.1/killed", tmp_path / name) for name in "ab")
-    return first, second
+    return copy_to(tmp_path / "a"), copy_to(tmp_path / "b")
+
+
+def copy_to(directory: Path) -> Path:
+    """A log directory with a metadata log, and no other partition."""
+    fixture = ROOT / "brokers/4.3.1/killed"
+    shutil.copytree(fixture / disks.METADATA, directory / disks.METADATA)
+    shutil.copy(fixture / "meta.properties", directory)
+    return directory
 
 
 @pytest.fixture
@@ -105,7 +113,7 @@ def test_copies_of_two_clusters_are_not_compared(found: Found, copies: tuple[Pat
 
 
 def test_three_copies(found: Found, copies: tuple[Path, Path], tmp_path: Path) -> None:
-    third = copy_fixture("4.3.1/killed", tmp_path / "c")
+    third = copy_to(tmp_path / "c")
     disks.reseal_batch(2)(copies[1])
     findings = found(*copies, third)
     assert [finding["path"] for finding in findings] == [

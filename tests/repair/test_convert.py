@@ -130,6 +130,7 @@ def as_forged(partition: Partition, lines: Sequence[JsonObject]) -> bool:
 # --- both ways
 
 
+@pytest.mark.slow
 @every_block
 def test_in_place(first: int, place: Path) -> None:
     partitions = block(first)
@@ -222,8 +223,8 @@ def test_sizes_and_codecs_that_were_asked_for(
     ("magic", "codec"),
     [
         (0, "none"),
-        (1, "gzip"),
         # In pure Python a wrapper of this size takes long.
+        pytest.param(1, "gzip", marks=pytest.mark.slow),
         *(pytest.param(0, codec, marks=pytest.mark.slow) for codec in WRAPPING),
         *(pytest.param(1, codec, marks=pytest.mark.slow) for codec in ("none", "snappy", "lz4")),
     ],

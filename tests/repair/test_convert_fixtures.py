@@ -32,9 +32,10 @@ from converting import (
     stale_indexes,
     tree,
 )
-from fixtures_loader import consumed, copy_fixture, few_first
+from fixtures_loader import consumed, copy_fixture
 from forge import CODECS
 from legacy_partitions import Partition, Piece, WrittenRecord
+from long_samples import first_of
 
 pytestmark = pytest.mark.once
 
@@ -43,7 +44,7 @@ LEGACY = fixtures("0.8", before="3")
 every_legacy = pytest.mark.parametrize(
     "name",
     [
-        *few_first(name for name in LEGACY if name.endswith("/clean")),
+        *first_of(name for name in LEGACY if name.endswith("/clean")),
         # The same once more, but for what was being written.
         *(
             pytest.param(name, marks=pytest.mark.nightly)
