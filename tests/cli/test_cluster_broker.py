@@ -11,7 +11,6 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from brokers.broker import QUICK_RESTART, Broker
@@ -20,7 +19,7 @@ from brokers.programs import run
 from brokers.workload import create
 from connect_member import METADATA as WORKER
 from connect_member import connect_member
-from dump_tool import BATCH_SUFFIXES, DECODERS, SECRETS, by_file, escaped, printed_by
+from dump_tool import BATCH_SUFFIXES, DECODERS, SECRETS, by_file, escaped, group_values, printed_by
 from forge_metadata import METADATA
 from group_tool import tool
 from images import compare, kafkas, kdumps
@@ -40,8 +39,6 @@ SETTINGS = QUICK_RESTART | {
     "super.users": "User:ANONYMOUS",
 }
 CONFIGS = "kafka.admin.ConfigCommand"
-#: The values of classic groups.
-PAYLOADS = re.compile(r'payload: (\{"version":"\d+","data":\{"protocolType".*\})$', re.MULTILINE)
 SHARE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 
 
@@ -115,15 +112,7 @@ def test_members_are_taken_apart_as_by_the_decoder_of_3_9(
     """Those of consumers; of others, such as a worker of Kafka Connect, the bytes are shown."""
     _, directory = cluster
     paths = files(directory, "__consumer_offsets")
-    capfd.readouterr()
-    main(["dump", "--decode", "--records", "--format", "json", *map(str, paths)])
-    lines = map(json.loads, capfd.readouterr().out.splitlines())
-    ours = [line["value"]["fields"] for line in lines if is_group(line)]
-    theirs = [
-        json.loads(payload)["data"]
-        for text, _ in printed_by(oracle("3.9.1"), paths, [DECODERS["__consumer_offsets"]]).values()
-        for payload in PAYLOADS.findall(text)
-    ]
+    ours, theirs = group_values(paths, oracle("3.9.1"), capfd)
     assert ours == theirs
     members = {
         each["protocolType"]: member for each in ours for member in each["members"]
@@ -131,11 +120,6 @@ def test_members_are_taken_apart_as_by_the_decoder_of_3_9(
     assert members["consumer"]["assignment"]["assignedPartitions"]
     worker = members["connect"]
     assert worker["subscription"] == b64encode(WORKER).decode()
-
-
-def is_group(line: dict[str, Any]) -> bool:
-    value = line.get("value")
-    return isinstance(value, dict) and value.get("message") == "GroupMetadataValue"
 
 
 def test_the_image_equals_kafkas(

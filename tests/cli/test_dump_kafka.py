@@ -17,7 +17,7 @@ from random import Random
 import forge
 import pytest
 from brokers.oracle import Oracle
-from dump_tool import BATCH_SUFFIXES, DECODERS, SECRETS, by_file, escaped, printed_by
+from dump_tool import BATCH_SUFFIXES, DECODERS, SECRETS, by_file, escaped, group_values, printed_by
 from fixtures_loader import FIXTURES, copy_fixture, partitions
 from message_writer import random_values, write_fields
 
@@ -168,6 +168,17 @@ def test_decoded_text_equals_that_of_kafkas_decoders(
     assert decoded > 3
     main(["dump", "--data", *map(str, paths)])  # decodes internal topics by itself
     assert dict(by_file(capfdbinary.readouterr().out.decode(), paths)) == ours
+
+
+@pytest.mark.parametrize("name", [name for name, topic in DECODED if topic == "__consumer_offsets"])
+def test_members_of_groups_are_taken_apart_as_by_the_decoder_of_3_9(
+    name: str, oracle: Callable[[str], Oracle], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    copy_fixture(name, tmp_path / "copy")
+    logs = sorted((tmp_path / "copy").glob("__consumer_offsets-*/*.log"))
+    ours, theirs = group_values([log for log in logs if log.stat().st_size], oracle("3.9.1"), capfd)
+    assert len(ours) > 10
+    assert ours == theirs
 
 
 def accepted_values(rng: Random, values: Mapping[str, Value]) -> dict[str, Value]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import pytest
 from brokers.oracle import Oracle
 
+from kdump.cli.main import main
 from kdump.format.lines.text import printable
 
 BATCH_SUFFIXES = (".log", ".checkpoint")
@@ -26,6 +30,8 @@ LINE_START = re.compile(
     r"\n(?=baseOffset: \d|offset: \d|\| offset: \d|timestamp: -?\d|version: \d|producerId: \d"
     r"|Found \d|/\S+ is empty\.\n|\Z)"
 )
+#: The values of classic groups, as 3.9.1 prints them.
+GROUPS = re.compile(r'payload: (\{"version":"\d+","data":\{"protocolType".*\})$', re.MULTILINE)
 EXCEPTION = re.compile(r'Exception in thread "main" ([\w.]+)')
 
 
@@ -68,3 +74,27 @@ def by_file(text: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
         else:
             yield path, text
             return
+
+
+def group_values(
+    paths: Sequence[Path], kafka: Oracle, capfd: pytest.CaptureFixture[str]
+) -> tuple[list[Any], list[Any]]:
+    """The values of classic groups in logs of ``__consumer_offsets``, of kdump and of 3.9.1.
+
+    Its decoder takes the subscriptions and assignments of consumers apart, later ones do not.
+    """
+    capfd.readouterr()
+    main(["dump", "--decode", "--records", "--format", "json", *map(str, paths)])
+    values = [
+        line["value"]
+        for line in map(json.loads, capfd.readouterr().out.splitlines())
+        if isinstance(line.get("value"), dict)
+    ]
+    ours = [value["fields"] for value in values if value.get("message") == "GroupMetadataValue"]
+    printed = printed_by(kafka, paths, [DECODERS["__consumer_offsets"]])
+    theirs = [
+        json.loads(payload)["data"]
+        for text, _ in printed.values()
+        for payload in GROUPS.findall(text)
+    ]
+    return ours, theirs
