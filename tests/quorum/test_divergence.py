@@ -35,7 +35,7 @@ def copy_to(directory: Path) -> Path:
 
 @pytest.fixture
 def found(capsys: pytest.CaptureFixture[str]) -> Found:
-    """The findings of divergence, of two engines and of the text."""
+    """The findings of divergence in JSON; the text names them where there are any."""
 
     def verify(*arguments: str | Path) -> list[dict[str, Any]]:
         code = main(["verify", "--format", "json", *map(str, arguments)])
