@@ -14,12 +14,9 @@ from kdump.audit import codes
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.metadata.log import metadata_partition
 from kdump.quorum.lineage import different_content, shared_end
-from kdump.quorum.reading import read_replica
+from kdump.quorum.reading import metadata_log, read_replica
 from kdump.quorum.replica import MetadataReplica
-from kdump.storage.logdir import LogDirectory, Partition, is_metadata_log
-from kdump.storage.objects.address import AnyPath
 
 
 def compare_metadata_logs(
@@ -30,7 +27,7 @@ def compare_metadata_logs(
     Where the ``roots`` have several copies, each is read once more. A copy that cannot be read is
     not compared.
     """
-    root_by_log = dict(_metadata_logs(roots))
+    root_by_log = {path: root for root in roots if (path := metadata_log(root)) is not None}
     copies: list[MetadataReplica] = []
     for verdict in verdicts:
         root = root_by_log.get(verdict.target.path)
@@ -41,16 +38,6 @@ def compare_metadata_logs(
         found = tuple(finding for copy in copies for finding in differences(copy, replica))
         copies.append(replica)
         yield replace(verdict, findings=(*verdict.findings, *found))
-
-
-def _metadata_logs(roots: Sequence[Root]) -> Iterator[tuple[AnyPath, Root]]:
-    for root in roots:
-        if isinstance(root.content, LogDirectory):
-            path = metadata_partition(root.content)
-            if path is not None:
-                yield path, root
-        elif isinstance(root.content, Partition) and is_metadata_log(root.content):
-            yield root.content.path, root
 
 
 def differences(copy: MetadataReplica, replica: MetadataReplica) -> Iterator[Finding]:

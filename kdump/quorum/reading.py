@@ -153,17 +153,24 @@ def _is_empty(path: AnyPath) -> bool:
         return False
 
 
+def metadata_log(root: Root) -> AnyPath | None:
+    """Return the path of the metadata log in a log directory, or at its path; None without one."""
+    if isinstance(root.content, LogDirectory):
+        return metadata_partition(root.content)
+    if isinstance(root.content, Partition) and is_metadata_log(root.content):
+        return root.content.path
+    return None
+
+
 def _find(root: Root) -> Target | None:
     """Return the metadata log of a root, None if the log directory has none."""
-    if isinstance(root.content, LogDirectory):
-        path = metadata_partition(root.content)
-        return next((target for target in assign(root) if target.path == path), None)
-    if isinstance(root.content, Partition) and is_metadata_log(root.content):
-        return assign(root)[0]
-    raise UsageError(
-        f"{root.path}: expected a log directory or its {CLUSTER_METADATA_TOPIC}-0, found something "
-        "else of a broker"
-    )
+    path = metadata_log(root)
+    if path is None and not isinstance(root.content, LogDirectory):
+        raise UsageError(
+            f"{root.path}: expected a log directory or its {CLUSTER_METADATA_TOPIC}-0, found "
+            "something else of a broker"
+        )
+    return next((target for target in assign(root) if target.path == path), None)
 
 
 def _verify(target: Target, jobs: int) -> Verdict:

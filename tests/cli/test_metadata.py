@@ -18,7 +18,14 @@ import pytest
 from fixtures_loader import FIXTURES, ROOT, few_first
 from forge import batch, control_batch, flip, record
 from forge_metadata import METADATA, log, segment_name, snapshot, snapshot_name
-from metadata_history import KRAFT_VERSION, KRAFT_VOTERS, History, metadata_value, voters_value
+from metadata_history import (
+    KRAFT_VERSION,
+    KRAFT_VOTERS,
+    History,
+    metadata_value,
+    secret_values,
+    voters_value,
+)
 
 from kdump.cli.main import main
 from kdump.cli.views.metadata.json_lines import emit_image
@@ -387,18 +394,7 @@ def test_secrets_are_in_no_output(run: Run, tmp_path: Path) -> None:
     secret = "PLANTED"
     values = [
         *TOPIC,
-        meta.config("orders", "ssl.keystore.password", secret),
-        meta.config("", "listener.name.x.sasl.jaas.config", secret, kind=4),
-        meta.config("1", "ssl.keystore.key", secret, kind=4),
-        metadata_value(
-            "UserScramCredentialRecord",
-            name="alice",
-            mechanism=1,
-            salt=secret.encode(),
-            storedKey=secret.encode(),
-            serverKey=secret.encode(),
-            iterations=4096,
-        ),
+        *secret_values(secret),
         meta.NO_OP,
     ]
     partition = write(tmp_path, {segment_name(): log(values)})

@@ -11,7 +11,7 @@ from pathlib import Path
 import forge_metadata as meta
 import pytest
 from forge import batch, flip, record, write_partition
-from metadata_history import metadata_value
+from metadata_history import secret_values
 from reading_commands import READING
 
 from kdump.cli.main import main
@@ -21,18 +21,7 @@ TOPIC_ID = "b25lLXRvcGljLTEyMzQ1Ng"
 RECORDS = [
     meta.topic("orders", TOPIC_ID),
     meta.partition(TOPIC_ID),
-    meta.config("orders", "ssl.keystore.password", SECRET),
-    meta.config("", "listener.name.x.sasl.jaas.config", SECRET, kind=4),
-    meta.config("1", "ssl.keystore.key", SECRET, kind=4),
-    metadata_value(
-        "UserScramCredentialRecord",
-        name="alice",
-        mechanism=1,
-        iterations=4096,
-        salt=SECRET.encode(),
-        storedKey=SECRET.encode(),
-        serverKey=SECRET.encode(),
-    ),
+    *secret_values(SECRET),
 ]
 AS_THEY_ARE = {"dump-json"}
 

@@ -46,8 +46,7 @@ FEW = 6
 every_block = pytest.mark.parametrize(
     "first",
     [
-        0,
-        pytest.param(BLOCK, marks=pytest.mark.slow),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in (0, BLOCK)),
         *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2 * BLOCK, SEEDS, BLOCK)),
     ],
 )
@@ -130,7 +129,6 @@ def as_forged(partition: Partition, lines: Sequence[JsonObject]) -> bool:
 # --- both ways
 
 
-@pytest.mark.slow
 @every_block
 def test_in_place(first: int, place: Path) -> None:
     partitions = block(first)
@@ -168,7 +166,6 @@ def test_in_place(first: int, place: Path) -> None:
     assert times(top) == written
 
 
-@pytest.mark.slow
 @every_block
 def test_output(first: int, place: Path) -> None:
     partitions = block(first)

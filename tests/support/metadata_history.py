@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from forge import batch, control_batch, record, uvarint
+from forge_metadata import config
 from message_writer import write_fields
 
 from kdump.format.messages.metadata import messages
@@ -51,6 +52,25 @@ def metadata_value(kind: str, version: int | None = None, /, **values: Any) -> b
     assert not values, values
     body = write_fields(message.fields, given, version, version in message.flexible)
     return b"".join(map(uvarint, (1, message.type_id or 0, version))) + body
+
+
+def secret_values(secret: str) -> list[bytes]:
+    """Records that hold a secret: passwords of topic ``orders`` and of brokers, a SCRAM user."""
+    known = secret.encode()
+    return [
+        config("orders", "ssl.keystore.password", secret),
+        config("", "listener.name.x.sasl.jaas.config", secret, kind=4),
+        config("1", "ssl.keystore.key", secret, kind=4),
+        metadata_value(
+            "UserScramCredentialRecord",
+            name="alice",
+            mechanism=1,
+            salt=known,
+            storedKey=known,
+            serverKey=known,
+            iterations=4096,
+        ),
+    ]
 
 
 def _default(field: Field) -> Any:

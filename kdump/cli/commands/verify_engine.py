@@ -17,13 +17,13 @@ from kdump.audit.run.verify import beside_broker, verify
 from kdump.audit.targets.scope import Scope
 from kdump.audit.verdicts.next_start import Conclusion
 from kdump.audit.verdicts.verdict import Verdict
+from kdump.cli.options.jobs import reading_jobs
 from kdump.cli.options.spark import SparkOptions, spark_session
 from kdump.cli.options.targets import TargetOptions, find_scope, named_paths
 from kdump.cli.ui.progress import Progress
 from kdump.cli.views.verify.summary import Depth
 from kdump.errors import UsageError
 from kdump.storage.throttle import LIVE_RATE, Pace
-from kdump.storage.workers import default_jobs
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
@@ -86,7 +86,7 @@ class _Local:
         self._meter = meter
         self.scope = find_scope(request.targets)
         live = beside_broker(self.scope.targets)
-        self.jobs = request.jobs or (1 if live else default_jobs())
+        self.jobs = reading_jobs(request.jobs, self.scope.targets)
         self.limit_rate = request.limit_rate or 0
         if request.limit_rate is None and live:
             self.limit_rate = LIVE_RATE
