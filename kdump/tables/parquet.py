@@ -39,7 +39,7 @@ class ParquetRecords:
         self._writer = pq.ParquetWriter(
             pa.PythonFile(sink, "w"),
             schema,
-            compression="snappy",  # half the time of zstd, which takes most of it
+            compression="zstd",
             use_dictionary=dictionaries,
             column_encoding=dict.fromkeys(_GROWING, "DELTA_BINARY_PACKED"),
             write_statistics=_STATISTICS,

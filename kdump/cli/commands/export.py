@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     type=click.Choice(["parquet", "jsonl"]),
     default="parquet",
     show_default=True,
-    help="Parquet with snappy, or JSON Lines with zstd: the lines of dump --format json --records.",
+    help="Parquet with zstd, or JSON Lines with zstd: the lines of dump --format json --records.",
 )
 @click.option(
     "--read-committed",
