@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import os
 import signal
@@ -44,12 +45,17 @@ LONG = ("broker", "spark", "slow", "nightly")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with the most long tests first, those with few tests last.
 
-    Where files run side by side (``--no-loadscope-reorder`` keeps this order) no process is left
-    alone with a long one at the end.
+    Where files run side by side no process is left alone with a long one at the end.
     """
     count = Counter(item.path for item in items)
     long = Counter(item.path for item in items if any(map(item.get_closest_marker, LONG)))
     items.sort(key=lambda item: (-long[item.path], -count[item.path], item.path))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector away from what stays until the end, which forked processes share."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
