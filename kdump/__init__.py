@@ -3,6 +3,7 @@
 errors         The errors that kdump raises on purpose: what was expected, what was found, where,
                and what to do.
 program        The name of the command, which advice and usage messages show.
+values         Frozen values: classes whose instances do not change.
 format/        Bytes to values and back: the formats of Kafka's files. This layer opens no file and
                reads no clock.
 storage/       Files and objects to bytes, names, partitions and segments. This layer writes

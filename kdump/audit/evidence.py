@@ -17,6 +17,7 @@ from kdump.storage.logdir import is_metadata_log
 from kdump.storage.names import FileKind
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Reason
+from kdump.values import frozen
 
 #: The damage that may follow the last batch of a sound log.
 _TAILS = (Reason.TORN_TAIL, Reason.PREALLOCATED)
@@ -141,7 +142,7 @@ class Evidence:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeEvidence:
     """The input of the checks of a node.
     directories  The log directories of the node, at least one.

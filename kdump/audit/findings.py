@@ -5,11 +5,11 @@ Spec: the invariants of KOD 9; the codes are in ``kdump.audit.codes``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit.codes import FindingCode, Severity
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 #: The text of a finding that is milder because a broker runs or may be running.
 AS_LIVE: Final = "as beside a running broker"
@@ -19,7 +19,7 @@ _ERROR: Final = "an error: "
 _UNREADABLE: Final = "cannot be read: "
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Detail:
     """Two phrases, which follow the words "expected" and "found"."""
 
@@ -42,7 +42,7 @@ def unreadable(text: str) -> Detail:
     return Detail(_READABLE, f"{_ERROR}{text}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Offsets:
     """The offsets from ``first`` to ``last``, both inclusive; ``last`` is None if unknown."""
 
@@ -53,7 +53,7 @@ class Offsets:
         return f"{self.first}..{'' if self.last is None else self.last}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """One problem or oddity in one file.
 

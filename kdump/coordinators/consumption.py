@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Final
@@ -34,6 +33,7 @@ from kdump.coordinators.share_state import ShareOffset, read_share_offsets
 from kdump.format.messages.consumer_protocol import PROTOCOL_TYPE
 from kdump.storage.names import OFFSETS_TOPIC, SHARE_TOPIC
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 _RETENTION: Final = "offsets.retention.minutes"
 _RETENTION_MINUTES: Final = 7 * 24 * 60
@@ -47,7 +47,7 @@ class Outside(StrEnum):
     BEYOND_END = "beyond end"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """A partition that a group has committed, or that one of its members has.
 
@@ -88,7 +88,7 @@ class Row:
         return Outside.BEYOND_END if self.offset > self.extent.end else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OffsetsPartition:
     """The groups of a partition of the topic; ``path`` is the copy that was taken.
 

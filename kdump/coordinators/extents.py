@@ -6,7 +6,6 @@ Spec: ``UnifiedLog``; the log start offset of the checkpoint counts where it lie
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from kdump.audit.facts.small_files import DirectoryFacts, read_small
 from kdump.audit.survey.log_end import read_end
@@ -17,12 +16,13 @@ from kdump.storage.logdir import Partition, Segment, directory_name, list_partit
 from kdump.storage.names import PARTITION_METADATA
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Damage, walk
+from kdump.values import frozen
 
 TopicPartition = tuple[str, int]
 """A topic and the number of a partition."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extent:
     """The log of a partition: its first offset and the log end offset, by its batch headers."""
 

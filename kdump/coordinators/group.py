@@ -20,6 +20,7 @@ from kdump.format.messages import consumer_protocol
 from kdump.format.messages.consumer_protocol import PROTOCOL_TYPE, decode_protocol
 from kdump.format.messages.payloads import Payload, UnknownTypeError, decoder_of
 from kdump.storage.names import OFFSETS_TOPIC
+from kdump.values import frozen
 
 _COMMIT_KEYS: Final = ("OffsetCommitKey", "LegacyOffsetCommitKey")
 _NO_ID: Final = 22 * "A"
@@ -45,7 +46,7 @@ class GroupState(StrEnum):
     NOT_READY = "NotReady"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommittedOffset:
     """A committed offset of a group.
 
@@ -64,7 +65,7 @@ class CommittedOffset:
     record_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assignment:
     """Partitions of a topic that a member has; the topic is a name, or in newer groups an id."""
 
@@ -73,7 +74,7 @@ class Assignment:
     topic_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Member:
     """A member of a group. ``assignments`` are None if they are not known to the coordinator."""
 
@@ -85,7 +86,7 @@ class Member:
     topics: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """A group as its coordinator loads it from partition ``partition`` of the topic.
 

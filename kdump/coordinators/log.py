@@ -10,7 +10,6 @@ Spec: ``CoordinatorLoaderImpl``, ``OffsetMetadataManager.replayEndTransactionMar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit.survey.record_runs import Unread, record_runs
@@ -24,11 +23,12 @@ from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk
 from kdump.tables.logs import Log
+from kdump.values import frozen
 
 _NO_PRODUCER: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogFault:
     """A range of a log that was not read; ``position`` is None for a whole file.
 
@@ -42,7 +42,7 @@ class LogFault:
     damaged: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Undecodable:
     """A last record that a coordinator cannot decode; it then does not load the partition."""
 
@@ -50,7 +50,7 @@ class Undecodable:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CoordinatorLog:
     """The content of one copy of a partition.
 
@@ -66,7 +66,7 @@ class CoordinatorLog:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadTask:
     """The logs of a partition, ascending, and its log start offset.
 

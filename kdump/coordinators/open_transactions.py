@@ -8,7 +8,6 @@ Spec: ``ProducerStateManager.truncateAndReload``, ``LogLoader``, ``UnifiedLog.la
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 
 from kdump.audit.facts.small_files import DirectoryFacts, read_producer_snapshots
@@ -22,9 +21,10 @@ from kdump.storage.logdir import Partition, Segment, list_partition
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.seek import entry_position
 from kdump.storage.walk import Damage, walk
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogTransactions:
     """The open transactions of the log at ``path``, by first offset.
 
@@ -41,7 +41,7 @@ class LogTransactions:
     damaged: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogTask:
     """A partition whose open transactions are read."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit.targets.scope import Scope
@@ -19,6 +18,7 @@ from kdump.storage.logdir import directory_name
 from kdump.storage.names import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
 from kdump.storage.objects.address import AnyPath
 from kdump.tables.logs import list_logs
+from kdump.values import frozen
 
 #: The setting with the number of partitions of each topic.
 _SETTINGS: Final = {
@@ -27,7 +27,7 @@ _SETTINGS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CoordinatorPartition:
     """A partition of a coordinator's topic, and all copies of it at hand, listed."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from kdump.errors import DecodeError
@@ -18,13 +17,14 @@ from kdump.format.batch import RecordTable
 from kdump.format.latest import LastRecord
 from kdump.format.messages.payloads import decoder_of
 from kdump.storage.names import SHARE_TOPIC
+from kdump.values import frozen
 
 _WIDTH: Final = RecordTable.WIDTH
 #: The start offset of an update that does not change it, and of a partition that was not read.
 _NONE: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShareOffset:
     """The share-partition start offset of a group: records below it are acknowledged."""
 

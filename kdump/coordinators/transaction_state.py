@@ -6,7 +6,6 @@ Spec: ``TransactionStateManager``, ``TransactionLog`` (KIP-98, KIP-890).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from kdump.audit.facts.coordinator import Status, TopicPartition
@@ -14,12 +13,13 @@ from kdump.coordinators.log import CoordinatorLog, Undecodable
 from kdump.errors import DecodeError
 from kdump.format.messages.payloads import UnknownTypeError, decoder_of
 from kdump.storage.names import TRANSACTION_TOPIC
+from kdump.values import frozen
 
 #: In these states the coordinator has a transaction to end.
 OPEN_STATES: Final = frozenset({Status.ONGOING, Status.PREPARE_COMMIT, Status.PREPARE_ABORT})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransactionState:
     """A transactional id as its coordinator loads it from partition ``partition`` of the topic.
 

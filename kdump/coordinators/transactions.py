@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from enum import StrEnum
 
 from kdump.audit.facts.coordinator import Status, TopicPartition
@@ -22,6 +21,7 @@ from kdump.errors import KdumpError, SourceError
 from kdump.storage import workers
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, TRANSACTION_TOPIC
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 
 class TransactionVerdict(StrEnum):
@@ -41,7 +41,7 @@ class TransactionVerdict(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionTransaction:
     """A transaction in a partition.
 
@@ -71,7 +71,7 @@ class PartitionTransaction:
         return self.log is not None and self.found is not None and self.found is self.log.open[0]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Transactions:
     """All transactions of the paths of a command.
 

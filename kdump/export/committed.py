@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from kdump.audit.replay.fates import Fate, FateEvidence, LostEnd, Mark, decide
@@ -22,9 +21,10 @@ from kdump.format.batch import BatchTable
 from kdump.format.kernel import producers as _producers
 from kdump.format.kernel import ranges as _ranges
 from kdump.storage.selection import HIGHEST, LOWEST
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CopyTransactions:
     """The transactions in one copy of a partition, from offset ``first`` to ``last``.
 
@@ -41,7 +41,7 @@ class CopyTransactions:
     evidence: FateEvidence
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommittedFilter:
     """Selects committed batches.
 

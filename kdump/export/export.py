@@ -37,12 +37,13 @@ from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import HIGHEST, LOWEST, Selection
 from kdump.storage.workers import progress_counter
 from kdump.tables.logs import Log, utf8
+from kdump.values import frozen
 
 #: The maximum size of the logs of a file, unless it holds only one.
 _FILE_BYTES: Final = 256 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Order:
     """The format, the selection and the options of an export."""
 

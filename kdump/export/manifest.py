@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Final
 
 from kdump.export.replicas import Conflict, StaleOffsets
 from kdump.export.task import Ledger, Trouble
 from kdump.format.lines.text import json_text
+from kdump.values import frozen
 
 _SCHEMA: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileEntry:
     """A file: its path below the export, the digest of its bytes, and the logs in it."""
 
@@ -29,7 +30,7 @@ class FileEntry:
         return sum(log.records for log in self.logs)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionEntry:
     """The export of a partition; ``sha256`` is over the digests of its files, in order.
 
@@ -51,7 +52,7 @@ class PartitionEntry:
     log_start: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Manifest:
     """The files, partitions and errors of an export."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from typing import IO, Any, Final, Protocol, cast
 
@@ -19,6 +18,7 @@ from kdump.format.lines.lines import JsonLines
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.rights import Rights
 from kdump.tables.logs import Origin
+from kdump.values import frozen
 
 #: As level -2 of zstd, but what it searches fits into the nearest caches of a processor: a line
 #: repeats the names of the one before. Level 1 takes a third longer for files two thirds as large.
@@ -40,7 +40,7 @@ class Form(Enum):
     JSONL = "jsonl.zst"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WrittenFile:
     """A file at ``path``, its size, and the digest of its bytes."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from kdump.audit.facts.small_files import read_producer_snapshots, read_small
@@ -32,12 +32,13 @@ from kdump.storage.selection import HIGHEST
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk
 from kdump.tables.logs import Log
+from kdump.values import frozen
 
 _EVENT: Final = len(_producers.EVENT_FIELDS)
 _MARKS: Final = (_producers.BEGIN, _producers.COMMIT, _producers.ABORT)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanTask:
     """A log; ``stretches``: the stretches of its records are needed.
 
@@ -51,7 +52,7 @@ class PlanTask:
     compacted: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogPlan:
     """The transactions and offsets of a log, up to offset ``last`` and its leader ``epoch``.
 

@@ -9,11 +9,11 @@ Spec: ``LeaderEpochFileCache`` (KIP-101) for the epochs; the choice among equal 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 from kdump.export.ranges import Ranges
+from kdump.values import frozen
 
 Taken = tuple[tuple[Ranges, ...], ...]
 """The ranges that are taken from each file of each copy, ascending."""
@@ -27,7 +27,7 @@ class Stretch(NamedTuple):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conflict:
     """Offsets that copies hold under different leader epochs, of which the last was taken."""
 
@@ -36,7 +36,7 @@ class Conflict:
     epochs: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StaleOffsets:
     """Offsets that were taken although lower offsets have a higher leader epoch.
 
@@ -48,7 +48,7 @@ class StaleOffsets:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MergedCopies:
     """The choice: the ranges that are taken, and what the manifest reports about it."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kdump.errors import KdumpError
 from kdump.storage import workers
+from kdump.values import frozen
 
 
 class Spread(Protocol):
@@ -29,7 +29,7 @@ class Spread(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workers:
     """Runs tasks in at most ``jobs`` forked workers of this process."""
 

@@ -28,9 +28,10 @@ from kdump.storage.selection import HIGHEST, LOWEST, Selection
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason
 from kdump.tables.logs import Log
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Share:
     """A log, its offset index, and the ``ranges`` to export, None for all records."""
 
@@ -40,7 +41,7 @@ class Share:
     committed: CommittedFilter | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExportTask:
     """``shares`` of one topic; their file is created in the directory ``to`` with ``rights``."""
 
@@ -51,7 +52,7 @@ class ExportTask:
     selection: Selection
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trouble:
     """A part of a log that could not be exported: ``size`` bytes from ``position`` on.
 
@@ -65,7 +66,7 @@ class Trouble:
     damaged: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ledger:
     """The export of one log of ``bytes``; offsets are None without a record."""
 
@@ -79,7 +80,7 @@ class Ledger:
     last_offset: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExportResult:
     """The result of a task; ``file`` is None if no record was selected."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -30,6 +29,7 @@ from kdump.tables import tables
 from kdump.tables.findings import finding_rows
 from kdump.tables.logs import Log, list_logs
 from kdump.tables.schema import TABLES
+from kdump.values import frozen
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +71,7 @@ class KdumpDataSource(DataSource):
         return _Reader(options, _arrow_schema(schema, options.table))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Options:
     """The options, parsed."""
 
@@ -105,14 +105,14 @@ class _Options:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Logs(InputPartition):
     """The logs that one task reads."""
 
     logs: tuple[Log, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Targets(InputPartition):
     """The partitions that one task verifies, or the findings of the driver about directories."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -23,6 +22,7 @@ from kdump.format.codecs import CODECS, DEFAULT_LIMIT, Codec, compress, decompre
 from kdump.format.kernel import columns as _columns
 from kdump.format.kernel import headers as _headers
 from kdump.format.kernel import records as _records
+from kdump.values import frozen
 
 HEADER_BYTES: Final = 61
 LOG_OVERHEAD: Final = 12
@@ -66,7 +66,7 @@ class TimestampType(Enum):
     NO_TIMESTAMP_TYPE = "NoTimestampType"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordBatch:
     """The header of one batch, or of one legacy message (magic 0 and 1).
 
@@ -262,7 +262,7 @@ class BatchTable:
         return int(self.rows[last] + self.rows[last + 1])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Record:
     """One record; ``timestamp`` is in ms, null keys and values are None."""
 

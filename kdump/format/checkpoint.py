@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from kdump.errors import DecodeError
+from kdump.values import frozen
 
 VERSION = 0
 
@@ -39,7 +39,7 @@ class CheckpointNumberError(DecodeError):
     """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OffsetEntry:
     """A line of an offset checkpoint; the name of the file gives the meaning of the offset."""
 
@@ -48,7 +48,7 @@ class OffsetEntry:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EpochEntry:
     """A line of ``leader-epoch-checkpoint``: the first offset written under an epoch."""
 

@@ -7,11 +7,11 @@ KIP-630, KIP-853).
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
 
 from kdump.errors import DecodeError
 from kdump.format.messages.reader import UNKNOWN_TAGS, Value, decode, parse_tables
+from kdump.values import frozen
 
 
 class ControlType(IntEnum):
@@ -70,7 +70,7 @@ _VERSION = struct.Struct(">h")
 _MARKER = struct.Struct(">hi")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ControlRecord:
     """A control record. ``fields`` is None for a type or version without a table here.
 

@@ -12,13 +12,13 @@ import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from kdump.format.kernel import entries as _entries
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Violations:
     """Entries that break the order: their count, and the numbers of the first ones, from 0."""
 
@@ -26,7 +26,7 @@ class Violations:
     first: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OffsetIndex:
     """An ``.index``: 8 bytes an entry, the offset relative to the base (4) and the position (4).
 
@@ -88,7 +88,7 @@ class OffsetIndex:
         return Violations(count, tuple(first[:count]))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimeIndex:
     """A ``.timeindex``: 12 bytes an entry, a timestamp in ms (8) and the relative offset (4).
 
@@ -160,7 +160,7 @@ class TimeIndex:
         return Violations(count, tuple(first[:count]))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AbortedTxn:
     """An aborted transaction; ``last_offset`` is that of its ABORT marker."""
 
@@ -171,7 +171,7 @@ class AbortedTxn:
     last_stable_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransactionIndex:
     """A ``.txnindex``: 34 bytes an entry. ``remainder`` is a shorter tail, which brokers ignore.
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 
 from kdump.errors import DecodeError
 from kdump.format.messages.reader import parse_uuid, uuid_text
+from kdump.values import frozen
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _NO_ID = uuid_text(bytes(16))
@@ -91,7 +91,7 @@ def _unescape_token(token: re.Match[str]) -> str:
 # --- meta.properties
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MetaProperties:
     """``meta.properties``. ``node_id`` is ``broker.id`` in version 0; absent ids are None."""
 
@@ -138,7 +138,7 @@ class FatalMetadataError(DecodeError):
     """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionMetadata:
     """``partition.metadata``; ``topic_id`` is the text form of a uuid."""
 
@@ -192,7 +192,7 @@ def _after_colon(lines: list[str], index: int) -> str:
 # --- quorum-state
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuorumState:
     """``quorum-state`` of a KRaft node: the leader, and the candidate it voted for; -1 is none.
 
@@ -231,7 +231,7 @@ def decode_quorum_state(data: bytes) -> QuorumState:
 # --- .kafka_cleanshutdown
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CleanShutdownMarker:
     """``.kafka_cleanshutdown``, whose existence means a clean shutdown; up to 3.6 without epoch."""
 

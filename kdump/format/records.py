@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kdump.errors import DecodeError, LimitError
 from kdump.format import batch as default
@@ -25,6 +24,7 @@ from kdump.format.batch import (
 from kdump.format.codecs import CODECS, DEFAULT_LIMIT, Codec, decompress
 from kdump.format.kernel import headers as _headers
 from kdump.format.kernel import records as _records
+from kdump.values import frozen
 
 _RECORDS_PER_TABLE = 65_536
 _BATCHES_PER_RUN = 8_192
@@ -34,7 +34,7 @@ _MAGIC = _headers.BATCH_FIELDS.index("magic")
 _ATTRIBUTES = _headers.BATCH_FIELDS.index("attributes")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordSummary:
     """A summary of all records of a batch, to check its header.
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
 from crc32c import crc32c
 
 from kdump.errors import DecodeError
+from kdump.values import frozen
 
 VERSION = 1
 _HEADER = struct.Struct(">hIi")  # version, crc, count
@@ -48,7 +48,7 @@ class ProducerEntry(NamedTuple):
     current_txn_first_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProducerEntries:
     """The entries of a sound snapshot in file order; the order has no meaning.
 
@@ -73,7 +73,7 @@ class ProducerEntries:
 NO_PRODUCERS: Final = ProducerEntries(b"")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """The content of a producer snapshot, sound or not.
 

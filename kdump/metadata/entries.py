@@ -6,7 +6,6 @@ Secret configs are among the values: what shows an entry leaves them out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
@@ -26,6 +25,7 @@ from kdump.metadata.image import (
     TopicImage,
 )
 from kdump.metadata.voters import Voter
+from kdump.values import frozen
 
 Fields: TypeAlias = dict[str, object]
 """Values for JSON by name."""
@@ -51,7 +51,7 @@ class EntryKind(StrEnum):
     ZK_MIGRATION = "zk_migration"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImageEntry:
     """A part of an image: ``key`` is what distinguishes it from others of its kind."""
 
@@ -60,7 +60,7 @@ class ImageEntry:
     fields: Fields
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Difference:
     """An entry that is in one of two images alone, or in both with other ``fields``.
 

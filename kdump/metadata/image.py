@@ -8,10 +8,10 @@ Spec: ``MetadataImage`` and the images in it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from kdump.metadata.voters import Voter
+from kdump.values import frozen
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
@@ -38,7 +38,7 @@ class PartitionRegistration(NamedTuple):
     last_known_eligible: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopicImage:
     """A topic; ``partitions`` by number. ``name`` is None if no record names it."""
 
@@ -47,7 +47,7 @@ class TopicImage:
     partitions: Mapping[int, PartitionRegistration]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Endpoint:
     """A listener; ``security_protocol`` is the number of a SecurityProtocol."""
 
@@ -57,7 +57,7 @@ class Endpoint:
     security_protocol: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SupportedFeature:
     """The levels of a feature that a node supports."""
 
@@ -66,7 +66,7 @@ class SupportedFeature:
     max_level: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BrokerRegistration:
     """A broker. ``cordoned_directories`` are None if they are not known."""
 
@@ -83,7 +83,7 @@ class BrokerRegistration:
     cordoned_directories: tuple[str, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ControllerRegistration:
     """A controller that has registered itself (KIP-919)."""
 
@@ -94,7 +94,7 @@ class ControllerRegistration:
     features: tuple[SupportedFeature, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AccessControlEntry:
     """An ACL; numbers are those of ResourceType, PatternType, AclOperation, AclPermissionType."""
 
@@ -108,7 +108,7 @@ class AccessControlEntry:
     permission_type: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DelegationToken:
     """A delegation token; times in ms. The log does not hold its HMAC."""
 
@@ -142,7 +142,7 @@ QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 """The types and names that a quota is about, by type; a name is None for the default."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MetadataImage:
     """The state of the cluster, each part in the order of its keys.
 

@@ -6,7 +6,6 @@ Spec: ``RecordsSnapshotReader``, ``Snapshots``, ``MetadataRecordSerde`` (KIP-500
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from kdump.errors import DecodeError, LimitError, SourceError
@@ -21,6 +20,7 @@ from kdump.storage.names import CLUSTER_METADATA_TOPIC, FileKind
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
+from kdump.values import frozen
 
 _FRAME_VERSION: Final = 1
 _FEATURE_LEVEL: Final = 12
@@ -29,7 +29,7 @@ _UP_TO_MAGIC: Final = 17
 _LEAST_SIZE: Final = 14
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MetadataSnapshot:
     """A frozen snapshot ``<end_offset>-<epoch>.checkpoint``; ``end_offset`` is exclusive.
 
@@ -51,7 +51,7 @@ class DataRecord(NamedTuple):
     record: MetadataRecord | DecodeError
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ControlEntry:
     """A control record at ``offset``; ``record`` is the error if it cannot be decoded.
 
@@ -64,7 +64,7 @@ class ControlEntry:
     record: ControlRecord | DecodeError
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stop:
     """The end of a read, before ``offset``, with the reason; empty at the end of the file.
 

@@ -26,6 +26,7 @@ from kdump.metadata.log import (
 from kdump.metadata.voters import VoterHistory
 from kdump.storage.logdir import Partition
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 _TRANSACTIONS: Final = frozenset(
     {
@@ -36,7 +37,7 @@ _TRANSACTIONS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Note:
     """A record in ``path`` that brokers cannot apply.
 
@@ -149,7 +150,7 @@ def _name(record: MetadataRecord) -> str:
     return record.name or f"type {record.type_id}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MetadataState:
     """The image of a metadata log before ``end_offset``, and how it was read.
 

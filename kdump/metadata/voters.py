@@ -10,9 +10,10 @@ from typing import Any
 
 from kdump.errors import DecodeError
 from kdump.format.control import ControlRecord, ControlType
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VoterEndpoint:
     """An endpoint of a voter, by the name of its listener."""
 
@@ -21,7 +22,7 @@ class VoterEndpoint:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Voter:
     """A voter, and the kraft versions that it supports; endpoints by name."""
 

@@ -22,6 +22,7 @@ from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
+from kdump.values import frozen
 
 _FRAME_VERSION: Final = 1
 #: A record that an active controller writes to measure the lag of others; it changes nothing.
@@ -29,7 +30,7 @@ _NO_OP: Final = 20
 _COLUMNS: Final = ("base_offset", "last_offset", "leader_epoch", "crc", "count")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogDamage:
     """Damage of a log: ``segment`` is the base offset in the name of its file.
 

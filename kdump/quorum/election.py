@@ -7,11 +7,11 @@ until it is above all votes that were given before, so that these do not count.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from kdump.quorum.replica import MetadataReplica
 from kdump.quorum.voter_set import ReplicaKey, VoterSet
+from kdump.values import frozen
 
 
 class Answer(Enum):
@@ -25,7 +25,7 @@ class Answer(Enum):
     NOT_GIVEN = "its disk is not among those given"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Vote:
     """The answer of a voter; ``replica`` is the number of its copy, None if it is not given."""
 
@@ -34,7 +34,7 @@ class Vote:
     replica: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidacy:
     """An election with the copy of number ``replica`` as the candidate.
 

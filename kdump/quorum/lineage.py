@@ -11,13 +11,13 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kdump.quorum.batches import Batches
 from kdump.quorum.replica import EpochSpan, MetadataReplica
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loss:
     """The records of a copy, from ``first`` up to the offset ``end``, that a leader does not have.
 

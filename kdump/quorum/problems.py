@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 from kdump.quorum.replica import MetadataReplica
 from kdump.quorum.voter_set import VoterSet, directory_id
+from kdump.values import frozen
 
 
 class ProblemKind(Enum):
@@ -52,7 +52,7 @@ _NOTES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """A problem, or a note; ``replicas`` are the numbers of the copies that it is about."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +30,7 @@ from kdump.quorum.voter_set import VoterSet, static_voters
 from kdump.storage.logdir import LogDirectory, Partition, directory_name, is_metadata_log
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, META_PROPERTIES
 from kdump.storage.objects.address import AnyPath, scan
+from kdump.values import frozen
 
 #: The findings of a log directory that stop a controller too, which loads no other partitions.
 _STOP_CONTROLLERS: Final = frozenset(
@@ -42,7 +43,7 @@ _STOP_CONTROLLERS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Configuration:
     """What a node's ``server.properties`` says about the quorum; ``node_id`` is None if not set."""
 

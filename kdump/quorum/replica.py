@@ -28,6 +28,7 @@ from kdump.quorum.voter_set import (
 )
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 
 class LogPosition(NamedTuple):
@@ -45,7 +46,7 @@ class EpochSpan(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """A reason why the node does not start; ``code`` is the finding's name, None without one."""
 

@@ -15,9 +15,10 @@ from kdump.quorum.lineage import Loss, different_content, losses, shared_end
 from kdump.quorum.problems import Problem, ProblemKind, copy_problems
 from kdump.quorum.replica import MetadataReplica
 from kdump.quorum.voter_set import ReplicaKey, VoterSet
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CopyLoss:
     """A loss of the copy of number ``replica``; ``holders`` are the nodes that have its records."""
 
@@ -26,7 +27,7 @@ class CopyLoss:
     holders: tuple[int | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leadership:
     """The copy of number ``replica`` as the leader, and what the copies lose then.
 

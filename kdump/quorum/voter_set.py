@@ -14,6 +14,7 @@ from kdump.errors import DecodeError
 from kdump.format.control import ControlRecord, ControlType
 from kdump.format.messages.reader import uuid_text
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 #: The id of no directory (``ReplicaKey.NO_DIRECTORY_ID``).
 _NO_DIRECTORY: Final = uuid_text(bytes(16))
@@ -31,7 +32,7 @@ class ReplicaKey:
         return self.directory_id is None or self.directory_id == directory_id
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VoterSet:
     """The voters, by node id."""
 
@@ -53,7 +54,7 @@ class VoterSet:
         return next((voter for voter in self.voters if voter.node_id == node_id), None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VotersEntry:
     """A set of voters as it was written; ``path`` is the log or the snapshot that holds it.
 
@@ -67,7 +68,7 @@ class VotersEntry:
     path: AnyPath
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeaderChange:
     """The first record of a leader; ``granting`` are the voters that elected it."""
 
@@ -79,7 +80,7 @@ class LeaderChange:
     voters: VoterSet
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VersionEntry:
     """A level of kraft.version as it was written; from level 1 on voters are dynamic."""
 

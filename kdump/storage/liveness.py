@@ -20,7 +20,7 @@ import re
 import struct
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from kdump.storage.logdir import enclosing_log_directory
 from kdump.storage.names import LOCK
 from kdump.storage.objects.address import AnyPath, RemotePath, as_local
 from kdump.storage.source import open_regular, status_of
+from kdump.values import frozen
 
 _PROC = Path("/proc")
 _PF_KTHREAD = 0x00200000
@@ -71,7 +72,7 @@ class State(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Process:
     """A process: its id, and the name that the kernel has for it."""
 
@@ -82,7 +83,7 @@ class Process:
         return f"process {self.pid} ({self.name})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Use:
     """A process that has a file open or mapped.
 
@@ -102,7 +103,7 @@ class Use:
         return f"{self.process} has {self.file} {how}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Liveness:
     """The state of a path, and the reason for it.
 
@@ -311,7 +312,7 @@ def _is_directory(file: AnyPath) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Inside:
     """A test whether a file that a process has open is one of ``targets`` or lies below one.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -33,6 +32,7 @@ from kdump.storage.names import (
 )
 from kdump.storage.objects.address import AnyPath, ScanEntry, scan
 from kdump.storage.source import source_error
+from kdump.values import frozen
 
 #: The size of the largest ``.log`` that a broker loads (``FileRecords``).
 MAX_LOG_BYTES: Final = 2**31 - 1
@@ -59,7 +59,7 @@ class EntryType(Enum):
     OTHER = "other"  # FIFOs, sockets, devices, links to nowhere
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """An entry of ``directory`` that is not part of a segment."""
 
@@ -73,7 +73,7 @@ class Entry:
         return self.directory / self.name.name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Segment:
     """A ``.log`` file and its companions of the same base offset and suffix.
 
@@ -90,7 +90,7 @@ class Segment:
     suffix: Suffix
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Partition:
     """The listing of a partition directory.
 
@@ -118,7 +118,7 @@ class Partition:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogDirectory:
     """The listing of a log directory. ``partitions()`` lists its partitions.
 

@@ -9,9 +9,10 @@ strings: it reads no file system, and any string is parsed without an error.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
+
+from kdump.values import frozen
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 TRANSACTION_TOPIC = "__transaction_state"
@@ -61,7 +62,7 @@ DirectorySuffix = Literal["", "delete", "stray", "future"]
 """The suffix of a partition directory that a broker deletes, sets aside or moves."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileName:
     """The parts of a file's name.
 
@@ -90,7 +91,7 @@ class FileName:
         return self.name == format_file_name(self.kind, self.base_offset, self.suffix)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DirectoryName:
     """The parts of a partition directory's name.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from kdump.errors import SourceError
 from kdump.storage.access import read_end
 from kdump.storage.objects.address import AnyPath, RemotePath, exists, scan
 from kdump.storage.source import source_error
+from kdump.values import frozen
 
 #: The directory in a partition that holds a folder for each repair.
 FOLDERS: Final = ".kdump"
@@ -39,7 +39,7 @@ class RepairState(Enum):
     DONE = "done"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RepairRecord:
     """The folder of one repair, at ``path``. Its name is the ``id`` of the plan.
 

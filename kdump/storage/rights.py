@@ -13,13 +13,13 @@ import os
 import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from kdump.errors import Refused
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rights:
     """The effective ids of a user: user, group and supplementary groups."""
 

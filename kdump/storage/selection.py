@@ -6,7 +6,6 @@ A batch is skipped without decoding its records if its header rules it out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from kdump.format.batch import BatchTable, RecordTable
@@ -16,12 +15,13 @@ from kdump.storage.objects.address import AnyPath
 from kdump.storage.seek import entry_position
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, walk
+from kdump.values import frozen
 
 LOWEST: Final = -(2**63)
 HIGHEST: Final = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     """The criteria of a selection; the default selects everything. Ranges include both ends.
 

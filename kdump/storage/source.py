@@ -19,7 +19,6 @@ import stat
 import sys
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -28,6 +27,7 @@ from kdump.errors import DeniedError, SourceError, VanishedError
 from kdump.storage.objects.address import AnyPath, RemotePath
 from kdump.storage.page_cache import absent_runs
 from kdump.storage.throttle import Pace
+from kdump.values import frozen
 
 WINDOW_BYTES = 4 * 1024 * 1024
 """The size of a window, unless the caller needs more."""
@@ -54,7 +54,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Identity:
     """The identity and state of a file: enough to detect a replacement or a change.
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +34,7 @@ from kdump.format.batch import (
 from kdump.format.codecs import DEFAULT_LIMIT
 from kdump.format.kernel import headers as _headers
 from kdump.storage.source import Source
+from kdump.values import frozen
 
 if TYPE_CHECKING:  # as in codecs
     from zlib import crc32
@@ -76,7 +76,7 @@ class Reason(Enum):
     IMPOSSIBLE_SIZE = "impossible-size"  # too small, or beyond the end though sound batches follow
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Damage:
     """A range of the file at whose start the recovery of a broker truncates it.
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Generic, NoReturn, TypeVar
 
 from kdump.errors import KdumpError
+from kdump.values import frozen
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,7 +46,7 @@ _PR_SET_PDEATHSIG = 1
 _BLOCKED_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkerDied:
     """The worker was killed by ``signal`` while it had the task."""
 
@@ -60,7 +61,7 @@ class WorkerDied:
             return f"signal {self.signal}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Result(Generic[T, R]):
     """The result of one task.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from kdump.audit.targets.target import Target, log_bytes, without_nested
 from kdump.storage.logdir import directory_name
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Origin:
     """The origin of records; ``topic`` and ``partition`` are None outside partition directories."""
 
@@ -19,7 +19,7 @@ class Origin:
     source_file: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Log:
     """The log of a segment; ``size`` is its size in bytes when it was listed."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from kdump.format.kernel import headers as _headers
 from kdump.format.kernel import records as _records
 from kdump.tables.logs import Origin
 from kdump.tables.schema import RECORDS
+from kdump.values import frozen
 
 #: The maximum number of rows of an Arrow batch, and of a run.
 _ROWS: Final = 65_536
@@ -97,7 +97,7 @@ class RecordColumns:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Size:
     """The room that records need: counts, and bytes of columns."""
 

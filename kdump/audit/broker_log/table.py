@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
@@ -21,6 +20,7 @@ from kdump.audit.broker_log import (
 )
 from kdump.audit.broker_log.message import Kind, Message
 from kdump.audit.codes import CODES, FindingCode
+from kdump.values import frozen
 
 #: All rows. The first match counts, but a row without ``outer`` takes precedence.
 MESSAGES: Final = (
@@ -75,7 +75,7 @@ _DISK_WORDS: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Location:
     """The location in a log directory that a message names; None for missing parts."""
 
@@ -85,7 +85,7 @@ class Location:
     position: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recognition:
     """The message that explains an entry, its location, and the codes that lead to it."""
 

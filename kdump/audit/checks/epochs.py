@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Final
 
@@ -20,12 +19,13 @@ from kdump.audit.survey.events import EpochRun
 from kdump.audit.survey.survey import Survey
 from kdump.format.checkpoint import EpochEntry
 from kdump.storage.names import LEADER_EPOCH_CHECKPOINT
+from kdump.values import frozen
 
 _NO_EPOCH: Final = -1
 _MAGIC: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Run:
     """A run of batches under one leader epoch; ``number`` is the index of its segment."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from kdump.audit import codes
@@ -19,11 +19,12 @@ from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.survey.index_promises import LISTED, EntryFault, EntryKind, IndexFacts
 from kdump.audit.survey.survey import Survey
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 _NO_TIMESTAMP: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Kind:
     """The codes of one kind of index, and the names of the two fields of its entries."""
 

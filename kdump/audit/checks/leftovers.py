@@ -7,7 +7,6 @@ check 28.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
@@ -17,12 +16,13 @@ from kdump.audit.startup.swap_loss import swap_loss
 from kdump.storage.logdir import EntryType, Partition
 from kdump.storage.names import FileKind, Suffix, parse_file_name
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 Ends = Mapping[int, int]
 """The offset after the last record of a segment, by its base offset, if it is known."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Swap:
     """The effect of a start on a partition's ``.swap`` files.
 

@@ -9,7 +9,7 @@ Spec: ``Cleaner``, ``UnifiedLog.append``; KOD 3.5, 9 (check 31).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -25,12 +25,13 @@ from kdump.audit.survey.compaction import Compaction
 from kdump.audit.survey.survey import LISTED, Survey, compaction_of
 from kdump.format.batch import RecordBatch
 from kdump.format.lines.shell import operand
+from kdump.values import frozen
 
 #: The most undecided gaps that are listed; the rest is counted.
 _UNDECIDED: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Gap:
     """Missing offsets ``first`` to ``last``, before a batch of segment number ``number``.
 

@@ -7,7 +7,7 @@ Spec: ``TransactionIndex``, ``ProducerStateManager.lastStableOffset`` (KIP-98); 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
@@ -18,9 +18,10 @@ from kdump.audit.replay.replay import Replay, SegmentReplay
 from kdump.audit.survey.events import Marker
 from kdump.format.index import AbortedTxn, TransactionIndex
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Index:
     """A segment's transaction index beside the replay of that segment.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from kdump.values import frozen
 
 
 class Severity(Enum):
@@ -38,7 +39,7 @@ class Harm(Enum):
     SHORTENED = "shortened"  # segments make way for files that hold fewer records
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FindingCode:
     """A row of the table: the meaning of a finding of this name.
 

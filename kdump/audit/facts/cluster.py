@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit.facts.coordinator import Coordinator
@@ -21,6 +20,7 @@ from kdump.metadata.log import Stop, metadata_partition, read_snapshots
 from kdump.metadata.replay import MetadataReplay
 from kdump.storage.logdir import LogDirectory, Partition, read_partition
 from kdump.storage.names import FileKind
+from kdump.values import frozen
 
 Configs = Mapping[str, str]
 """Values by the name of the setting."""
@@ -47,7 +47,7 @@ _TYPES: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replicas:
     """The replicas of a partition: node ids, and the ids of their log directories if recorded.
 
@@ -59,7 +59,7 @@ class Replicas:
     in_sync: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Copies:
     """The other nodes that hold a partition, and which of them were in sync."""
 
@@ -67,7 +67,7 @@ class Copies:
     in_sync: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClusterImage:
     """The content of the metadata log up to ``end_offset``, which is exclusive.
 
@@ -101,7 +101,7 @@ class ClusterImage:
         return replicas if self.complete and replicas else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """The broker that a log directory belongs to, as far as known.
 

@@ -29,6 +29,7 @@ from kdump.storage.logdir import LogDirectory, Segment, directory_name, read_par
 from kdump.storage.names import TRANSACTION_TOPIC
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
+from kdump.values import frozen
 
 #: Above every epoch of a producer: its transactional id is deleted, or has another producer.
 _GONE: Final = 1 << 15
@@ -71,7 +72,7 @@ class EpochOutcome(NamedTuple):
     marker_epochs: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class History:
     """The entries of one producer.
 

@@ -15,7 +15,6 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from kdump.storage.logdir import EntryType, LogDirectory, Partition
@@ -23,6 +22,7 @@ from kdump.storage.names import FileKind
 from kdump.storage.objects.address import AnyPath, RemotePath
 from kdump.storage.rights import Rights
 from kdump.storage.source import user_name
+from kdump.values import frozen
 
 #: An access control list, which may allow more than the mode does.
 _ACCESS_LIST: Final = "system.posix_acl_access"
@@ -40,7 +40,7 @@ _READ_AT_TOP: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeniedFile:
     """A file or directory, the access that a broker needs, and what its mode allows.
 

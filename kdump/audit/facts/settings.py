@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,7 @@ from kdump.audit.facts.small_files import TopicSettings
 from kdump.errors import SourceError, UsageError
 from kdump.format.properties import parse_properties
 from kdump.storage.access import open_source
+from kdump.values import frozen
 
 _CONFIG_BYTES: Final = 1 << 20
 _NUMBER: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
@@ -38,7 +39,7 @@ _SYNONYMS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sources:
     """The sources of settings: the image of the cluster, and the pairs of ``server.properties``.
 
@@ -72,7 +73,7 @@ class Sources:
         return int(found[0]) * found[1]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Overrides:
     """Settings of a topic that override those in files; None for no override."""
 

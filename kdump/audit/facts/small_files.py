@@ -9,7 +9,7 @@ Spec: ``LogManager``, ``OffsetCheckpointFile``, ``LeaderEpochCheckpointFile``,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Generic, TypeVar
 
 from kdump.audit.facts.coordinator import Coordinator
@@ -51,6 +51,7 @@ from kdump.storage.names import (
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.repair_record import FOLDERS, RepairRecord, is_linked, repair_records
 from kdump.storage.rights import Rights
+from kdump.values import frozen
 
 T = TypeVar("T")
 
@@ -69,7 +70,7 @@ Offsets = Mapping[tuple[str, int], int]
 """The offset of each (topic, partition) in an offset checkpoint."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Read(Generic[T]):
     """The read of an existing small file: its value, or the error.
 
@@ -82,7 +83,7 @@ class Read(Generic[T]):
     error: DecodeError | SourceError | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopicSettings:
     """The settings of a topic, as far as known.
 
@@ -99,7 +100,7 @@ class TopicSettings:
     remote_storage: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DirectoryFacts:
     """The files at the top of a log directory; a file that does not exist is None.
 
@@ -134,7 +135,7 @@ class DirectoryFacts:
         return None if self.meta is None else self.meta.value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SwapLog:
     """The content of a ``.swap`` log.
 
@@ -149,7 +150,7 @@ class SwapLog:
     dense: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionFacts:
     """A partition as listed, its small files, and its lines in the directory's checkpoints.
 

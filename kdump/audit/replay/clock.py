@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kdump.audit.replay.replay import OpenTransaction, Replay
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Clock:
     """The times, in ms, by which the age of a transaction is measured.
 

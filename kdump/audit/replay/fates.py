@@ -27,6 +27,7 @@ from kdump.format.index import AbortedTxn, TransactionIndex
 from kdump.format.kernel import producers as _producers
 from kdump.format.snapshot import ProducerEntries
 from kdump.storage.logdir import Segment
+from kdump.values import frozen
 
 #: The highest offset; no record has it.
 HIGHEST: Final = (1 << 63) - 1
@@ -69,7 +70,7 @@ class Decision(NamedTuple):
     exact: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LostEnd:
     """A transaction whose marker may be, or is, among the missing offsets ``first`` to ``last``.
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -29,6 +28,7 @@ from kdump.format.kernel import producers as _producers
 from kdump.format.kernel import replay as _replay
 from kdump.format.snapshot import ProducerEntry
 from kdump.storage.walk import Reason
+from kdump.values import frozen
 
 _EVENT: Final = len(_producers.EVENT_FIELDS)
 _MARKS: Final = (_producers.BEGIN, _producers.COMMIT, _producers.ABORT)
@@ -87,7 +87,7 @@ class OpenTransaction(NamedTuple):
     timestamp: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Doubt:
     """The range of offsets that damage may hide; ``last`` is None if it is unknown.
 
@@ -102,7 +102,7 @@ class Doubt:
         return last < self.first or (self.last is not None and first > self.last)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SegmentReplay:
     """One segment's part of a replay.
 
@@ -125,7 +125,7 @@ class SegmentReplay:
         return (ProducerEntry(*rows[at : at + _ENTRY]) for at in range(0, len(rows), _STATE))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replay:
     """The replay of a partition's log, from its first segment to its end.
 

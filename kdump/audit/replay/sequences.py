@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 from typing import Final
 
 from kdump.audit.replay.replay import Replay, SegmentReplay, Violation, ViolationKind
 from kdump.audit.survey.events import ProducerRun
+from kdump.values import frozen
 
 _MAX: Final = 2**31 - 1
 
@@ -29,7 +29,7 @@ class Sequences(Enum):
     SILENT = "silent"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GapEvidence:
     """The evidence of sequences at a gap, also as text."""
 

@@ -7,16 +7,16 @@ Spec: ``UnifiedLog.lastStableOffset`` (KIP-98).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit.replay.replay import OpenTransaction, Replay
 from kdump.format.kernel import producers as _producers
+from kdump.values import frozen
 
 _EVENT: Final = len(_producers.EVENT_FIELDS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StableOffset:
     """The last stable offset, and the log end offset.
 

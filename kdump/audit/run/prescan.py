@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,7 @@ from kdump.errors import KdumpError
 from kdump.storage import workers
 from kdump.storage.logdir import Segment
 from kdump.storage.throttle import use_idle_io
+from kdump.values import frozen
 
 #: The largest size of a partition's logs, in bytes, at which they are read completely at once.
 _SMALL_BYTES: Final = 1 << 20
@@ -46,7 +47,7 @@ class Small(Enum):
     RECORDS = "records"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Task:
     """Some neighbouring targets; ``careful``: nothing is mapped, and only ends are read."""
 

@@ -9,7 +9,6 @@ Spec: ``LogSegment.readNextOffset``, which finds the end of a log in the same wa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit.survey.index_promises import IndexFacts
@@ -21,6 +20,7 @@ from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import sound_batch
+from kdump.values import frozen
 
 _WINDOW_BYTES: Final = 32 << 10
 #: The bytes read after an index entry: many times the usual interval, and large batches.
@@ -29,7 +29,7 @@ _TAIL_BYTES: Final = 8 << 20
 _ENTRIES: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _End:
     """The state of an index at its end, and its last entries as (offset, position)."""
 

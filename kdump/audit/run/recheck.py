@@ -10,7 +10,6 @@ between two reads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
@@ -21,12 +20,13 @@ from kdump.audit.survey.survey import Survey
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Identity
+from kdump.values import frozen
 
 _SWAP: Final = ".swap"
 _VANISHED: Final = (codes.VANISHED, codes.VANISHED_LIVE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Inspection:
     """One read of a partition: its surveys, ascending by base offset, and its findings."""
 

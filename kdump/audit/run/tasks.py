@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from kdump.audit.checks.read_errors import killed_reader
@@ -16,12 +16,13 @@ from kdump.errors import KdumpError
 from kdump.storage import workers
 from kdump.storage.logdir import Segment
 from kdump.storage.throttle import Pace
+from kdump.values import frozen
 
 #: The most bytes of rebuilt indexes that are held of a partition; of further ones only digests are.
 _REBUILD_BYTES: Final = 256 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SurveyTask:
     """One segment of the target with the index ``target_index``; the rest is as for ``survey``."""
 

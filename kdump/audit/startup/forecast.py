@@ -9,7 +9,7 @@ Spec: ``LogLoader``, ``LogManager.loadLogs``; KOD 5, 10.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from kdump.audit.codes import FindingCode, Harm
@@ -27,6 +27,7 @@ from kdump.audit.startup.outcome import (
 )
 from kdump.audit.survey.recovery import Records
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 #: The speed of recovery with a cold page cache and one thread for each log directory (KOD 10).
 RECOVERY_BYTES_PER_SECOND: Final = 250 << 20
@@ -34,7 +35,7 @@ RECOVERY_BYTES_PER_SECOND: Final = 250 << 20
 _WORSE: Final = {Outcome.REFUSES: 2, Outcome.OFFLINE: 1, Outcome.STARTS: 0}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Forecast:
     """The effect of the next start on one partition.
 
@@ -70,7 +71,7 @@ class Forecast:
     harms: frozenset[Harm] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DirectoryForecast:
     """The effect of the next start on a log directory: the sums over its partitions.
 

@@ -5,7 +5,7 @@ Spec: ``LogLoader``, ``LogManager.loadLogs``; KOD 5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from kdump.audit.codes import Outcome as Outcome
@@ -13,6 +13,7 @@ from kdump.audit.survey.log_end import LogEnd, Search
 from kdump.audit.survey.recovery import RecoveryResult
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 
 class Release(Enum):
@@ -22,7 +23,7 @@ class Release(Enum):
     V4_3 = "4.3"  # searches for offsets by base offsets, for which it reads wrappers
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogFacts:
     """The known facts of one ``.log`` or ``.log.swap``; sizes are in bytes.
 
@@ -48,7 +49,7 @@ class Effect(Enum):
     CUTS = "cuts"  # recovery cuts the log there; every other replay stops the broker
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Violation:
     """A batch that a broker rejects when it replays producers and transactions.
 
@@ -62,7 +63,7 @@ class Violation:
     effect: Effect = Effect.STOPS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cause:
     """The reason why a partition is not loaded: a sentence, and the file and position concerned."""
 
@@ -72,7 +73,7 @@ class Cause:
     position: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cut:
     """A cut of a log, at ``position`` of a segment's file; the log continues at ``offset``.
 

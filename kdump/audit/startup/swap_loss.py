@@ -10,7 +10,6 @@ Spec: ``LogLoader.load``, ``LocalLog.splitOverflowedSegment``, ``Cleaner``; KOD 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from kdump.audit.evidence import known_ends
 from kdump.audit.facts.small_files import PartitionFacts, SwapLog
@@ -18,9 +17,10 @@ from kdump.audit.startup.swaps import pending_swaps, resolve_swaps
 from kdump.audit.survey.compaction import Compaction, compaction_evidence
 from kdump.audit.survey.recovery import Span
 from kdump.audit.survey.survey import Survey, traces_of_compaction
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SwapLoss:
     """Records that segments hold, but the ``.swap`` files that replace them do not.
 

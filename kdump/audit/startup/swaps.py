@@ -7,14 +7,14 @@ steps 1 and 2.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from kdump.storage.logdir import Entry, EntryType, Partition, Segment
 from kdump.storage.names import EXTENSIONS, FileKind, Suffix
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResolvedSwaps:
     """The files of a partition after a loader has finished its swaps.
 
@@ -28,7 +28,7 @@ class ResolvedSwaps:
     replaced: tuple[AnyPath, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _File:
     base: int
     kind: FileKind

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -15,6 +14,7 @@ from kdump.audit.survey.compaction import Compaction, compaction_evidence
 from kdump.format.batch import BatchTable, RecordBatch
 from kdump.format.kernel import headers as _headers
 from kdump.format.legacy import is_wrapper
+from kdump.values import frozen
 
 #: The highest codec number: lz4 up to magic 1, zstd since.
 _LEGACY_CODEC: Final = 3
@@ -49,7 +49,7 @@ class FaultKind(Enum):
 OUT_OF_ORDER: Final = (FaultKind.BACKWARDS, FaultKind.INVERTED)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fault:
     """An oddity of ``batch``.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
 from kdump.format.batch import BatchTable, Usual
@@ -19,6 +19,7 @@ from kdump.format.kernel import headers as _headers
 from kdump.format.kernel import producers as _producers
 from kdump.format.kernel import records as _records
 from kdump.storage.source import Source
+from kdump.values import frozen
 
 _EVENT: Final = len(_producers.EVENT_FIELDS)
 _RUN: Final = len(_producers.RUN_FIELDS)
@@ -86,7 +87,7 @@ class Marker(NamedTuple):
     timestamp: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Horizons:
     """The batches with a delete horizon: their number, and the position of the first.
 
@@ -99,7 +100,7 @@ class Horizons:
     highest_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Events:
     """The producers, transactions and leader epochs in the batches of one segment.
 

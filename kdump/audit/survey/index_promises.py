@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
@@ -19,6 +19,7 @@ from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.throttle import Pace
+from kdump.values import frozen
 
 Index = TypeVar("Index", OffsetIndex, TimeIndex)
 
@@ -46,7 +47,7 @@ class EntryKind(Enum):
 _FIRST_COUNT: Final = _entries.J_COUNTS + min(kind.value for kind in EntryKind)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EntryFault:
     """An entry that breaks its promise, as (offset, position) or (timestamp, offset).
 
@@ -65,7 +66,7 @@ class EntryFault:
 _NO_COUNTS: Final[Counter[EntryKind]] = Counter()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexFacts:
     """The form of an index file, and the check of its entries against the batches of its log.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from kdump.errors import DecodeError, LimitError
@@ -21,6 +20,7 @@ from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import batch_bytes
+from kdump.values import frozen
 
 #: Small, because most reads are single headers.
 _WINDOW_BYTES: Final = 16 << 10
@@ -30,7 +30,7 @@ _REACHED: Final = _recovery.FOLLOW_FIELDS.index("reached")
 _PASSED: Final = _recovery.FOLLOW_FIELDS.index("passed")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogEnd:
     """The end of a log by a loader that trusts the index; None if the loader stops the broker.
 
@@ -44,7 +44,7 @@ class LogEnd:
     readable: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Search:
     """Whether the search for an offset in a log that was not recovered stops the broker.
 
@@ -55,7 +55,7 @@ class Search:
     by_base_stops: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _HeaderChain:
     """The result of following headers from a position on.
 

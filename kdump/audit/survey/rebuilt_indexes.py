@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, NamedTuple
 
@@ -21,6 +20,7 @@ from kdump.format.batch import BatchTable
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.format.kernel import recovery as _recovery
 from kdump.storage.walk import Damage, Reason
+from kdump.values import frozen
 
 _INDEX_ENTRIES: Final = _recovery.RECOVERY_FIELDS.index("index_entries")
 _TIME_ENTRIES: Final = _recovery.RECOVERY_FIELDS.index("time_entries")
@@ -29,7 +29,7 @@ _OUTCOME: Final = _recovery.RECOVERY_FIELDS.index("outcome")
 _LAST_POSITION: Final = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RebuiltFile:
     """A rebuilt index: its size in bytes, its SHA-256, and its content if there was room."""
 
@@ -38,7 +38,7 @@ class RebuiltFile:
     content: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RebuiltIndexes:
     """The rebuilt ``.index`` and ``.timeindex`` of a segment.
 

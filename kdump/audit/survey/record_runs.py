@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kdump.errors import DecodeError, LimitError
 from kdump.format.batch import BatchTable, RecordBatch, RecordRun, RecordTable
 from kdump.format.records import RecordReader
 from kdump.storage.source import Source
 from kdump.storage.walk import batch_bytes
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unread:
     """A batch whose records could not be read, or not all of them; ``error`` is the reason.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -31,6 +31,7 @@ from kdump.format.kernel.headers import BATCH_FIELDS
 from kdump.format.legacy import is_wrapper
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk
+from kdump.values import frozen
 
 _LAST_OFFSET: Final = BATCH_FIELDS.index("last_offset")
 _ORIGIN: Final = _recovery.RECOVERY_FIELDS.index("origin")
@@ -56,7 +57,7 @@ class Ending(Enum):
     FULL = "full"  # the entries do not fit into segment.index.bytes: the broker stops
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """A number of records, the offsets they span, and their timestamps in ms; None for unknown.
 
@@ -87,7 +88,7 @@ class Span:
 NO_RECORDS: Final = Span()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Records:
     """Records in sound batches, and records that damage makes unreadable.
 
@@ -105,7 +106,7 @@ class Records:
 NO_LATER_RECORDS: Final = Records()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tail:
     """The damage at the end of a log: ``first_offset`` is the first offset that it may have held.
 
@@ -118,7 +119,7 @@ class Tail:
     torn: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecoveryResult:
     """The effect of recovery on a segment, or on the part of a split that becomes a segment.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from kdump.audit.facts.small_files import TopicSettings
@@ -42,6 +42,7 @@ from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Identity, Source
 from kdump.storage.throttle import Pace
 from kdump.storage.walk import Damage, Reason, batch_bytes, sound_batch, walk
+from kdump.values import frozen
 
 #: The most irregularities of one kind that a survey lists; all are counted.
 LISTED: Final = 8
@@ -52,7 +53,7 @@ _DEFAULTS: Final = TopicSettings()
 _NO_COUNTS: Final[Counter[Reason | FaultKind]] = Counter()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gap:
     """A damage, the last offset before it, and the first offset after it (None at the end).
 
@@ -68,7 +69,7 @@ class Gap:
     marker: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadFailure:
     """A file that could not be read to its end, with the reason."""
 
@@ -84,7 +85,7 @@ class ReadFailure:
         return cls(path, vanished, str(error), denied)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Survey:
     """The result of one pass over a segment.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 
 from kdump.audit.facts.cluster import Configs, Node, find_cluster
@@ -20,11 +20,12 @@ from kdump.format.properties import decode_partition_metadata
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, PARTITION_METADATA, TRANSACTION_TOPIC
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 _KRAFT_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Context:
     """The facts about nodes and settings that the verification of partitions uses.
 

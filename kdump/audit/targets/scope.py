@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit import codes
@@ -13,6 +12,7 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Root, Target, TopicSelection, identity, unmatched_patterns
 from kdump.errors import UsageError
 from kdump.storage.logdir import LogDirectory, directory_name
+from kdump.values import frozen
 
 #: The findings about partitions that do not exist but are named in files of a log directory.
 _OF_PARTITIONS: Final = frozenset(
@@ -20,7 +20,7 @@ _OF_PARTITIONS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scope:
     """The roots of a command; ``parts`` has the targets of each of ``roots``, in their order."""
 

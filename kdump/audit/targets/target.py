@@ -8,7 +8,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
@@ -34,11 +34,12 @@ from kdump.storage.logdir import (
     read_partition,
 )
 from kdump.storage.objects.address import AnyPath, as_path
+from kdump.values import frozen
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Root:
     """A path as typed, its content, and whether a broker uses it.
 
@@ -57,7 +58,7 @@ class Root:
         return self.liveness is not None and self.liveness.state is State.STOPPED
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """Segments that are verified together: a partition, or one segment of it alone.
 
@@ -99,7 +100,7 @@ class Target:
         return self.next_base is not None or segment is not self.segments[-1]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopicSelection:
     """The selection of partitions in a log directory, by shell patterns for their topics.
 

@@ -6,7 +6,6 @@ Spec: ``CompletedFetch``, which stops at a batch that fails its checksum; KOD 5.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from kdump.audit.evidence import neighbours
 from kdump.audit.facts.small_files import PartitionFacts
@@ -16,9 +15,10 @@ from kdump.audit.survey.recovery import Span, Tail
 from kdump.audit.survey.survey import Gap, Survey
 from kdump.audit.targets.target import Target
 from kdump.storage.walk import Reason
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LostRange:
     """Lost records, and the ``next_offset`` at which the log is sound again, or None.
 
@@ -36,7 +36,7 @@ class LostRange:
         return Offsets(first, None if self.records.unbounded else self.records.last_offset)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LostNow:
     """The losses of a partition: ``ranges`` ascend. ``unlisted``: more damages were counted."""
 

@@ -6,7 +6,6 @@ Spec: KOD 5.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit import codes
@@ -15,6 +14,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import Forecast, causes_of, harms_of, worst_outcome
 from kdump.audit.survey.recovery import Span
 from kdump.audit.verdicts.verdict import Verdict
+from kdump.values import frozen
 
 #: The codes with which nothing decides how many records are lost now: the reason, weightiest first.
 UNDECIDED: Final[Mapping[FindingCode, str]] = {
@@ -26,7 +26,7 @@ UNDECIDED: Final[Mapping[FindingCode, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Losses:
     """The losses in all partitions of a run: now, and further ones at the next start.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from kdump.audit import codes
@@ -32,12 +32,13 @@ from kdump.errors import KdumpError
 from kdump.storage import workers
 from kdump.storage.logdir import Segment, is_metadata_log
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 #: The codes for which a broker renames a replica with records to ``-stray`` once it is loaded.
 _SET_ASIDE: Final = (codes.TOPIC_ID_MISSING, codes.PARTITION_STRAY_CUT, codes.PARTITION_STRAY)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assumptions:
     """Values that the user assumes instead of those in the files; None for those in the files."""
 
@@ -59,7 +60,7 @@ class Assumptions:
         return replace(verdict, facts=facts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Scan:
     number: int
     segment: Segment
@@ -146,7 +147,7 @@ def add_forecast(verdict: Verdict, *, segments: bool) -> Verdict:
     return replace(verdict.without_evidence(segments=segments), forecast=start)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conclusion:
     """``add_forecast`` as a picklable conclusion: verdicts on ``paths`` keep their segments."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from kdump.audit import codes
@@ -19,12 +19,13 @@ from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.loss import LostNow
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
+from kdump.values import frozen
 
 #: The codes that the batches of a whole log decide if the settings of the topic are unknown.
 _BY_BATCHES: Final = frozenset({codes.OFFSETS_MISSING, codes.SEGMENTS_GAP})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Coverage:
     """The extent of a verification: sums over segments.
 
@@ -55,7 +56,7 @@ class Coverage:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """The result of all checks of one target; ``surveys`` has the segments that could be surveyed.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,7 @@ from kdump.cli.options.spark import SparkOptions, spark_options, spark_session
 from kdump.cli.options.targets import LogPath, TargetOptions, target_options
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.cli.ui.progress import Mode, progress_option
+from kdump.values import frozen
 
 if TYPE_CHECKING:
     from kdump.audit.facts.cluster import Configs
@@ -138,7 +139,7 @@ def export(
     return _report(manifest, quiet=quiet)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Source:
     """Listed partitions with the bytes of their logs, and where their records are read."""
 

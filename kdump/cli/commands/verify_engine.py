@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from kdump.audit.findings import Finding
@@ -24,13 +23,14 @@ from kdump.cli.ui.progress import Progress
 from kdump.cli.views.verify.summary import Depth
 from kdump.errors import UsageError
 from kdump.storage.throttle import LIVE_RATE, Pace
+from kdump.values import frozen
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
     from kdump.fleet.verify.listing import Listing
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """The options of the command line; None without the option."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from kdump.cli.options.group import option_group
 from kdump.errors import UsageError
+from kdump.values import frozen
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _EXTRA: Final = {"pyspark", "py4j", "pyarrow", "pandas", "numpy", "grpc", "google"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SparkOptions:
     """The URL of Spark's master, or of a Connect server; both are None without Spark."""
 

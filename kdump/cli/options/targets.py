@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kdump.cli.options.group import option_group
+from kdump.values import frozen
 
 if TYPE_CHECKING:
     from kdump.audit.facts.cluster import Configs
@@ -50,7 +50,7 @@ class LogPath(SomePath):
         return super().convert(value, param, ctx)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TargetOptions:
     """The PATH arguments and the options that go with them."""
 

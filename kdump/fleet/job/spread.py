@@ -15,7 +15,6 @@ import pickle
 import traceback
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from itertools import accumulate
@@ -29,6 +28,7 @@ from kdump.fleet.job.job import JobFailed, collect
 from kdump.fleet.job.packing import pack_tasks
 from kdump.storage import workers
 from kdump.storage.workers import WorkerBug, WorkerDied
+from kdump.values import frozen
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
@@ -46,7 +46,7 @@ _FAILURES: Final = "spark.task.maxFailures"
 _FAILURES_DEFAULT: Final = "4"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LostTask:
     """The result of a task that has sent none; ``text`` is the reason."""
 
@@ -100,7 +100,7 @@ def spread(
         yield number, _decode_result(kind, value)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Work(Generic[T, R]):
     """The function of a task of Spark, which gets its rows of the plan table."""
 

@@ -21,7 +21,6 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 from urllib.parse import urlsplit
@@ -36,6 +35,7 @@ from kdump.errors import UsageError
 from kdump.fleet.session.environment import set_variables
 from kdump.fleet.session.java import check_java
 from kdump.fleet.session.jvm import SparkFailed, start_jvm
+from kdump.values import frozen
 
 _LOCAL: Final = re.compile(r"local(\[(?P<cores>\*|[1-9]\d*)(?P<failures>,[1-9]\d*)?\])?")
 _STANDALONE: Final = re.compile(r"spark://(?P<addresses>[^/\s,]+:\d+(,[^/\s,]+:\d+)*)")
@@ -70,7 +70,7 @@ appender.file.layout.pattern = %d{{ISO8601}}{{UTC}}Z %p %c: %m%n
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cluster:
     """The URL of a master or of a Connect server; exactly one of both is set.
 
@@ -87,7 +87,7 @@ class Cluster:
         return url if url.startswith("local") else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Session:
     """A running session; ``cores`` is the number of tasks that run at a time, as far as known.
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from kdump.audit.targets.target import Target, log_bytes
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Inventory:
     """A listed target, pickled; ``logs`` are the sizes in bytes of the logs in ``folder``, by name.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from kdump.audit import codes
 from kdump.audit.checks.read_errors import verify_again
@@ -13,9 +12,10 @@ from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.target import Target
 from kdump.fleet.verify.inventory import Inventory
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """The reading of one log on ``host``; the offsets are None without a sound batch."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
@@ -36,6 +36,7 @@ from kdump.fleet.job.spread import LostTask, spread
 from kdump.fleet.verify.inventory import Inventory
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.workers import WorkerDied
+from kdump.values import frozen
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
@@ -44,7 +45,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listing:
     """The scope with the sizes of partitions, and the inventory of each target, in order.
 
@@ -103,7 +104,7 @@ def list_paths(
     return _combine(parts, surroundings, selection)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Part:
     """A path, its targets, and the inventory of each."""
 
@@ -112,7 +113,7 @@ class _Part:
     inventories: tuple[Inventory, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _PathDirectories:
     """Paths, and the log directories that they are or lie in."""
 
@@ -120,7 +121,7 @@ class _PathDirectories:
     directories: tuple[DirectoryFacts, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Surroundings:
     """The context of paths; ``numbers`` are the indices of the paths to use.
 

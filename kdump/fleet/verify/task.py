@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 import socket
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding
@@ -29,9 +29,10 @@ from kdump.fleet.verify.ledger import Line
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.throttle import use_idle_io
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TargetTask:
     """A target that one task reads and checks; ``mapped`` is as for ``survey``."""
 
@@ -50,7 +51,7 @@ class TargetTask:
         return replace(self, mapped=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SegmentTask:
     """A segment of a target to survey; ``survey`` is None for a target without segments.
 
@@ -75,7 +76,7 @@ class SegmentTask:
         return self if survey is None else replace(self, survey=replace(survey, mapped=False))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VerdictTask:
     """A target to check; ``evidence`` is that of its segments, pickled."""
 
@@ -85,7 +86,7 @@ class VerdictTask:
     context: Context
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SegmentResult:
     """The pickled evidence of a segment, which the driver only passes on, and its lines."""
 
@@ -93,7 +94,7 @@ class SegmentResult:
     lines: tuple[Line, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TargetResult:
     """The verdict and the lines of a whole target."""
 
@@ -101,7 +102,7 @@ class TargetResult:
     lines: tuple[Line, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Evidence:
     """The evidence for a verdict; ``now`` and ``facts`` come from the task of the last segment.
 
@@ -235,7 +236,7 @@ def _make_verdict(
     return _without_directory(conclude(reconcile(verdict, task.context, survey_again)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuickTask:
     """A target whose ends are read; ``careful`` is as for ``quick_verdict``."""
 

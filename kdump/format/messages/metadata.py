@@ -7,7 +7,6 @@ Spec: ``MetadataRecordSerde`` for the frame; the tables of ``MetadataRecordType`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -19,6 +18,7 @@ from kdump.format.messages.reader import (
     decode_layout,
     parse_tables,
 )
+from kdump.values import frozen
 
 _FRAME_VERSION: Final = 1
 _TABLES: Final = """
@@ -316,7 +316,7 @@ def _by_type() -> dict[int | None, Message]:
     return {message.type_id: message for message in messages().values()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MetadataRecord:
     """The value of a data record in ``__cluster_metadata-0`` and its snapshots.
 

@@ -7,7 +7,6 @@ with its version. ``MetadataRecordSerde`` for ``__cluster_metadata``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Final, Protocol
 
@@ -16,6 +15,7 @@ from kdump.format.messages import groups, shares, transactions
 from kdump.format.messages.metadata import MetadataRecord, decode_metadata
 from kdump.format.messages.reader import Cursor, Message, Value, decode, decode_layout
 from kdump.format.messages.remote_logs import decode_remote_log
+from kdump.values import frozen
 
 REMOTE_LOG_TOPIC: Final = "__remote_log_metadata"
 
@@ -30,7 +30,7 @@ class UnknownTypeError(DecodeError):
         self.type_id = type_id
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Payload:
     """A key or a value as a message. ``layout`` is the table that its bytes fit."""
 
@@ -51,7 +51,7 @@ class PayloadDecoder(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CoordinatorTopic:
     """A topic of a coordinator; ``keys`` and ``values`` are the messages of each type."""
 
@@ -94,7 +94,7 @@ class CoordinatorTopic:
         return Payload(layout, version, fields)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FramedTopic:
     """A topic whose records have no keys, and values in the frame of ``__cluster_metadata``.
 

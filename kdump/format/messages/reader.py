@@ -21,10 +21,11 @@ import base64
 import re
 import struct
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from kdump.errors import DecodeError
+from kdump.values import frozen
 
 Value: TypeAlias = "bool | int | float | str | bytes | list[Value] | dict[str, Value] | None"
 
@@ -47,7 +48,7 @@ _UUID_TEXT = re.compile(r"[A-Za-z0-9_-]{22}(==)?", re.ASCII)
 # --- tables
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     """One field of a message; ranges are ranges of message versions."""
 
@@ -61,7 +62,7 @@ class Field:
     fields: tuple[Field, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     """One message of a table; ``type_id`` is its number in a frame or a key, None without one.
 

@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts
@@ -21,13 +21,14 @@ from kdump.audit.replay.replay import lost_ends, shows_all_missing
 from kdump.audit.survey.survey import Survey
 from kdump.format.kernel import producers as _producers
 from kdump.format.snapshot import ProducerEntry
+from kdump.values import frozen
 
 _EVENT: Final = len(_producers.EVENT_FIELDS)
 _OFFSET: Final = _producers.EVENT_FIELDS.index("offset")
 _POSITION: Final = _producers.EVENT_FIELDS.index("position")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnownEnds:
     """``surveys`` with the known transaction ends; below ``known_below`` all ends are known.
 

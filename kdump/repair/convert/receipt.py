@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from kdump.repair.convert.plan import COMMAND
 from kdump.repair.newdir.output import Output, encode_identity, encode_output
 from kdump.repair.rewrite.conversion import Rules
 from kdump.storage.source import Identity
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewLog:
     """A new log: the size and the counts of its file.
 
@@ -27,7 +27,7 @@ class NewLog:
     digest_after: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConvertedLog:
     """An old log and the counts of its batches.
 
@@ -44,7 +44,7 @@ class ConvertedLog:
     parts: tuple[NewLog, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConvertedCopy(Output):
     """The result of a conversion of a partition to a new directory.
 

@@ -7,7 +7,7 @@ and 6.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -49,11 +49,12 @@ from kdump.storage.objects.address import as_local
 from kdump.storage.source import Identity
 from kdump.storage.walk import Damage, walk
 from kdump.storage.workers import Report
+from kdump.values import frozen
 
 _LEADER_EPOCH: Final = _headers.BATCH_FIELDS.index("leader_epoch")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceSegment:
     """A segment to convert or to copy.
 
@@ -73,7 +74,7 @@ class SourceSegment:
     epochs: tuple[EpochEntry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WrittenSegment:
     """The files of a new segment: ``files`` has their size and SHA-256 by name.
 
@@ -85,7 +86,7 @@ class WrittenSegment:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ConvertedContent:
     """The conversion of the log with ``identity``; ``contents`` has size and XXH3 of each part."""
 

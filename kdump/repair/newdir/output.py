@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -35,13 +35,14 @@ from kdump.storage.logdir import Partition, Segment, ancestors, is_log_directory
 from kdump.storage.names import DirectoryName, FileKind, format_directory_name, format_file_name
 from kdump.storage.objects.address import as_local
 from kdump.storage.source import WINDOW_BYTES, Identity, Source
+from kdump.values import frozen
 
 #: The longest directory name that a broker makes; it shortens the topic to fit.
 _LONGEST_NAME: Final = 255
 _PROBLEMS: Final = frozenset({Severity.ERROR, Severity.WARNING, Severity.INCOMPLETE})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Output:
     """The new directory at ``destination``, made from the partition directory at ``partition``.
 

@@ -9,7 +9,6 @@ Spec: ``ProducerStateManager``, ``TransactionIndex`` (KIP-98); KOD 7.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kdump.audit.checks import partition_files, producers, txn_indexes
@@ -26,13 +25,14 @@ from kdump.repair.content.known_ends import KnownEnds, known_ends
 from kdump.repair.content.producers import can_precede, start_of
 from kdump.repair.transaction.plan import Put, Remove, Stamp, Step
 from kdump.storage.names import EXTENSIONS, FileKind, format_file_name
+from kdump.values import frozen
 
 _SNAPSHOT: Final = EXTENSIONS[FileKind.SNAPSHOT]
 #: The most files that a note names for one reason, and the most transactions that are named.
 _LISTED: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ReplayedPartition:
     """A partition, the replay of its log, and the names of the files that contradict it.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
@@ -41,6 +40,7 @@ from kdump.storage.logdir import MAX_LOG_BYTES
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
+from kdump.values import frozen
 
 _LEADER_EPOCH: Final = _headers.BATCH_FIELDS.index("leader_epoch")
 _LAST_OFFSET: Final = _headers.BATCH_FIELDS.index("last_offset")
@@ -65,7 +65,7 @@ _REFUSED: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """The rules by which old batches are rewritten.
 
@@ -77,7 +77,7 @@ class Rules:
     batch_bytes: int = 16 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """One new log; ``digest`` is the digest of its records as they were read from the old log."""
 

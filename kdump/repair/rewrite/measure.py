@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
@@ -19,11 +18,12 @@ from kdump.format.kernel import headers as _headers
 from kdump.repair.rewrite.conversion import Conversion, Part, Rules
 from kdump.storage.access import open_source
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 _ROWS: Final = 8_192
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MeasuredPart:
     """A new log; ``end_offset`` follows its last record, or is its base offset without records."""
 
@@ -33,7 +33,7 @@ class MeasuredPart:
     rebuilt: RebuiltIndexes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Measurement:
     """The result of a conversion of the log at ``path``.
 

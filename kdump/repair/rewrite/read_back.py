@@ -6,7 +6,6 @@ Spec: ``DefaultRecordBatch.ensureValid``, ``LogSegment.recover``; KOD 3.2, 4.2.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -24,13 +23,14 @@ from kdump.repair.rewrite.prefix import PrefixSource
 from kdump.storage.access import open_source
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, walk
+from kdump.values import frozen
 
 _MAGIC: Final = 2
 #: Bytes that must be written before the reading of a growing log continues.
 STRETCH_BYTES: Final = 8 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadBack:
     """The content of a log: digests of its bytes and its records, counts, rebuilt indexes.
 

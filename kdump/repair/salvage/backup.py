@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -16,12 +16,13 @@ from kdump.repair.transaction.plan import Plan
 from kdump.storage.logdir import Entry, Partition, Segment, read_partition
 from kdump.storage.names import FileKind
 from kdump.storage.repair_record import FOLDERS, RepairState, repair_records
+from kdump.values import frozen
 
 #: Small files of the partition that apply to its backup too, unless the backup has its own.
 _SHARED: Final = frozenset({FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Backup:
     """The logs in the backup at ``path`` of a repair.
 

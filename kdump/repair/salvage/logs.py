@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kdump.errors import SourceError
 from kdump.repair.salvage.marker import NewMarker
@@ -19,9 +19,10 @@ from kdump.repair.salvage.stretches import Stretch
 from kdump.storage.access import open_source
 from kdump.storage.names import FileKind, format_file_name
 from kdump.storage.source import WINDOW_BYTES, Identity
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewLog:
     """The log of a new segment: the bytes of ``stretches`` of old log ``number``, in order.
 

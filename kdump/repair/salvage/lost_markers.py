@@ -10,7 +10,6 @@ Spec: ``EndTransactionMarker``, ``ProducerStateManager`` (KIP-98); KOD 3.3, 7.3.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit.checks.transactions import end_lost
@@ -27,11 +26,12 @@ from kdump.repair.salvage.offset_gaps import OffsetGap
 from kdump.repair.salvage.selection import PieceSelection
 from kdump.repair.salvage.stretches import Left, Why
 from kdump.storage.walk import Reason
+from kdump.values import frozen
 
 _EVENT: Final = len(_producers.EVENT_FIELDS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransactionEnd:
     """A transaction whose marker is missing.
 

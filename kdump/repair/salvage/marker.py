@@ -5,12 +5,11 @@ Spec: ``EndTransactionMarker`` (KIP-98).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kdump.audit.replay.fates import LostEnd
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewMarker:
     """A marker at ``offset``: the bytes of its batch, and the transaction that it ends."""
 

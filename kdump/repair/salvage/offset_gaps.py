@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from kdump.repair.salvage.selection import PieceSelection
 from kdump.repair.salvage.stretches import Left, Stretch, Why
 from kdump.storage.walk import Reason
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OffsetGap:
     """Missing offsets ``first`` to ``last``; ``last`` is None if the end is unknown.
 

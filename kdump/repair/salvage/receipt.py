@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,12 +17,13 @@ from kdump.repair.salvage.selection import PieceSelection
 from kdump.repair.salvage.stretches import Left, Stretch, Why
 from kdump.repair.salvage.way_back import Command, way_back
 from kdump.storage.walk import Reason
+from kdump.values import frozen
 
 #: The most gaps and pieces that a receipt lists; it counts all of them.
 LISTED: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sums:
     """Counts of pieces, batches, records and bytes."""
 
@@ -44,7 +44,7 @@ class Sums:
         return cls(count, batches, records, size)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Salvaged(Output):
     """The result of a salvage: the new logs, and the pieces that were left out.
 

@@ -6,7 +6,7 @@ Spec: ``LogSegment.recover``, ``LogSegment.canConvertToRelativeOffset``; KOD 3.6
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -23,12 +23,13 @@ from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import as_local
 from kdump.storage.source import Identity, Source
 from kdump.storage.walk import Damage, walk
+from kdump.values import frozen
 
 #: The first magic whose headers hold all offsets; headers of wrappers do not.
 _MAGIC: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PieceSelection:
     """The selection from ``segments``: ``pieces`` in the order of logs and positions.
 

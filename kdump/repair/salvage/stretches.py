@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -21,6 +21,7 @@ from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk
+from kdump.values import frozen
 
 _RECORDS: Final = _recovery.COUNT_FIELDS.index("records")
 
@@ -37,7 +38,7 @@ class Why(Enum):
     UNREAD = "unread"  # the file could not be read from here on
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stretch:
     """Neighbouring batches that are taken: bytes ``start`` to ``stop`` of log number ``log``.
 
@@ -54,7 +55,7 @@ class Stretch:
     records: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Left:
     """Bytes ``start`` to ``stop`` of log number ``log`` that are not taken, and why.
 

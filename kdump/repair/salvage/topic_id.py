@@ -6,18 +6,18 @@ Spec: ``PartitionMetadataFile``, ``LogManager.isStrayKraftReplica`` (KIP-516).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.errors import Refused
 from kdump.format.properties import encode_partition_metadata
 from kdump.storage.logdir import is_metadata_log
+from kdump.values import frozen
 
 _ASK = "kafka-topics.sh --describe prints it; then add --topic-id ID"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopicId:
     """The topic id: ``content`` of partition.metadata, None if no file is written.
 

@@ -15,11 +15,11 @@ import fcntl
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from kdump.repair.transaction.directories import descriptor_of, forget_directory, parent_of
+from kdump.values import frozen
 
 _FICLONE: Final = 0x40049409
 _PIECE_BYTES: Final = 1 << 20
@@ -110,7 +110,7 @@ class System:
 SYSTEM = System()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attributes:
     """The owner, permissions and extended attributes of a file, labels and ACLs included."""
 

@@ -15,7 +15,7 @@ import json
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from kdump.storage.names import CLEAN_MARKER
 from kdump.storage.repair_record import BEGUN, FOLDERS, PLAN, RECEIPT, UNDOING
 from kdump.storage.rights import is_root
 from kdump.storage.source import source_error, status_of
+from kdump.values import frozen
 
 _OLD: Final = "old"
 _NEW: Final = "new"
@@ -42,7 +43,7 @@ _OWN_FILES: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StartRecord:
     """The time of the first change in ns, and the files that were saved before it.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from dataclasses import fields as fields_of
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +19,7 @@ from kdump.audit.survey.recovery import Span
 from kdump.audit.targets.target import Target
 from kdump.format.lines.shell import operand
 from kdump.storage.objects.address import as_local
+from kdump.values import frozen
 
 #: Characters of the digest in the id of a plan.
 _ID_LENGTH: Final = 8
@@ -25,7 +27,7 @@ _SCHEMA: Final = 1
 _NOTHING: Final = Span()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stamp:
     """The size of a file in bytes and its modification time in ns: they show that it changed."""
 
@@ -33,7 +35,7 @@ class Stamp:
     mtime_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RebuiltIndex:
     """A recipe: an index of the segment with this log, as the broker's recovery builds it.
 
@@ -46,14 +48,14 @@ class RebuiltIndex:
     interval_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prefix:
     """A recipe: the first ``size`` bytes of the file that the step replaces."""
 
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConvertedPart:
     """A recipe: part number ``part`` of the conversion of a log to magic 2.
 
@@ -75,14 +77,14 @@ class ConvertedPart:
 Recipe = RebuiltIndex | Prefix | ConvertedPart
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remove:
     """Move a file into the backup."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Put:
     """Put a file of ``size`` bytes with this SHA-256 in place.
 
@@ -109,7 +111,7 @@ class Put:
         return begun_ns if self.mtime_ns is None else self.mtime_ns
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cut:
     """Cut a log at ``size`` bytes; the tail goes into the backup.
 
@@ -123,7 +125,7 @@ class Cut:
     last_header: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """Change this partition's line in a checkpoint file; None means no line."""
 
@@ -132,7 +134,7 @@ class Line:
     after: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rewrite:
     """Replace a whole checkpoint file by one of ``size`` bytes with this SHA-256.
 
@@ -158,12 +160,12 @@ class Rewrite:
         return Stamp(self.before_size, self.before_mtime_ns)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TakeMarker:
     """Remove the clean shutdown marker, so that a start during the repair recovers the logs."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PutMarker:
     """Put an empty clean shutdown marker back."""
 
@@ -186,7 +188,7 @@ _RECIPES: Final[Mapping[str, type[Recipe]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loss:
     """The records that a repair removes from the partition; they stay in the backup.
 
@@ -224,7 +226,7 @@ class Plan:
     log_directory: Path | None
     steps: tuple[Step, ...]
     files: Mapping[str, Stamp]
-    loss: Loss = Loss()
+    loss: Loss = field(default_factory=Loss)
     log_start: int | None = None
     log_end: tuple[int | None, int | None] = (None, None)
     notes: tuple[str, ...] = ()
@@ -394,17 +396,22 @@ def _encode_span(span: Span) -> dict[str, Any]:
 
 def _encode_step(step: Step) -> dict[str, Any]:
     kind = next(name for name, step_type in _STEPS.items() if isinstance(step, step_type))
-    fields = {name: getattr(step, name) for name in step.__slots__ if name != "content"}
+    encoded = _fields_of(step)
+    encoded.pop("content", None)
     if isinstance(step, Put):
-        fields["recipe"] = None if step.recipe is None else _encode_recipe(step.recipe)
-    return {"step": kind, **fields}
+        encoded["recipe"] = None if step.recipe is None else _encode_recipe(step.recipe)
+    return {"step": kind, **encoded}
 
 
 def _encode_recipe(recipe: Recipe) -> dict[str, Any]:
     kind = next(name for name, recipe_type in _RECIPES.items() if isinstance(recipe, recipe_type))
-    fields = {name: getattr(recipe, name) for name in recipe.__slots__}
     # A plan of an earlier release has no epochs, and its id stays the same.
-    return {"from": kind, **{name: value for name, value in fields.items() if value != ()}}
+    encoded = {name: value for name, value in _fields_of(recipe).items() if value != ()}
+    return {"from": kind, **encoded}
+
+
+def _fields_of(value: Step | Recipe) -> dict[str, Any]:
+    return {each.name: getattr(value, each.name) for each in fields_of(value)}
 
 
 def _decode_step(fields: Mapping[str, Any]) -> Step:

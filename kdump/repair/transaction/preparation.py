@@ -6,7 +6,6 @@ Until all of it is done the partition is unchanged.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -28,11 +27,12 @@ from kdump.repair.transaction.plan import (
 )
 from kdump.repair.transaction.recipes import make
 from kdump.repair.transaction.shared_files import checkpoint_path, marker_path
+from kdump.values import frozen
 
 _PIECE_BYTES: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preparation:
     """The preparation of ``plan`` in ``folder``; new files get the time ``begun_ns``."""
 

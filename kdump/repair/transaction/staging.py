@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -29,9 +28,10 @@ from kdump.repair.transaction.preparation import Preparation
 from kdump.storage.access import open_source
 from kdump.storage.names import parse_file_name
 from kdump.storage.workers import Report
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Task:
     """The new logs of one old log, each with its recipe, in order."""
 

@@ -6,7 +6,6 @@ Spec: ``LogSegment.recover``, ``UnifiedLog.truncateTo``; KOD 4.2, 5.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit.startup.outcome import Violation
@@ -17,6 +16,7 @@ from kdump.format.batch import BatchTable
 from kdump.storage.objects.address import as_local
 from kdump.storage.source import WindowedFile
 from kdump.storage.walk import Damage, Reason, walk
+from kdump.values import frozen
 
 _REASONS: Final = {
     Reason.TORN_TAIL: "the file ends inside a batch",
@@ -26,7 +26,7 @@ _REASONS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CutPoint:
     """The first ``position`` bytes of the log of segment ``number`` stay, and no later segment.
 

@@ -5,7 +5,6 @@ Spec: ``LogSegment.recover``; KOD 4.2, 7.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
@@ -16,12 +15,13 @@ from kdump.repair.content.known_ends import known_ends
 from kdump.repair.rewrite.prefix import PrefixSource
 from kdump.repair.truncate.cut_point import CutPoint
 from kdump.storage.access import open_source
+from kdump.values import frozen
 
 #: No limit: both indexes are built before anything is changed.
 _ANY_ROOM: Final = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RemainingLog:
     """The log that stays after a cut.
 

@@ -5,8 +5,6 @@ Faulty memory, a controller or a cable can return different bytes each time. The
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kdump.audit.survey.survey import Survey
 from kdump.errors import Refused
 from kdump.format.batch import HEADER_BYTES, LOG_OVERHEAD
@@ -15,9 +13,10 @@ from kdump.repair.truncate.cut_point import CutPoint
 from kdump.storage.objects.address import as_local
 from kdump.storage.source import WindowedFile
 from kdump.storage.walk import Damage, Reason, walk
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Reading:
     """One reading of a batch: its header, whether it is sound, and its checksums if not."""
 

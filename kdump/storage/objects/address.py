@@ -14,7 +14,6 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from typing import Final, Protocol, Self
@@ -22,6 +21,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from kdump.errors import UsageError
 from kdump.storage.objects.client import Listed, Status, ask
+from kdump.values import frozen
 
 #: Tests cover ``s3`` alone.
 SCHEMES: Final = ("s3", "gs", "abfs", "abfss", "hdfs")
@@ -183,7 +183,7 @@ class ScanEntry(Protocol):
         """Return its status, as ``os.stat`` gives it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RemoteEntry:
     """An entry in the listing of a store: an object, or a prefix with objects below it."""
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from kdump.storage import workers
+from kdump.values import frozen
 
 if TYPE_CHECKING:
     from kdump.storage.objects.address import RemotePath
@@ -37,7 +38,7 @@ _PAUSE_SECONDS: Final = 30.0
 _HEADER: Final = struct.Struct("=?Q")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Status:
     """The status of an object, or of a prefix with objects below it (``directory``).
 
@@ -50,7 +51,7 @@ class Status:
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listed:
     """A name in a listing."""
 

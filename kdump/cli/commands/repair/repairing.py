@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,6 +26,7 @@ from kdump.cli.ui.exits import (
     is_signal,
 )
 from kdump.cli.ui.progress import progress_option
+from kdump.values import frozen
 
 if TYPE_CHECKING:
     from kdump.audit.targets.scope import Scope
@@ -48,7 +49,7 @@ EXIT_CODES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """The command and its options, as far as all repairs have them.
 

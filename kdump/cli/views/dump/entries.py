@@ -7,11 +7,11 @@ lines of the other files have the same form.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
 from kdump.format.lines.text import json_bytes, json_text, printable
+from kdump.values import frozen
 
 Cell = int | str | tuple[int, ...] | None
 
@@ -19,7 +19,7 @@ Cell = int | str | tuple[int, ...] | None
 _ROWS: Final = 8192
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entries:
     """Neighbouring entries of one type.
 
@@ -35,7 +35,7 @@ class Entries:
         return len(next(iter(self.columns.values())))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ZeroSlots:
     """The unused slots at the end of a preallocated index; ``size`` in bytes."""
 
@@ -44,7 +44,7 @@ class ZeroSlots:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileDamage:
     """Bytes that do not follow the format of the file, and the reason.
 

@@ -18,6 +18,7 @@ from kdump.format.lines.text import printable
 from kdump.storage.names import EXTENSIONS, DirectoryName, FileKind, FileName
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Damage, Reason
+from kdump.values import frozen
 
 #: The kinds of files that hold batches.
 BATCH_KINDS: Final = frozenset(
@@ -27,7 +28,7 @@ BATCH_KINDS: Final = frozenset(
 _SILENT_KINDS: Final = frozenset({FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileKind.SNAPSHOT})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DumpFile:
     """A file to be dumped, its parsed name, and the partition that holds it.
 

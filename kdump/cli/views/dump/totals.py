@@ -11,7 +11,6 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import accumulate, starmap
 from typing import Final
 
@@ -33,13 +32,14 @@ from kdump.format.lines.forms import codec_label
 from kdump.format.records import RecordReader
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, batch_bytes
+from kdump.values import frozen
 
 _LOWEST: Final = -(2**63)
 _HIGHEST: Final = 2**63 - 1
 _NO_PRODUCER: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CodecTotals:
     """The batches of one codec.
 
@@ -56,7 +56,7 @@ class CodecTotals:
     ratio: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenTransaction:
     """A transaction without a marker, and the base offset of its first batch."""
 
@@ -64,7 +64,7 @@ class OpenTransaction:
     first_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Totals:
     """The sums of some files of batches. Fields without a value are None; times are in ms.
 

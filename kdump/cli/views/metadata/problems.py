@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.metadata.replay import MetadataState
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unreplayed:
     """Something that was not replayed.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 from kdump.cli.ui.units import count_text, size_text
 from kdump.repair.transaction.plan import ConvertedPart, Plan, Put, Step
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConversionSums:
     """The sums of a conversion; ``old`` and ``new`` are the numbers of logs before and after it.
 

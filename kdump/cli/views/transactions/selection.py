@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.coordinators.transaction_state import TransactionState
 from kdump.coordinators.transactions import PartitionTransaction, Transactions, TransactionVerdict
+from kdump.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shown:
     """The transactions that match patterns for transactional ids, and with ``hanging`` that hang.
 

@@ -6,7 +6,7 @@ A command is on one line, so that it can be pasted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kdump.audit import codes
 from kdump.audit.codes import Harm, Severity
@@ -23,6 +23,7 @@ from kdump.cli.views.verify.partition import pending_remedy
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 #: The number of partitions that a step names.
 _NAMED = 3
@@ -30,7 +31,7 @@ _NAMED = 3
 _SHOWS = ("explain", "verify")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Step:
     text: str
     command: Remedy | None = None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from kdump.audit.codes import Severity
@@ -17,11 +16,12 @@ from kdump.audit.verdicts.losses import Losses, losses_of
 from kdump.audit.verdicts.verdict import Coverage, Verdict
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.storage.objects.address import AnyPath
+from kdump.values import frozen
 
 Depth = Literal["quick", "default", "deep"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """The options of a run, and its course.
 
@@ -40,7 +40,7 @@ class Run:
     stopped_by: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summary:
     """The sums of a run. ``severities`` and ``codes`` count findings, with unlisted repeats.
 
