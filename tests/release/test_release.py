@@ -1,7 +1,4 @@
-"""What .ci/release makes, where brokers run: old releases of Debian, another processor.
-
-KDUMP_RELEASE names a directory with a release that was made before; else these tests make one.
-"""
+"""What .ci/release makes, where brokers run: old releases of Debian, another processor."""
 
 from __future__ import annotations
 
@@ -10,35 +7,21 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fixtures_loader import FIXTURES, copy_fixture
+from released import KDUMP, Place, assert_same_changes, assert_same_reports, lines, ran
 
 pytestmark = [pytest.mark.nightly, pytest.mark.root]
 
 ROOT = Path(__file__).parents[2]
-KDUMP = Path(sys.executable).parent / "kdump"
 #: Debian 11 has glibc 2.31, Debian 12 has 2.36.
 RELEASES = ("bullseye", "bookworm")
 NOBODY = 65534
-#: What differs from run to run: times, and the processes of other users.
-PASSING = {"elapsed", "seconds", "liveness", "begun", "id"}
-
-
-@pytest.fixture(scope="session")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release of this commit."""
-    made = os.environ.get("KDUMP_RELEASE")
-    if made:
-        return Path(made)
-    directory = tmp_path_factory.mktemp("dist")
-    subprocess.run([ROOT / ".ci/release", directory], check=True)
-    return directory
 
 
 def one_file(dist: Path, architecture: str) -> Path:
@@ -102,98 +85,41 @@ def system(debian: Path, dist: Path) -> Iterator[Path]:
         yield top
 
 
-def ran(command: Sequence[str], cwd: Path) -> tuple[int, str]:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    assert "Traceback" not in done.stderr
-    return done.returncode, done.stdout
-
-
-def inside(system: Path, *arguments: str) -> tuple[int, str]:
-    """Exit code and output of kdump in ``system``, as nobody, in its directory ``data``."""
+@pytest.fixture
+def inside(system: Path) -> Place:
+    """The executable in ``system``, as nobody."""
+    data = system / "data"
+    shutil.rmtree(data, ignore_errors=True)
+    data.mkdir()
+    os.chown(data, NOBODY, NOBODY)
     script = 'cd /data && exec kdump "$@"'
     command = ["chroot", "--userspec=nobody:nogroup", str(system), "sh", "-c", script, "sh"]
-    return ran([*command, *arguments], system)
-
-
-def outside(directory: Path, *arguments: str) -> tuple[int, str]:
-    """The same of the kdump that is installed here."""
-    command = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", str(KDUMP)]
-    return ran([*command, *arguments], directory)
-
-
-def lines(output: str) -> list[Any]:
-    """The lines of JSON without what differs from run to run."""
-    found = [json.loads(line) for line in output.splitlines()]
-    for line in found:
-        for name in PASSING & line.keys():
-            del line[name]
-        if line.get("code") == "timestamps-future":
-            del line["detail"]["expected"]
-    return found
+    return Place(command, system, data, NOBODY)
 
 
 @pytest.fixture
-def data(system: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory outside, the twin of ``data`` inside: ``put`` writes to both."""
-    shutil.rmtree(system / "data", ignore_errors=True)
-    (system / "data").mkdir()
-    os.chown(system / "data", NOBODY, NOBODY)
-    directory = tmp_path_factory.mktemp("data")
-    for parent in (directory, *directory.parents):
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The kdump that is installed here, as nobody."""
+    data = tmp_path_factory.mktemp("data")
+    for parent in (data, *data.parents):
         if parent != Path("/"):
             parent.chmod(parent.stat().st_mode | 0o055)
-    os.chown(directory, NOBODY, NOBODY)
-    return directory
-
-
-def put(name: str, *directories: Path) -> str:
-    """Copy a fixture into each directory, for nobody; returns where it is there."""
-    for directory in directories:
-        copy_fixture(name, directory / "logs")
-        for path in (directory / "logs", *(directory / "logs").rglob("*")):
-            os.chown(path, NOBODY, NOBODY)
-    return "logs"
-
-
-def content(top: Path) -> dict[str, bytes]:
-    """The files below ``top``, but what repairs keep."""
-    return {
-        str(path.relative_to(top)): path.read_bytes()
-        for path in sorted(top.rglob("*"))
-        if path.is_file() and ".kdump" not in path.parts
-    }
+    os.chown(data, NOBODY, NOBODY)
+    command = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", str(KDUMP)]
+    return Place(command, data, data, NOBODY)
 
 
 @pytest.mark.parametrize("name", sorted(FIXTURES))
-def test_the_same_is_reported(system: Path, data: Path, name: str) -> None:
-    logs = put(name, data, system / "data")
-    for command in (
-        ["verify", "--deep", "--info", "--format", "json", logs],
-        ["next-start", "--format", "json", logs],
-    ):
-        (code, found), (here_code, here) = inside(system, *command), outside(data, *command)
-        assert (code, lines(found)) == (here_code, lines(here))
+def test_the_same_is_reported(inside: Place, outside: Place, name: str) -> None:
+    assert_same_reports(inside, outside, name)
 
 
-def test_the_same_is_repaired_converted_and_exported(system: Path, data: Path) -> None:
-    logs = put("0.10.2.2/clean", data, system / "data")
-    for directory in (data, system / "data"):
-        next((directory / logs).glob("*/*.index")).unlink()
-    for command in (
-        ["reindex", "--apply", logs],
-        ["convert-v0-v2", "--apply", logs],
-        ["export", "--format", "jsonl", "--to", "exported", logs],
-    ):
-        (code, _), (here_code, _) = inside(system, *command), outside(data, *command)
-        assert code == here_code == 0
-    found, here = content(system / "data"), content(data)
-    assert found.keys() == here.keys()
-    differing = {name for name in found if found[name] != here[name]}
-    assert {Path(name).name for name in differing} <= {"_manifest.json"}
+def test_the_same_is_repaired_converted_and_exported(inside: Place, outside: Place) -> None:
+    assert_same_changes(inside, outside)
 
 
-def test_nothing_is_left_behind(system: Path, data: Path) -> None:
-    logs = put("4.3.1/clean", data, system / "data")
+def test_nothing_is_left_behind(system: Path, inside: Place) -> None:
+    logs = inside.put("4.3.1/clean")
     process = subprocess.Popen(
         ["chroot", "--userspec=nobody:nogroup", system, "kdump", "dump", f"/data/{logs}"],
         stdout=subprocess.PIPE,
