@@ -107,7 +107,7 @@ def verify(directories: Sequence[Path], capfd: pytest.CaptureFixture[str]) -> tu
     return code, printed.out
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_reader_of_every_file_changes_nothing(
     directories: list[Path], capfd: pytest.CaptureFixture[str]
 ) -> None:

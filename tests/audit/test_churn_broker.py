@@ -22,8 +22,6 @@ _STEPS = 120
 #: is deleted already.
 _LEFT_BY_A_KILL = {"torn-tail", "txnindex-stale", "partition-stray"}
 
-_IN_CI = ("4.3.1", 0)
-
 
 def was_just_deleted(finding: dict[str, Any]) -> bool:
     """Whether it is of records that the leader epochs tell to be deleted, and the log start does
@@ -43,19 +41,10 @@ def was_just_rolled(finding: dict[str, Any]) -> bool:
     return finding["code"] == "index-missing" and is_last and not any(log.read_bytes())
 
 
+@pytest.mark.nightly
 @pytest.mark.broker
-@pytest.mark.parametrize(
-    ("version", "seed"),
-    [
-        pytest.param(
-            version,
-            seed,
-            marks=pytest.mark.slow if (version, seed) == _IN_CI else pytest.mark.nightly,
-        )
-        for version in ("3.9.1", "4.3.1")
-        for seed in range(6)
-    ],
-)
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("seed", range(6))
 def test_what_brokers_write_has_nothing_wrong(
     version: str, seed: int, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

@@ -28,6 +28,8 @@ from kdump.storage.liveness import Liveness, State
 
 #: What happens to workers whose files change under them.
 HAPPENS = ("SIGBUS", "vanished", "shortened")
+#: How many times all is verified; after that on, until each of these has happened as often.
+_RUNS, _ENOUGH = 200, 10
 
 
 @pytest.fixture
@@ -81,17 +83,9 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kdump.audit.survey.survey, "walk", slowly)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("slow_disk")
-@pytest.mark.parametrize(
-    ("runs", "enough"),
-    [
-        pytest.param(60, 1, marks=pytest.mark.slow),
-        pytest.param(200, 10, marks=pytest.mark.nightly),
-    ],
-)
 def test_what_is_wrongly_believed_stopped_gives_no_false_alarm(
-    runs: int,
-    enough: int,
     seen: Counter[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -105,11 +99,11 @@ def test_what_is_wrongly_believed_stopped_gives_no_false_alarm(
     believed = Liveness(State.STOPPED, "as the test says")
     monkeypatch.setattr(kdump.audit.targets.target, "liveness", lambda _: believed)
     faulthandler.disable()  # pytest's would print the last words of workers
-    chance, codes = random.Random(runs), Counter[str]()
-    with changing(directory, seed=runs):
+    chance, codes = random.Random(_RUNS), Counter[str]()
+    with changing(directory, seed=_RUNS):
         done = 0
         # How often a file shrinks between two looks at its map is the machine's to say.
-        while done < runs or (done < 20 * runs and min(map(seen.__getitem__, HAPPENS)) < enough):
+        while done < _RUNS or (done < 20 * _RUNS and min(map(seen.__getitem__, HAPPENS)) < _ENOUGH):
             done += 1
             options = ["--deep"] * chance.randint(0, 1)
             options += ["--limit-rate", "4GB"] * chance.randint(0, 1)  # then nothing is mapped
@@ -125,4 +119,4 @@ def test_what_is_wrongly_believed_stopped_gives_no_false_alarm(
             codes.update(line["code"] for line in lines if line["type"] == "finding")
     print(f"in {done} runs: {dict(seen)}; findings: {dict(codes)}")
     assert set(seen) == set(HAPPENS)
-    assert min(seen.values()) >= enough
+    assert min(seen.values()) >= _ENOUGH

@@ -658,7 +658,7 @@ def test_an_error_that_only_explain_is_for_has_its_step(cli: Cli, log_directory:
     assert text == " ".join(steps)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_plan_has_the_command_of_each_error(capsys: pytest.CaptureFixture[str]) -> None:
     """Unless a copy of the sound batches, or the end of a repair, goes first."""
     found = 0

@@ -28,7 +28,7 @@ def everything() -> Iterator[World]:
 
 def _numbers() -> Iterator[object]:
     for number in range(25_000 // RUNS):
-        if number < 1500 // RUNS:
+        if number < 750 // RUNS:
             yield pytest.param(number, marks=pytest.mark.slow)
         else:
             yield pytest.param(number, marks=pytest.mark.nightly)

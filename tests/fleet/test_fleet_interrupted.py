@@ -56,7 +56,10 @@ with fleet_work.by_value():
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.nightly)],
+)
 def test_a_signal_leaves_neither_files_nor_processes(
     number: signal.Signals, code: int, grown: Callable[[str], Path], tmp_path: Path
 ) -> None:

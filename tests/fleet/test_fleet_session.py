@@ -116,7 +116,7 @@ def listening(pids: set[int]) -> dict[str, int]:
 LOOPBACK = ("0100007F:", "0000000000000000FFFF00000100007F:")
 
 
-@pytest.mark.parametrize("how", ["master", "remote"])
+@pytest.mark.parametrize("how", ["master", pytest.param("remote", marks=pytest.mark.nightly)])
 def test_a_session_is_quiet_and_listens_on_the_loopback_alone(
     program: Callable[[str, str], Program], how: str
 ) -> None:
@@ -134,7 +134,9 @@ def test_a_session_is_quiet_and_listens_on_the_loopback_alone(
     assert set(one.temporary.parent.iterdir()) == {one.temporary, one.other}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.nightly), signal.SIGKILL]
+)
 def test_nothing_is_left_of_a_run_that_a_signal_ends(
     program: Callable[[str, str], Program], number: signal.Signals
 ) -> None:

@@ -110,6 +110,7 @@ def others(logs: Path, bucket: Bucket, port: int | None = None) -> set[str]:
     return {bucket.address(f"logs/{name}", port) for name in names - {LOG}}
 
 
+@pytest.mark.nightly
 def test_a_dead_endpoint(bucket: Bucket, verified: Verified, exported: Exported) -> None:
     address = bucket.address("logs", free_port())
     code, findings = verified(address)

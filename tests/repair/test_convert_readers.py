@@ -69,7 +69,7 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Converted:
     return Converted(partitions, before)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_kafka_python_reads_the_same_records(converted: Converted) -> None:
     found = defaultdict(list)
     paths = {str(log): name for name, path in converted.partitions.items() for log in logs(path)}

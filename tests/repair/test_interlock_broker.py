@@ -114,7 +114,7 @@ def refused(ran: Ran, *words: str) -> None:
     assert all(word in ran.said for word in words), ran.said
 
 
-@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("version", [pytest.param("3.9.1", marks=pytest.mark.nightly), "4.3.1"])
 def test_refused_beside_a_broker_and_after_one(version: str, data: Path) -> None:
     for name, command in REPAIRED.items():
         assert repair(command, data / name).code == 0

@@ -185,7 +185,7 @@ def readable(path: Path) -> dict[str, set[int]]:
     [
         pytest.param("4.3.1", "clean", marks=pytest.mark.nightly),
         pytest.param("4.3.1", "killed", marks=pytest.mark.slow),
-        pytest.param("3.9.1", "clean", marks=pytest.mark.slow),
+        pytest.param("3.9.1", "clean", marks=pytest.mark.nightly),
         pytest.param("3.9.1", "killed", marks=pytest.mark.nightly),
     ],
 )

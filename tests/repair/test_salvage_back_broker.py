@@ -51,7 +51,7 @@ def follow(printed: str) -> None:
     assert followed.returncode == 0, followed.stdout + followed.stderr
 
 
-@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+@pytest.mark.parametrize("version", ["4.3.1", pytest.param("3.9.1", marks=pytest.mark.nightly)])
 def test_the_printed_way_back_is_followed(version: str, tmp_path: Path) -> None:
     fixture = f"{version}/clean"
     data = copy_fixture(fixture, tmp_path / "data")
