@@ -21,6 +21,7 @@ from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
+from kdump.storage.throttle import Pace
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
 from kdump.values import frozen
 
@@ -88,13 +89,14 @@ class Batches:
         return sum(self.counts[first:stop]), sum(self.changes[first:stop])
 
 
-def read_batches(segments: Sequence[Segment]) -> Batches:
-    """Read all segments of a metadata log; an error is part of the result."""
+def read_batches(segments: Sequence[Segment], pace: Pace | None = None) -> Batches:
+    """Read all segments of a metadata log, at ``pace``; an error is part of the result."""
     batches = Batches()
     reader = RecordReader()
     for segment in segments:
         try:
-            _read_segment(batches, reader, segment, last=segment is segments[-1])
+            with open_source(segment.log, mapped=False, pace=pace) as source:
+                _read_segment(batches, reader, source, segment, last=segment is segments[-1])
         except SourceError as error:
             batches.errors.append(error)
     return batches
@@ -122,36 +124,37 @@ def read_snapshot_entries(path: AnyPath, end_offset: int, epoch: int) -> tuple[E
     return tuple(entries)
 
 
-def _read_segment(batches: Batches, reader: RecordReader, segment: Segment, *, last: bool) -> None:
-    with open_source(segment.log, mapped=False) as source:
-        for piece in walk(source, segment.base_offset):
-            if isinstance(piece, Damage):
-                at_end = last and piece.position + piece.size == source.size
-                batches.damages.append(
-                    LogDamage(
-                        segment.log,
-                        segment.base_offset,
-                        piece.position,
-                        piece.size,
-                        piece.reason,
-                        len(batches),
-                        torn=at_end and piece.reason in (Reason.TORN_TAIL, Reason.PREALLOCATED),
-                    )
+def _read_segment(
+    batches: Batches, reader: RecordReader, source: Source, segment: Segment, *, last: bool
+) -> None:
+    for piece in walk(source, segment.base_offset):
+        if isinstance(piece, Damage):
+            at_end = last and piece.position + piece.size == source.size
+            batches.damages.append(
+                LogDamage(
+                    segment.log,
+                    segment.base_offset,
+                    piece.position,
+                    piece.size,
+                    piece.reason,
+                    len(batches),
+                    torn=at_end and piece.reason in (Reason.TORN_TAIL, Reason.PREALLOCATED),
                 )
-                continue
-            before = len(batches)
-            own = (batches.bases, batches.lasts, batches.epochs, batches.crcs, batches.counts)
-            for column, name in zip(own, _COLUMNS, strict=True):
-                column.extend(piece.column(name))
-            batches.positions.extend(piece.column("position"))
-            batches.segments.extend([segment.base_offset] * len(piece))
-            batches.changes.extend(_count_changes(reader, source, piece))
-            for row, attributes in enumerate(piece.column("attributes")):
-                if attributes & CONTROL:
-                    batches.entries.extend(
-                        (before + row, entry)
-                        for entry in _entries_or_none(reader, source, piece[row], segment.log)
-                    )
+            )
+            continue
+        before = len(batches)
+        own = (batches.bases, batches.lasts, batches.epochs, batches.crcs, batches.counts)
+        for column, name in zip(own, _COLUMNS, strict=True):
+            column.extend(piece.column(name))
+        batches.positions.extend(piece.column("position"))
+        batches.segments.extend([segment.base_offset] * len(piece))
+        batches.changes.extend(_count_changes(reader, source, piece))
+        for row, attributes in enumerate(piece.column("attributes")):
+            if attributes & CONTROL:
+                batches.entries.extend(
+                    (before + row, entry)
+                    for entry in _entries_or_none(reader, source, piece[row], segment.log)
+                )
 
 
 def _count_changes(reader: RecordReader, source: Source, piece: BatchTable) -> Iterator[int]:

@@ -17,15 +17,16 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.quorum.lineage import different_content, shared_end
 from kdump.quorum.reading import metadata_log, read_replica
 from kdump.quorum.replica import MetadataReplica
+from kdump.storage.throttle import Pace
 
 
 def compare_metadata_logs(
-    verdicts: Iterable[Verdict], roots: Sequence[Root], *, jobs: int
+    verdicts: Iterable[Verdict], roots: Sequence[Root], *, jobs: int, pace: Pace | None = None
 ) -> Iterator[Verdict]:
     """Yield ``verdicts``, that on a metadata log with its differences from the copies before it.
 
-    Where the ``roots`` have several copies, each is read once more. A copy that cannot be read is
-    not compared.
+    Where the ``roots`` have several copies, each is read once more, at ``pace``. A copy that cannot
+    be read is not compared.
     """
     root_by_log = {path: root for root in roots if (path := metadata_log(root)) is not None}
     copies: list[MetadataReplica] = []
@@ -34,7 +35,7 @@ def compare_metadata_logs(
         if root is None or len(root_by_log) == 1:
             yield verdict
             continue
-        replica = read_replica(root, None, jobs=jobs)
+        replica = read_replica(root, None, jobs=jobs, pace=pace)
         found = tuple(finding for copy in copies for finding in differences(copy, replica))
         copies.append(replica)
         yield replace(verdict, findings=(*verdict.findings, *found))

@@ -30,6 +30,7 @@ from kdump.quorum.voter_set import VoterSet, static_voters
 from kdump.storage.logdir import LogDirectory, Partition, directory_name, is_metadata_log
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, META_PROPERTIES
 from kdump.storage.objects.address import AnyPath, scan
+from kdump.storage.throttle import Pace
 from kdump.values import frozen
 
 #: The findings of a log directory that stop a controller too, which loads no other partitions.
@@ -85,10 +86,12 @@ def read_replicas(
         yield read_replica(root, configuration, jobs=jobs)
 
 
-def read_replica(root: Root, configuration: Configuration | None, *, jobs: int) -> MetadataReplica:
+def read_replica(
+    root: Root, configuration: Configuration | None, *, jobs: int, pace: Pace | None = None
+) -> MetadataReplica:
     """Return the copy of a log directory or of its metadata partition.
 
-    Raises UsageError for a root that is something else.
+    The log is read at ``pace``. Raises UsageError for a root that is something else.
     """
     static = None if configuration is None else configuration.voters
     if isinstance(root.content, SourceError):
@@ -101,7 +104,7 @@ def read_replica(root: Root, configuration: Configuration | None, *, jobs: int) 
     if configuration is not None and meta is not None:
         known = configuration.node_id
         roles = configuration.roles if known in (None, meta.node_id) else ()
-    verdict = None if target is None else _verify(target, jobs)
+    verdict = None if target is None else _verify(target, jobs, pace)
     replica = MetadataReplica(
         root.path,
         None if target is None else target.path,
@@ -118,7 +121,7 @@ def read_replica(root: Root, configuration: Configuration | None, *, jobs: int) 
         failed = verdict.target.error
         return replace(replica, errors=() if failed is None else (failed,))
     segments = facts.partition.segments
-    batches = read_batches(segments)
+    batches = read_batches(segments, pace)
     state = facts.quorum_state
     unread = [] if state is None or not isinstance(state.error, SourceError) else [state.error]
     return replace(
@@ -174,7 +177,7 @@ def _find(root: Root) -> Target | None:
     return next((target for target in assign(root) if target.path == path), None)
 
 
-def _verify(target: Target, jobs: int) -> Verdict:
+def _verify(target: Target, jobs: int, pace: Pace | None) -> Verdict:
     def conclude(verdict: Verdict) -> Verdict:
         return add_forecast(verdict, segments=True)
 
@@ -184,6 +187,7 @@ def _verify(target: Target, jobs: int) -> Verdict:
         jobs=jobs,
         context=Context(0),
         conclude=conclude,
+        pace=pace,
     )
     with closing(found):
         return next(found)

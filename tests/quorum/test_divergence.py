@@ -13,6 +13,7 @@ import quorum_disks as disks
 from fixtures_loader import ROOT
 
 from kdump.cli.main import main
+from kdump.storage.throttle import Pace
 
 CODE = "metadata-diverges"
 
@@ -99,6 +100,16 @@ def test_epochs_may_differ_where_nothing_is_committed(
 ) -> None:
     from_on(278, 3)(copies[1])
     assert found(*copies) == []
+
+
+def test_the_comparison_keeps_to_the_rate(
+    found: Found, copies: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent = []  # in this process, which compares
+    monkeypatch.setattr(Pace, "spend", lambda _, count: spent.append(count))
+    assert found("--limit-rate", "1GB", *copies) == []
+    read_twice = 2 * sum(log.stat().st_size for copy in copies for log in copy.glob("*/*.log"))
+    assert sum(spent) == read_twice  # for JSON and for text
 
 
 def test_copies_of_two_clusters_are_not_compared(found: Found, copies: tuple[Path, Path]) -> None:

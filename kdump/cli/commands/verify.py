@@ -148,7 +148,9 @@ def verify(
                 if run_depth != "quick" and len(scope.roots) > 1:
                     from kdump.quorum.divergence import compare_metadata_logs
 
-                    compared = compare_metadata_logs(verified, scope.roots, jobs=engine.jobs)
+                    compared = compare_metadata_logs(
+                        verified, scope.roots, jobs=engine.jobs, pace=engine.pace
+                    )
                 for verdict in compared:
                     verdicts.append(verdict)
                     report.add(verdict, verdict.forecast)

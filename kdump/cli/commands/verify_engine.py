@@ -45,12 +45,13 @@ class Engine(Protocol):
     """Lists partitions when it is created, and then verifies them.
 
     ``jobs`` tasks run at a time. Together they read at most ``limit_rate`` bytes a second, 0 for no
-    limit. ``total_bytes`` is the size of the logs, as far as it is known.
+    limit, to which ``pace`` keeps. ``total_bytes`` is the size of the logs, as far as it is known.
     """
 
     scope: Scope
     jobs: int
     limit_rate: int
+    pace: Pace | None
     total_bytes: int
 
     def directories(self) -> tuple[Finding, ...]:
@@ -90,6 +91,7 @@ class _Local:
         self.limit_rate = request.limit_rate or 0
         if request.limit_rate is None and live:
             self.limit_rate = LIVE_RATE
+        self.pace = Pace(self.limit_rate) if self.limit_rate else None
         self.total_bytes = 0
 
     def directories(self) -> tuple[Finding, ...]:
@@ -103,9 +105,8 @@ class _Local:
             return conclude(verdict) if last else verdict.preview()
 
         targets, context = self.scope.targets, self.scope.context
-        pace = Pace(self.limit_rate) if self.limit_rate else None
         small = Small.RECORDS if self._depth == "deep" else Small.HEADERS
-        if self._depth == "quick" or pace is not None:
+        if self._depth == "quick" or self.pace is not None:
             small = Small.ENDS
         verdict_by_number: dict[int, Verdict] = {}
         self._meter.expect(len(targets), "partitions")
@@ -130,7 +131,7 @@ class _Local:
             context=context,
             known=verdict_by_number,
             conclude=conclude,
-            pace=pace,
+            pace=self.pace,
             on_progress=self._meter.advance,
         )
 
@@ -144,6 +145,7 @@ class _Fleet:
         self.scope = listing.scope
         self.jobs = session.cores
         self.limit_rate = 0
+        self.pace: Pace | None = None
         self.total_bytes = listing.total_bytes
 
     def directories(self) -> tuple[Finding, ...]:
