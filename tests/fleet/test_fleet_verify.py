@@ -12,11 +12,12 @@ from pathlib import Path
 import damaged
 import fleet_work
 import pytest
+import quorum_disks as disks
 import recipes_directory
 import recipes_indexes
 import recipes_producers
 from damaged import Recipe
-from fixtures_loader import FIXTURES
+from fixtures_loader import FIXTURES, copy_fixture
 from spark_sessions import through
 
 from kdump.cli.main import main
@@ -94,6 +95,14 @@ def test_a_fixture_alone(
     here = verified(grown("4.3.1/killed"))
     assert here[0] == exits.OK
     assert_equal(here, on_spark(grown("4.3.1/killed")))
+
+
+def test_metadata_logs_that_differ(tmp_path: Path, verified: Verified, on_spark: Verified) -> None:
+    first, second = (copy_fixture("4.3.1/killed", tmp_path / name) for name in "ab")
+    disks.reseal_batch(2)(second)
+    here = verified(first, second)
+    assert "metadata-diverges" in {line.get("code") for line in here[1]}
+    assert_equal(here, on_spark(first, second))
 
 
 @every_depth
