@@ -91,7 +91,8 @@ def read_replica(
 ) -> MetadataReplica:
     """Return the copy of a log directory or of its metadata partition.
 
-    The log is read at ``pace``. Raises UsageError for a root that is something else.
+    ``jobs`` processes read the log at ``pace``, one beside a broker. Raises UsageError for a root
+    that is something else.
     """
     static = None if configuration is None else configuration.voters
     if isinstance(root.content, SourceError):
@@ -184,7 +185,7 @@ def _verify(target: Target, jobs: int, pace: Pace | None) -> Verdict:
     found = verify(
         [target],
         deep=False,
-        jobs=jobs,
+        jobs=jobs if target.stopped else 1,
         context=Context(0),
         conclude=conclude,
         pace=pace,
