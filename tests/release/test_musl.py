@@ -47,6 +47,7 @@ def musl(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         subprocess.run([python, "-m", "pip", "-q", *arguments], check=True, cwd=top)
 
     pip("install", "--require-hashes", "-r", ROOT / "requirements/release.txt")
+    pip("install", "setuptools-scm", "pkgconfig")  # which lz4 is built with
     subprocess.run([ROOT / "packaging/sources", top / "sources"], check=True)
     (top / "libc").mkdir()
     subprocess.run(["bash", "-e", "-c", UNPACK, "bash", top / "libc"], check=True, cwd=ROOT)
@@ -67,7 +68,6 @@ def musl(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     (wheel,) = dist.glob("*musllinux*_x86_64.whl")
     pip("install", "--target", site, *MUSL, "--no-deps", wheel)
     # The new interpreter has no TLS: it runs the pip of the other one, and downloads nothing.
-    pip("install", "setuptools-scm", "pkgconfig")
     (packages,) = top.glob("tools/lib/python3*/site-packages")
     (source,) = top.glob("lz4-*.tar.gz")
     (built,) = interpreter.glob("work/Python-*")
