@@ -11,6 +11,7 @@ from pathlib import Path
 
 import damaged
 import pytest
+import recipes_directory
 from damaged import FIRST, name
 from pipeline import NOW_MS
 
@@ -68,6 +69,16 @@ def test_a_small_partition_has_the_verdict_of_the_full_pass(directory: Path, dee
     for verdict, other in zip(at_once, later, strict=True):
         assert not verdict.quick
         assert verdict == other
+
+
+def test_a_small_metadata_log_is_replayed_as_in_the_full_pass(tmp_path: Path) -> None:
+    (recipe,) = [each for each in recipes_directory.RECIPES if each.name == "metadata-unknown"]
+    recipe.write(tmp_path)
+    targets, context = opened(tmp_path)
+    at_once = list(quick_pass(targets, context, jobs=1, small=Small.RECORDS))
+    assert at_once == list(verify(targets, deep=True, jobs=1, context=context))
+    findings = [finding for verdict in at_once for finding in verdict.findings]
+    assert "metadata-unreplayable" in {finding.code.name for finding in findings}
 
 
 def test_ends_alone_are_read_where_nothing_else_was_asked_for(directory: Path) -> None:

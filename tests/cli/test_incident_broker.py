@@ -32,7 +32,10 @@ STARTS = {
 
 
 def test_sections_that_say_so_end_with_a_start() -> None:
-    said = {text.partition("\n")[0] for text in SECTIONS if re.search(r"[Ss]tart the broker", text)}
+    # "Start the brokers" is an output of explain there, which tests of groups follow.
+    said = {
+        text.partition("\n")[0] for text in SECTIONS if re.search(r"[Ss]tart the broker\b", text)
+    }
     assert said <= {*STARTS, "Rules for every incident"}
 
 

@@ -158,10 +158,10 @@ def quick_verdict(
     if not target.stopped:
         use_idle_io()
     target = target.with_listing()
-    # Before the logs, so that the small files are not newer than the logs that are read.
-    facts = gather(target, context)
     is_small = target.stopped and target.size <= _SMALL_BYTES
     read_all = small is not Small.ENDS and is_small and not careful
+    # Before the logs, so that the small files are not newer than the logs that are read.
+    facts = gather(target, context, deep=read_all and small is Small.RECORDS)
     surveys = read if read_all else inspect
     results = surveys(target, target.segments, mapped=target.stopped and not careful)
     verdict = judge(target, results, facts, context, quick=not read_all)
