@@ -408,6 +408,17 @@ RECIPES = (
     _files("cleaned", "leftover-cleaned", {name(0, ".log.cleaned"): batches(0)[0]}),
     _files("temporary", "leftover-temporary", {"partition.metadata.tmp": b""}),
     _files("swap", "swap-pending", _swap(FIRST, batches(FIRST))),
+    _files(
+        "swap-of-a-log-that-is-gone",
+        "leftover-deleted swap-pending",
+        {
+            **_swap(FIRST, batches(FIRST)),
+            name(FIRST, ".log"): None,
+            name(FIRST, ".log.deleted"): b"".join(batches(FIRST)),
+            name(FIRST, ".index"): b"",
+            name(FIRST, ".timeindex"): b"",
+        },
+    ),
     _files("swap-unknown-short", "swap-deletes", _swap(FIRST, batches(FIRST)[:5])),
     _files(
         "swap-unknown-torn",

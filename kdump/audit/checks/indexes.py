@@ -100,11 +100,17 @@ def check_missing_indexes(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_orphans(evidence: Evidence) -> Iterator[Finding]:
-    """Report index files without their log; a running broker may be deleting the segment."""
-    if evidence.facts is None or evidence.live or evidence.deleted_at_start:
+    """Report index files without their log; a running broker may be deleting the segment.
+
+    The next start replaces those of a segment whose ``.swap`` log waits: a broker was killed when
+    it had just taken the old log away.
+    """
+    facts = evidence.facts
+    if facts is None or evidence.live or evidence.deleted_at_start:
         return
-    for entry in evidence.facts.partition.orphans:
-        if entry.name.canonical:  # else a broker refuses it, or opens it under another name
+    for entry in facts.partition.orphans:
+        # A name that is not canonical a broker refuses, or opens under another name.
+        if entry.name.canonical and entry.name.base_offset not in facts.swaps:
             yield _missing_file(entry.path, ".log", codes.INDEX_ORPHAN)
 
 
