@@ -417,7 +417,13 @@ RECIPES = (
             name(FIRST, ".log.deleted"): b"".join(batches(FIRST)),
             name(FIRST, ".index"): b"",
             name(FIRST, ".timeindex"): b"",
+            name(FIRST + 10, ".index"): b"",
         },
+    ),
+    _files(
+        "swap-split-beside-an-orphan",
+        "index-orphan leftover-cleaned swap-discarded",
+        _swap(50, batches(50)[:5]) | {name(FIRST, ".log.cleaned"): b"", name(50, ".index"): b""},
     ),
     _files("swap-unknown-short", "swap-deletes", _swap(FIRST, batches(FIRST)[:5])),
     _files(

@@ -16,6 +16,7 @@ from kdump.audit import codes
 from kdump.audit.codes import FindingCode, Severity
 from kdump.audit.evidence import Evidence
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
+from kdump.audit.startup.swaps import resolve_swaps
 from kdump.audit.survey.index_promises import LISTED, EntryFault, EntryKind, IndexFacts
 from kdump.audit.survey.survey import Survey
 from kdump.storage.objects.address import AnyPath
@@ -102,15 +103,19 @@ def check_missing_indexes(evidence: Evidence) -> Iterator[Finding]:
 def check_orphans(evidence: Evidence) -> Iterator[Finding]:
     """Report index files without their log; a running broker may be deleting the segment.
 
-    The next start replaces those of a segment whose ``.swap`` log waits: a broker was killed when
-    it had just taken the old log away.
+    Those that a pending swap replaces are of logs that a broker had just taken away when it was
+    killed.
     """
     facts = evidence.facts
-    if facts is None or evidence.live or evidence.deleted_at_start:
+    if facts is None or evidence.live or evidence.deleted_at_start or not facts.partition.orphans:
         return
+    ends = facts.swap_ends
+    swaps = resolve_swaps(
+        facts.partition, lambda swap: ends.get(swap.base_offset, swap.base_offset)
+    )
     for entry in facts.partition.orphans:
         # A name that is not canonical a broker refuses, or opens under another name.
-        if entry.name.canonical and entry.name.base_offset not in facts.swaps:
+        if entry.name.canonical and entry.path not in swaps.replaced:
             yield _missing_file(entry.path, ".log", codes.INDEX_ORPHAN)
 
 
