@@ -26,15 +26,15 @@ def frozen(cls: type[_T]) -> type[_T]:
     made.__init__.__qualname__ = f"{cls.__qualname__}.__init__"
     compared = [each.name for each in fields(made) if each.compare]
     made._compared = attrgetter(*compared) if compared else type
-    for name in _SHARED:
+    for name, method in _SHARED.items():
         if name not in vars(made):
-            setattr(made, name, vars(_Frozen)[name])
+            setattr(made, name, method)
     return cast(type[_T], made)
 
 
 def _initialiser(of: tuple[Field[Any], ...]) -> Callable[..., None]:
     names: dict[str, Any] = {"_set": object.__setattr__, "_MISSING": MISSING}
-    parameters, body = ["self"], ["return"]
+    parameters, body = ["self"], []
     for each in of:
         name, default, given = each.name, "", each.name
         if each.default_factory is not MISSING:
@@ -44,8 +44,8 @@ def _initialiser(of: tuple[Field[Any], ...]) -> Callable[..., None]:
             names[f"_default_{name}"] = each.default
             default = f"=_default_{name}"
         parameters.append(name + default)
-        body.insert(-1, f"_set(self, {name!r}, {given})")
-    exec(f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body), names)
+        body.append(f"_set(self, {name!r}, {given})")
+    exec(f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body or ["pass"]), names)
     return names["__init__"]  # type: ignore[no-any-return]
 
 
@@ -78,4 +78,4 @@ class _Frozen:
             object.__setattr__(self, each.name, given)
 
 
-_SHARED: Final = [name for name, made in vars(_Frozen).items() if callable(made)]
+_SHARED: Final = {name: method for name, method in vars(_Frozen).items() if callable(method)}

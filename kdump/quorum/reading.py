@@ -78,12 +78,12 @@ def read_replicas(
 ) -> Iterator[MetadataReplica]:
     """Yield the copy at each of ``paths``, each directory once.
 
-    The voters of ``configs`` count for all copies, its roles for those of its node. Raises
-    UsageError for a path that is something else.
+    The voters of ``configs`` count for all copies, its roles for those of its node. ``jobs``
+    processes read a log, one beside a broker. Raises UsageError for a path that is something else.
     """
     configuration = None if configs is None else Configuration.of(configs)
     for root in open_roots(paths):
-        yield read_replica(root, configuration, jobs=jobs)
+        yield read_replica(root, configuration, jobs=jobs if root.stopped else 1)
 
 
 def read_replica(
@@ -91,8 +91,8 @@ def read_replica(
 ) -> MetadataReplica:
     """Return the copy of a log directory or of its metadata partition.
 
-    ``jobs`` processes read the log at ``pace``, one beside a broker. Raises UsageError for a root
-    that is something else.
+    ``jobs`` processes read the log at ``pace``. Raises UsageError for a root that is something
+    else.
     """
     static = None if configuration is None else configuration.voters
     if isinstance(root.content, SourceError):
@@ -185,7 +185,7 @@ def _verify(target: Target, jobs: int, pace: Pace | None) -> Verdict:
     found = verify(
         [target],
         deep=False,
-        jobs=jobs if target.stopped else 1,
+        jobs=jobs,
         context=Context(0),
         conclude=conclude,
         pace=pace,

@@ -214,7 +214,7 @@ def run(
             ]
             dispatch()  # workers go on while the caller handles the results
             yield from results
-    except BaseException:
+    except BaseException:  # Ctrl-C too: no worker goes on
         # All workers are killed before the wait for any of them, which a second signal may end. A
         # worker that survived would hold the pipes of another pool open, and the workers of that
         # pool would never see their pipes end.

@@ -43,8 +43,8 @@ def musl(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     subprocess.run([sys.executable, "-m", "venv", top / "tools"], check=True)
     tools = top / "tools/bin/python"
 
-    def pip(*arguments: str | Path, python: str | Path = tools) -> None:
-        subprocess.run([python, "-m", "pip", "-q", *arguments], check=True, cwd=top)
+    def pip(*arguments: str | Path) -> None:
+        subprocess.run([tools, "-m", "pip", "-q", *arguments], check=True, cwd=top)
 
     pip("install", "--require-hashes", "-r", ROOT / "requirements/release.txt")
     pip("install", "setuptools-scm", "pkgconfig")  # which lz4 is built with

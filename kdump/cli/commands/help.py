@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Iterator
 from textwrap import wrap
+from typing import TYPE_CHECKING, Final
 
 import click
 
+if TYPE_CHECKING:
+    from importlib import metadata
+
+_COMMENT: Final = re.compile(r"^ *<!--.*?-->\n", re.MULTILINE | re.DOTALL)
+#: The first line of a guide: ``# kdump-NAME(7): ABOUT``.
+_TITLE: Final = re.compile(r"# kdump-(\S+)\(7\): (.*)")
+
 
 def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    from kdump.cli.ui.manual import guides
-
-    names = [*_group(context).list_commands(context), *guides()]
+    names = [*_group(context).list_commands(context), *_guides()]
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -31,8 +38,6 @@ def help_page(context: click.Context, topic: str | None) -> int:
     both. On a terminal, man shows the page if it is installed. Otherwise kdump prints the help of
     the command or the guide as text.
     """
-    from kdump.cli.ui.manual import show_by_man
-
     if topic is None:
         click.echo(_contents(context))
         return 0
@@ -40,7 +45,7 @@ def help_page(context: click.Context, topic: str | None) -> int:
     page, text = _page(context, name)
     if not sys.stdout.isatty():
         click.echo(text)
-    elif page is None or not show_by_man(page):
+    elif page is None or not _shown_by_man(page):
         click.echo_via_pager("\n".join(_narrowed(text, shutil.get_terminal_size().columns)))
     return 0
 
@@ -54,35 +59,41 @@ def _group(context: click.Context) -> click.Group:
 
 def _contents(context: click.Context) -> str:
     """Return the help of ``kdump``, with the guides."""
-    from kdump.cli.ui.manual import about, guides
-
     root = context.find_root()
     formatter = root.make_formatter()
-    installed = guides()
-    if installed:
+    guides = _guides()
+    if guides:
         with formatter.section("Guides"):
-            formatter.write_dl([(name, about(guide)) for name, guide in installed.items()])
+            formatter.write_dl([(name, _about(guide)) for name, guide in guides.items()])
     return f"{root.get_help()}\n\n{formatter.getvalue()}".rstrip()
 
 
 def _page(context: click.Context, name: str) -> tuple[str | None, str]:
     """Return a page for man, None if it is not installed, and its text. Raise UsageError."""
-    from kdump.cli.ui.manual import guides, page_called, text_of
-
-    group, installed = _group(context), guides()
-    if name in installed:
-        return page_called(f"kdump-{name}.7"), text_of(installed[name])
+    group, guides = _group(context), _guides()
+    if name in guides:
+        return _installed(f"kdump-{name}.7"), _text(guides[name])
     command = group if name == "kdump" else group.get_command(context, name)
     if command is None:
-        names = ", ".join((*group.list_commands(context), *installed))
+        names = ", ".join((*group.list_commands(context), *guides))
         raise click.UsageError(
             f"No page called {name}. There are {names}. kdump explain CODE explains a finding."
         )
     root = context.find_root()
     if command is group:
-        return page_called("kdump.1"), root.get_help()
+        return _installed("kdump.1"), root.get_help()
     own = click.Context(command, info_name=command.name, parent=root)
-    return page_called(f"kdump-{command.name}.1"), own.get_help()
+    return _installed(f"kdump-{command.name}.1"), own.get_help()
+
+
+def _guides() -> dict[str, metadata.PackagePath]:
+    """Return the file of each installed guide by its name without ``kdump-``."""
+    files = sorted(file for file in _files() if file.match("share/doc/kafka-kdump/kdump-*.md"))
+    return {file.stem.removeprefix("kdump-"): file for file in files}
+
+
+def _text(guide: metadata.PackagePath) -> str:
+    return _COMMENT.sub("", guide.read_text()).rstrip()
 
 
 def _narrowed(text: str, width: int) -> Iterator[str]:
@@ -102,3 +113,36 @@ def _narrowed(text: str, width: int) -> Iterator[str]:
                 break_long_words=False,
                 break_on_hyphens=False,
             )
+
+
+def _about(guide: metadata.PackagePath) -> str:
+    title = _TITLE.match(_text(guide))
+    return "" if title is None else title[2]
+
+
+def _installed(name: str) -> str | None:
+    """Return an installed page of the manual, None without it."""
+    return next((file.read_text() for file in _files() if file.name == name), None)
+
+
+def _files() -> list[metadata.PackagePath]:
+    """Return the files of the installation that are there."""
+    from importlib import metadata  # sixty modules, which kdump --help does without
+
+    try:
+        files = metadata.files("kafka-kdump") or []
+    except metadata.PackageNotFoundError:  # a bare source tree
+        return []
+    manual = (file for file in files if "share" in file.parts)
+    return [file for file in manual if file.locate().is_file()]  # type: ignore[attr-defined]
+
+
+def _shown_by_man(page: str) -> bool:
+    """Return whether man has shown ``page``; some releases do not take a page from their input."""
+    import subprocess
+
+    man = shutil.which("man")
+    if man is None:
+        return False
+    shown = subprocess.run([man, "-l", "-"], input=page.encode(), stderr=subprocess.DEVNULL)
+    return shown.returncode == 0

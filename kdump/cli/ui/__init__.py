@@ -2,7 +2,6 @@
 
 version     The version of the installed package.
 kernel      Whether the loops of the kernel run compiled, and a warning where that takes long.
-manual      The manual, as it was installed: guides and pages.
 exits       The numbers of the exit codes, and the code of an error that ends a command.
 units       Counts, sizes, durations and times in words.
 paragraphs  Paragraphs of at most 80 columns.

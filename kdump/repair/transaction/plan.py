@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from dataclasses import fields as fields_of
+from dataclasses import fields as dataclass_fields
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -396,7 +396,7 @@ def _encode_span(span: Span) -> dict[str, Any]:
 
 def _encode_step(step: Step) -> dict[str, Any]:
     kind = next(name for name, step_type in _STEPS.items() if isinstance(step, step_type))
-    encoded = _fields_of(step)
+    encoded = _by_name(step)
     encoded.pop("content", None)
     if isinstance(step, Put):
         encoded["recipe"] = None if step.recipe is None else _encode_recipe(step.recipe)
@@ -406,12 +406,12 @@ def _encode_step(step: Step) -> dict[str, Any]:
 def _encode_recipe(recipe: Recipe) -> dict[str, Any]:
     kind = next(name for name, recipe_type in _RECIPES.items() if isinstance(recipe, recipe_type))
     # A plan of an earlier release has no epochs, and its id stays the same.
-    encoded = {name: value for name, value in _fields_of(recipe).items() if value != ()}
+    encoded = {name: value for name, value in _by_name(recipe).items() if value != ()}
     return {"from": kind, **encoded}
 
 
-def _fields_of(value: Step | Recipe) -> dict[str, Any]:
-    return {each.name: getattr(value, each.name) for each in fields_of(value)}
+def _by_name(value: Step | Recipe) -> dict[str, Any]:
+    return {each.name: getattr(value, each.name) for each in dataclass_fields(value)}
 
 
 def _decode_step(fields: Mapping[str, Any]) -> Step:
