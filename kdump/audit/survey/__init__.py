@@ -12,6 +12,8 @@ record_runs      The records of batches in the order of a walk, many batches at 
 payloads         Records that the coordinator of their topic cannot decode; it then does not load
                  the partition.
 events           Producer, transaction and leader epoch events of a segment, in offset order.
+header_digest    A digest of a segment's batch headers and damage, which stands for every byte of
+                 its log.
 survey           survey(): reads a segment in one pass: damage, offsets, timestamps, events and
                  statistics.
 """

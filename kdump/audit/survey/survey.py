@@ -27,6 +27,7 @@ from kdump.audit.survey.compaction import (
     missing_means_lost,
 )
 from kdump.audit.survey.events import NO_EVENTS, Events, Gathering
+from kdump.audit.survey.header_digest import HeaderDigest
 from kdump.audit.survey.index_promises import IndexFacts, IndexPass
 from kdump.audit.survey.payloads import coordinator_decoder, undecodable_records
 from kdump.audit.survey.rebuilt_indexes import Rebuild, RebuiltIndexes
@@ -99,8 +100,8 @@ class Survey:
     ``identity`` is the log's identity at open, None if it could not be opened. ``zero_tail`` says
     that the last damage reaches to the end of the log, and ends with zeros. A batch that is being
     written into a preallocated file looks so. ``recovered`` is the effect of recovery on the log,
-    None if it was not read from its start to its end; ``rebuilt`` has its rebuilt indexes, if they
-    were requested.
+    None if it was not read from its start to its end; ``rebuilt`` has its rebuilt indexes, and
+    ``header_digest`` the 16 bytes of a ``HeaderDigest``, if they were requested.
     """
 
     segment: Segment
@@ -129,6 +130,7 @@ class Survey:
     events: Events = NO_EVENTS
     recovered: RecoveryResult | None = None
     rebuilt: RebuiltIndexes | None = None
+    header_digest: bytes | None = None
 
     @property
     def end_offset(self) -> int:
@@ -219,6 +221,7 @@ def survey(
     pace: Pace | None = None,
     settings: TopicSettings = _DEFAULTS,
     rebuild_room: int | None = None,
+    digest: bool = False,
 ) -> Survey:
     """Read ``segment`` and its indexes once; ``deep`` also reads every record.
 
@@ -226,7 +229,8 @@ def survey(
     segment is not its partition's last, so that its indexes have no room left. ``report`` is called
     with counts of log bytes that were read. Recovery builds indexes by ``settings``, which also say
     whether the cleaner may have compacted the log. With a ``rebuild_room`` the indexes are rebuilt;
-    their content is held if it has at most that many bytes.
+    their content is held if it has at most that many bytes. ``digest`` asks for a digest of the
+    headers.
     """
     # The indexes first: their entries are then not newer than the log, which a broker may extend.
     indexes = IndexPass(segment, mapped=mapped, sealed=sealed, pace=pace)
@@ -236,7 +240,7 @@ def survey(
     if rebuild_room is not None:
         rebuild = Rebuild(segment.base_offset, settings, room=rebuild_room)
     cleaned = settings.compacted
-    log = LogPass(segment, report, deep, indexes, recovery, rebuild, cleaned=cleaned)
+    log = LogPass(segment, report, deep, indexes, recovery, rebuild, cleaned=cleaned, digest=digest)
     try:
         with open_source(segment.log, mapped=mapped, sealed=sealed, pace=pace) as source:
             log.read(source)
@@ -258,6 +262,7 @@ class LogPass:
         rebuild: Rebuild | None = None,
         *,
         cleaned: bool | None = True,
+        digest: bool = False,
     ) -> None:
         self.segment = segment
         self.report = report
@@ -282,6 +287,8 @@ class LogPass:
         self.recovered: RecoveryResult | None = None
         self.rebuild = rebuild
         self.rebuilt: RebuiltIndexes | None = None
+        self.digest = HeaderDigest() if digest else None
+        self.header_digest: bytes | None = None
 
     def read(self, source: Source, start: int = 0) -> None:
         """Walk the log from position ``start``, where a batch begins; raises SourceError."""
@@ -299,6 +306,8 @@ class LogPass:
                 self.recovery.add(piece)
             if self.rebuild is not None:
                 self.rebuild.add(piece)
+            if self.digest is not None:
+                self.digest.add(piece, source)
             if isinstance(piece, Damage):
                 self._close_gap()
                 self.headers.add_damage()
@@ -344,6 +353,8 @@ class LogPass:
             self.recovered = self.recovery.finish(source)
         if self.rebuild is not None:
             self.rebuilt = self.rebuild.finish()
+        if self.digest is not None:
+            self.header_digest = self.digest.digest()
         if self.position > self.reported:
             self.report(self.position - self.reported)
 
@@ -383,6 +394,7 @@ class LogPass:
             events=self.gathering.events(),
             recovered=self.recovered,
             rebuilt=self.rebuilt,
+            header_digest=self.header_digest,
         )
 
     def _advance(self, position: int) -> None:

@@ -1,9 +1,9 @@
-"""The hot loop of a digest: records in a form without gaps, which depends on no batch or codec.
+"""The hot loops of digests: records in a form without gaps, and the headers of batches.
 
 What is made of them is hashed by the caller.
 
 Spec: ``DefaultRecord``, ``LegacyRecord`` for what a record is (KOD 3.1, 3.2).
-It must never write beyond the buffer that it is given, or make an object per record.
+It must never write beyond the buffer that it is given, or make an object per record or batch.
 """
 
 from __future__ import annotations
@@ -14,12 +14,18 @@ except ImportError:
     from kdump.format import nocython as cython
 
 from kdump.format.kernel.prelude import (
+    BATCH_WIDTH,
+    HEADER_BYTES,
     HEADER_COUNT,
     HEADERS,
     KEY,
     KEY_SIZE,
+    LEGACY_HEADER_BYTES,
+    MAGIC,
     OFFSET,
+    POSITION,
     RECORD_WIDTH,
+    SIZE,
     TIMESTAMP,
     VALUE,
     VALUE_SIZE,
@@ -120,4 +126,40 @@ def fold_records(
         if at < 0:
             return i, used
         used = at
+    return n, used
+
+
+def copy_headers(
+    view: cython.const[cython.uchar][::1],
+    origin: cython.longlong,
+    rows: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+) -> tuple[int, int]:
+    """Copy headers of batches from row ``first`` on into ``out``, as many as fit.
+
+    ``view`` is the log from position ``origin`` on. A header has 61 bytes, before magic 2 the 26
+    that a message has at least. The first header that ``view`` does not hold whole ends the copy.
+
+    Return (row reached, bytes put into ``out``).
+    """
+    need(0, origin, "an origin")
+    need(0, first, "a first row")
+    n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
+    stop: cython.Py_ssize_t = len(view)
+    room: cython.Py_ssize_t = len(out)
+    used: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    at: cython.longlong
+    size: cython.longlong
+    for i in range(first, n):
+        row = i * BATCH_WIDTH
+        size = HEADER_BYTES if rows[row + MAGIC] > 1 else LEGACY_HEADER_BYTES
+        if rows[row + SIZE] < size:
+            size = rows[row + SIZE]
+        at = rows[row + POSITION]
+        if at < origin or at - origin > stop - size or size > room - used:
+            return i, used
+        used = put_bytes(out, used, view, at - origin, size)
     return n, used
