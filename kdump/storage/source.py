@@ -225,6 +225,10 @@ class _OpenFile(Closing):
             "file was truncated during the read",
         )
 
+    def _stop_readahead(self) -> None:
+        if sys.platform == "linux":
+            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+
     def close(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -282,11 +286,12 @@ class PiecesOfFile(_OpenFile):
     """A Source that holds one piece at a time, for callers that need a few pieces of a file.
 
     It costs less than ``MappedFile``, and less than ``WindowedFile``, which preserves the page
-    cache.
+    cache. The system reads no more than the pieces.
     """
 
     def __init__(self, path: Path, window_bytes: int) -> None:
         super().__init__(path)
+        self._stop_readahead()
         self._window_bytes = window_bytes
         self._start = 0
         self._view = memoryview(b"")
@@ -336,6 +341,7 @@ class WindowedFile(_OpenFile):
         self._direct = sealed and self._switch_to_direct()
         self._flags = {flag for flag in (_RWF_DONTCACHE, _RWF_NOWAIT) if flag}
         if not self._direct:
+            # Pages that readahead brings in look like pages that were cached before.
             self._stop_readahead()
 
     def window(self, position: int, at_least: int = 1) -> memoryview:
@@ -448,8 +454,3 @@ class WindowedFile(_OpenFile):
         fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags & ~_O_DIRECT)
         self._direct = False
         self._stop_readahead()
-
-    def _stop_readahead(self) -> None:
-        # Pages that readahead brings in look like pages that were cached before.
-        if sys.platform == "linux":
-            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_RANDOM)

@@ -22,7 +22,7 @@ from kdump.storage.source import Source
 from kdump.storage.walk import sound_batch
 from kdump.values import frozen
 
-_WINDOW_BYTES: Final = 32 << 10
+_WINDOW_BYTES: Final = 8 << 10
 #: The bytes read after an index entry: many times the usual interval, and large batches.
 _TAIL_BYTES: Final = 8 << 20
 #: The number of last index entries that are read.
