@@ -34,7 +34,7 @@ _SOURCE = re.compile(r"(?P<name>[a-z]+)[\d.]*_(?:.*really)?(?P<version>[\d.]+)\.
 _BINARY = re.compile(r"(?P<name>[a-z0-9.+-]+)_(?P<version>[^_]+)_(?P<architecture>\w+)\.deb")
 #: Of parts whose metadata names no SPDX expression.
 _LICENSES = {
-    "python": "PSF-2.0", "zlib": "Zlib", "libffi": "MIT",
+    "python": "PSF-2.0", "zlib": "Zlib", "libffi": "MIT", "sqlite": "blessing",
     "crc32c": "LGPL-2.1-or-later", "lz4": "BSD-3-Clause", "markdown-it-py": "MIT", "mdurl": "MIT",
     "python-snappy": "BSD-3-Clause", "rich": "MIT", "xxhash": "BSD-2-Clause",
     "libc6": "LGPL-2.1-or-later", "libgcc-s1": "GPL-3.0-or-later WITH GCC-exception-3.1",

@@ -13,7 +13,14 @@ from pathlib import Path
 
 import pytest
 from fixtures_loader import FIXTURES
-from released import KDUMP, Place, assert_same_changes, assert_same_reports
+from released import (
+    KDUMP,
+    WAL_DATABASE,
+    Place,
+    assert_databases,
+    assert_same_changes,
+    assert_same_reports,
+)
 
 pytestmark = [pytest.mark.nightly, pytest.mark.root]
 
@@ -104,3 +111,7 @@ def test_the_same_is_reported(places: tuple[Place, Place], name: str) -> None:
 
 def test_the_same_is_repaired_converted_and_exported(places: tuple[Place, Place]) -> None:
     assert_same_changes(*places)
+
+
+def test_its_python_has_sqlite(musl: list[str], tmp_path: Path) -> None:
+    assert_databases([musl[musl.index("-P") - 1], str(WAL_DATABASE)], tmp_path)

@@ -15,6 +15,8 @@ from fixtures_loader import copy_fixture
 
 #: The kdump that is installed here.
 KDUMP: Final = Path(sys.executable).parent / "kdump"
+#: A program that a release's Python runs; see assert_databases().
+WAL_DATABASE: Final = Path(__file__).with_name("wal_database.py")
 #: What differs from run to run: times, and the processes of other users.
 _PASSING: Final = {"elapsed", "seconds", "liveness", "begun", "id"}
 
@@ -89,6 +91,18 @@ def assert_same_changes(place: Place, here: Place) -> None:
     assert found.keys() == expected.keys()
     differing = {name for name in found if found[name] != expected[name]}
     assert {Path(name).name for name in differing} <= {"_manifest.json"}
+
+
+def assert_databases(python: Sequence[str], cwd: Path) -> str:
+    """Two runs of WAL_DATABASE by ``python`` write and read; returns the version of SQLite."""
+    for before in (0, 1):
+        code, output = ran(python, cwd)
+        assert code == 0
+        found = json.loads(output)
+        assert (found["mode"], found["rows"]) == ("wal", [before, before, before + 1])
+        assert {"THREADSAFE=1", "OMIT_LOAD_EXTENSION"} <= set(found["options"])
+        assert (cwd / "state.db-wal").stat().st_size > 0
+    return str(found["version"])
 
 
 def _content(top: Path) -> dict[str, bytes]:
