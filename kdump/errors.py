@@ -65,8 +65,12 @@ class MissingDirectoryError(SourceError):
         return type(self), (self.path, self.found)
 
 
+class StateError(KdumpError):
+    """The state file of a scrub cannot be read or written; nothing that it holds was changed."""
+
+
 class Refused(KdumpError):
-    """A repair was refused, and nothing was changed."""
+    """A command was refused, and nothing was changed."""
 
 
 class Unfinished(KdumpError):

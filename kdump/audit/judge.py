@@ -47,14 +47,18 @@ Check = Callable[[Evidence], Iterator[Finding]]
 DirectoryCheck = Callable[[DirectoryFacts], Iterator[Finding]]
 NodeCheck = Callable[[NodeEvidence], Iterator[Finding]]
 
-#: The checks of one partition, in the order in which their findings are reported.
-CHECKS: Final[tuple[Check, ...]] = (
+#: The checks that see each segment by itself.
+_SEGMENT_CHECKS: Final[tuple[Check, ...]] = (
     batches.check_segments,
     indexes.check_indexes,
     indexes.check_offset_entries,
     indexes.check_time_entries,
     indexes.check_last_timestamp,
     read_errors.check_unread,
+)
+#: The checks of one partition, in the order in which their findings are reported.
+CHECKS: Final[tuple[Check, ...]] = (
+    *_SEGMENT_CHECKS,
     batches.check_sequence,
     indexes.check_missing_indexes,
     partition_files.check_log_sizes,
@@ -156,6 +160,29 @@ def judge(
     elif target.error is not None:
         findings.append(unread_file(target, ReadFailure.of(target.path, target.error)))
     for check in CHECKS:
+        findings += check(evidence)
+    return _verdict(evidence, findings)
+
+
+def judge_segment(
+    target: Target,
+    results: Sequence[Survey | Finding],
+    facts: PartitionFacts | None,
+    context: Context | None,
+    *,
+    quick: bool = False,
+) -> Verdict:
+    """Run the checks of one segment, as far as they need no other; ``target`` has it alone.
+
+    The arguments are those of ``judge``.
+    """
+    context = context or Context(now_ms=0)
+    surveys = tuple(result for result in results if isinstance(result, Survey))
+    evidence = Evidence(
+        target, surveys, facts, node=context.node(target), now_ms=context.now_ms, quick=quick
+    )
+    findings = [result for result in results if isinstance(result, Finding)]
+    for check in (*_SEGMENT_CHECKS, missing_offsets.check_missing_offsets):
         findings += check(evidence)
     return _verdict(evidence, findings)
 

@@ -39,6 +39,7 @@ _COMMANDS: Final = {
     "explain": "kdump.cli.commands.explain:explain",
     "export": "kdump.cli.commands.export:export",
     "verify": "kdump.cli.commands.verify:verify",
+    "scrub": "kdump.cli.commands.scrub:scrub",
     "groups": "kdump.cli.commands.groups:groups",
     "transactions": "kdump.cli.commands.transactions:transactions",
     "metadata": "kdump.cli.commands.metadata:metadata",

@@ -43,7 +43,13 @@ _PIPE_BYTES = 1 << 16  # what a pipe holds
 _WAIT_MILLISECONDS = 1000
 _PR_SET_PDEATHSIG = 1
 # Blocked over a fork: until a child has set handlers of its own, it would run those of its parent.
-_BLOCKED_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1}
+_BLOCKED_SIGNALS = {
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGUSR1,
+    signal.SIGALRM,
+}
 
 
 @frozen

@@ -63,6 +63,7 @@ def test_the_names_of_all_commands() -> None:
         "quorum",
         "reindex",
         "salvage",
+        "scrub",
         "transactions",
         "truncate-to-valid",
         "undo",

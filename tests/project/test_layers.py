@@ -15,11 +15,12 @@ PACKAGE = Path(__file__).parents[2] / "kdump"
 
 #: A layer imports itself and those before it.
 LAYERS = (
-    "errors", "program", "values", "format", "storage", "metadata", "audit", "repair", "tables",
-    "coordinators", "quorum", "export", "fleet", "cli",
+    "errors", "program", "values", "format", "storage", "metadata", "audit", "scrub", "repair",
+    "tables", "coordinators", "quorum", "export", "fleet", "cli",
 )  # fmt: skip
 #: Beyond the order: who must not import whom all the same.
 STRANGERS = {
+    ("scrub", "repair"),
     ("tables", "repair"),
     ("coordinators", "repair"),
     ("quorum", "repair"),
@@ -57,7 +58,7 @@ MUTATING = {
 }  # fmt: skip
 #: The modules that make these calls; those of its layer call the first by its name.
 DURABLE = ["kdump", "repair", "transaction", "disk"]
-NEW_FILES = ["kdump", "export", "destination"]
+NEW_FILES = (["kdump", "export", "destination"], ["kdump", "scrub", "files"])
 MUTATING_METHODS = {"mkdir", "rmdir", "touch", "unlink", "write_bytes", "write_text"}
 
 
@@ -141,7 +142,7 @@ def _name_breach(layer: str | None, name: str, module: list[str]) -> Iterator[st
         yield f"{layer} prints: {name}"
     if layer == "format" and (name == "open" or (owner and attribute in CLOCK_READINGS)):
         yield f"{layer} uses {name}"
-    durable = module in (DURABLE, NEW_FILES) or (layer == "repair" and owner == DURABLE[-1])
+    durable = module in (DURABLE, *NEW_FILES) or (layer == "repair" and owner == DURABLE[-1])
     if not durable and (
         attribute in MUTATING.get(owner, ()) or (owner and attribute in MUTATING_METHODS)
     ):

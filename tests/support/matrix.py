@@ -426,7 +426,7 @@ def draw(rng: random.Random, world: World) -> Drawn:
     paths = _paths(rng, world, 0.3 if name in _READ_FILES else 0.7)
     argv = [name]
     for parameter in command.params:
-        if isinstance(parameter, click.Option) and rng.random() < _likely(parameter):
+        if isinstance(parameter, click.Option) and rng.random() < _likely(name, parameter):
             argv += _option(rng, parameter, world, paths)
     if name == "explain":
         paths = [rng.choice(_WORDS) for _ in paths[: rng.choice((1, 1, 3))]]
@@ -439,6 +439,7 @@ def draw(rng: random.Random, world: World) -> Drawn:
     inside = tuple(sorted(homes.intersection(os.listdir(world.top))))
     applies = "--apply" in argv or "--discard" in argv
     writes = applies or any(word.startswith(("--output", "--to")) for word in argv)
+    writes |= name == "scrub"
     closed = "closed" in inside
     return Drawn(
         tuple(argv),
@@ -465,7 +466,13 @@ _WHOLE: Final = frozenset(
         "two of a node",
     }
 )
-_LIKELY: Final = {"--apply": 0.4, "--format": 0.5, "--master": 0.04, "--remote": 0.02}
+_LIKELY: Final = {
+    "--status": 0.05,
+    "--apply": 0.4,
+    "--format": 0.5,
+    "--master": 0.04,
+    "--remote": 0.02,
+}
 
 
 def _paths(rng: random.Random, world: World, whole: float) -> list[str]:
@@ -475,7 +482,9 @@ def _paths(rng: random.Random, world: World, whole: float) -> list[str]:
     return [rng.choice(kind.paths) for kind in kinds]
 
 
-def _likely(option: click.Option) -> float:
+def _likely(command: str, option: click.Option) -> float:
+    if command == "scrub" and option.opts[0] == "--state":
+        return 1  # without it the state is in a directory of the system
     return 0.97 if option.required else _LIKELY.get(option.opts[0], 0.12)
 
 
@@ -517,6 +526,10 @@ _RIGHT: Final[Mapping[str, Sequence[str]]] = {
     "--transactional-id": ["*", "one", "t*"],
     "--exclude": ["orders", "t*", "[!"],
     "--limit-rate": ["none", "0", "50MB", "200kB/s", "20MiB"],
+    "--state": ["scrub.db", "./x", "configs/state"],
+    "--prometheus": ["metrics", "configs/metrics"],
+    "--max-age": ["0s", "30d", "12h"],
+    "--max-duration": ["0s", "1s", "3h"],
     "--offsets": ["0..", "..50", "5..7", "152"],
     "--diff": ["0", "152", "kraft/data", "kraft-unclean/data/__cluster_metadata-0", "lossy/data"],
     "--since": ["0", "2026-11-21T10:00Z", "2023-01-01", "2026-11-21 10:00+14:00"],
@@ -530,6 +543,10 @@ _WRONG: Final[Mapping[str, Sequence[str]]] = {
     "--topic": ["[", "x", ""],
     "--exclude": ["*", ""],
     "--limit-rate": ["0.1", "-1"],
+    "--state": ["configs/bad", "configs/garbage", "configs", "/dev/null", "kraft/data/x", "no/x"],
+    "--prometheus": ["configs", "/dev/null/x", "kraft/data/x", "no/x"],
+    "--max-age": ["1", "-1d", "0.5h", "9999999999d"],
+    "--max-duration": ["3 h", "d"],
     "--offsets": ["7..5", "..", f"0..{2**63}"],
     "--diff": [str(2**63), 300 * "9", "odd/gone", "odd/garbage-0", "closed/partition", "a\nb"],
     "--since": ["9" * 30, "0001-01-01T00:00+14:00"],

@@ -40,10 +40,12 @@ _ELLIPSIS = "..."
 #: What differs from run to run, and from machine to machine.
 VARYING = [
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, \d[\d.]* s", "WHEN"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.\.[\dT:-]+Z, (\S+ \S+), until", r"WHEN, \1, until"),
+    (r"unread for more than \d[\d.]* s", "unread for AGE"),
     (r"([0-9a-f]{8}) \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", r"\1 WHEN"),
     (r"done; \d[\d.]* (bytes|KiB)", "done; SIZE"),
     (r"free \d[\d.]* [KMGT]iB; device [0-9a-f]+:[0-9a-f]+, directory inode \d+", "PLACE"),
-    (r"\d[\d.]* s, [\d,.]+ (bytes|[KMGT]iB)/s, \d+ jobs?", "TIME"),
+    (r"\d[\d.]* s, [\d,.]+ (bytes|[KMGT]iB)/s(?: \(limit [\d.]+ MiB/s\))?, \d+ jobs?", "TIME"),
     (r"; broker (stopped|unknown): .*? open(, as far as .*? are hidden)?", "; LIVENESS"),
 ]
 #: Where plans are named: by other ids in each run, since files have other inodes and times.

@@ -9,6 +9,7 @@ partitions   Finding codes of a partition's small files and of directory names.
 directories  Finding codes of log directories and the files at their top.
 metadata     Finding codes of the KRaft metadata log.
 repairs      Finding codes of backups and unfinished repairs.
+changes      Finding codes of changes between two scrubs.
 read_errors  Finding codes of files that could not be read or checked.
 """
 
@@ -21,6 +22,7 @@ from typing import Final
 
 from kdump.audit.codes import (
     batches,
+    changes,
     directories,
     indexes,
     metadata,
@@ -31,6 +33,7 @@ from kdump.audit.codes import (
     segments,
 )
 from kdump.audit.codes.batches import *  # noqa: F403
+from kdump.audit.codes.changes import *  # noqa: F403
 from kdump.audit.codes.code import FindingCode as FindingCode
 from kdump.audit.codes.code import Harm as Harm
 from kdump.audit.codes.code import Outcome as Outcome
@@ -57,6 +60,7 @@ FAMILIES: Final[Mapping[str, tuple[FindingCode, ...]]] = MappingProxyType(
             ("The cluster's metadata log", metadata),
             ("Producers, transactions, snapshots and leader epochs", producers),
             ("Backups and unfinished repairs", repairs),
+            ("Changes between two scrubs", changes),
             ("What could not be checked", read_errors),
         )
     }

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from kdump.audit.checks.read_errors import unread_file
-from kdump.audit.facts.small_files import DirectoryFacts, read_directory
+from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts, read_directory
 from kdump.audit.findings import Finding
 from kdump.audit.judge import judge, judge_directories
 from kdump.audit.run import recheck
@@ -32,8 +32,28 @@ Resurvey = Callable[[Target, Sequence[Segment]], Sequence[Survey | Finding]]
 """Surveys some segments of a target once more."""
 
 
-def reconcile(verdict: Verdict, context: Context | None, resurvey: Resurvey) -> Verdict:
-    """Return ``verdict``, reconciled with a second read of the target if that is needed."""
+class Judge(Protocol):
+    """``judge``, or ``judge_segment``."""
+
+    def __call__(
+        self,
+        target: Target,
+        results: Sequence[Survey | Finding],
+        facts: PartitionFacts | None,
+        context: Context | None,
+        *,
+        quick: bool = False,
+    ) -> Verdict:
+        """Return the verdict on ``target`` from the results for its segments."""
+
+
+def reconcile(
+    verdict: Verdict, context: Context | None, resurvey: Resurvey, judge: Judge = judge
+) -> Verdict:
+    """Return ``verdict``, reconciled with a second read of the target if that is needed.
+
+    ``judge`` is what the verdict is from.
+    """
     target = verdict.target
     if target.error is not None or not recheck.is_needed(verdict.findings):
         return verdict

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from kdump.audit.checks.read_errors import killed_reader
 from kdump.audit.facts.small_files import TopicSettings
 from kdump.audit.findings import Finding
+from kdump.audit.run.quick_survey import quick_survey
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
@@ -24,7 +25,10 @@ _REBUILD_BYTES: Final = 256 << 20
 
 @frozen
 class SurveyTask:
-    """One segment of the target with the index ``target_index``; the rest is as for ``survey``."""
+    """One segment of the target with the index ``target_index``; the rest is as for ``survey``.
+
+    ``ends``: only the ends of its files are read.
+    """
 
     target_index: int
     segment: Segment
@@ -33,23 +37,41 @@ class SurveyTask:
     deep: bool
     settings: TopicSettings
     rebuild_room: int | None = None
+    ends: bool = False
 
 
 def survey_tasks(
-    number: int, target: Target, context: Context | None, *, deep: bool, rebuild: bool = False
+    number: int,
+    target: Target,
+    context: Context | None,
+    *,
+    deep: bool,
+    rebuild: bool = False,
+    left_out: Collection[int] = (),
 ) -> Iterator[SurveyTask]:
-    """Yield one task for each segment of a target, in order; ``rebuild`` is as for ``verify``."""
+    """Yield one task for each segment of a target, in order; ``rebuild`` is as for ``verify``.
+
+    ``left_out`` are the base offsets of segments of which only the ends are read.
+    """
     settings = TopicSettings() if context is None else context.settings(target)
     room = _REBUILD_BYTES // max(len(target.segments), 1) if rebuild else None
     for segment in target.segments:
         sealed = target.is_sealed(segment)
-        yield SurveyTask(number, segment, target.stopped, sealed, deep, settings, room)
+        ends = segment.base_offset in left_out
+        yield SurveyTask(number, segment, target.stopped, sealed, deep, settings, room, ends)
 
 
 def run_survey(
     task: SurveyTask, report: Callable[[int], None], *, pace: Pace | None = None
 ) -> Survey:
     """Run the task and return its survey; ``report`` gets counts of bytes that were read."""
+    if task.ends:
+        return quick_survey(
+            task.segment,
+            sealed=task.sealed,
+            mapped=task.mapped,
+            cleaned=task.settings.compacted,
+        )
     return survey(
         task.segment,
         report,

@@ -10,7 +10,15 @@ A bad, unreadable or vanished file becomes a finding.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import closing
 from dataclasses import replace
 
@@ -27,6 +35,14 @@ from kdump.audit.verdicts.verdict import Conclude, Verdict, keep_all
 from kdump.storage import workers
 from kdump.storage.logdir import Segment
 from kdump.storage.throttle import Pace, use_idle_io
+
+LeftOut = Callable[[int, Target], Collection[int]]
+"""Returns the base offsets of a target's segments that are left out, by the target's index."""
+
+
+def leave_out_nothing(_: int, __: Target) -> Collection[int]:
+    """Return no segment: all are read."""
+    return ()
 
 
 def beside_broker(targets: Iterable[Target]) -> bool:
@@ -45,6 +61,7 @@ def verify(
     conclude: Conclude = keep_all,
     pace: Pace | None = None,
     on_progress: Callable[[int], None] | None = None,
+    left_out: LeftOut = leave_out_nothing,
 ) -> Generator[Verdict, None, None]:
     """Yield the verdict on each of ``targets``, in order, from surveys in at most ``jobs`` workers.
 
@@ -53,7 +70,8 @@ def verify(
     that need no further read. ``conclude`` is called as soon as there is a verdict, so that what it
     leaves out is not held until the target's turn. The workers keep to ``pace`` together, and read
     when disks are idle if a broker may be using any of the targets. ``on_progress`` gets counts of
-    log bytes that were read since its last call. Leaving early ends the workers. Raises KdumpError.
+    log bytes that were read since its last call. Of segments that are ``left_out`` only the ends
+    are read. Leaving early ends the workers. Raises KdumpError.
     """
     live = beside_broker(targets)
 
@@ -67,6 +85,7 @@ def verify(
         return rerun_surveys(now, suspects, tasks, work)
 
     listed: dict[int, Target] = {}
+    partial: set[int] = set()
     facts: dict[int, PartitionFacts | None] = {}
     results: dict[int, list[Survey | Finding]] = {}
     known = known or {}
@@ -81,10 +100,21 @@ def verify(
                 facts[number] = None if context is None else gather(now, context, deep=deep)
                 if not now.segments:
                     empty.append(number)
-                yield from survey_tasks(number, now, context, deep=deep, rebuild=rebuild)
+                without = left_out(number, now)
+                if without:
+                    partial.add(number)
+                yield from survey_tasks(
+                    number, now, context, deep=deep, rebuild=rebuild, left_out=without
+                )
 
     def conclusion(number: int) -> tuple[int, Verdict]:
-        verdict = judge(listed.pop(number), results.pop(number), facts.pop(number), context)
+        verdict = judge(
+            listed.pop(number),
+            results.pop(number),
+            facts.pop(number),
+            context,
+            quick=number in partial,
+        )
         return number, conclude(reconcile(verdict, context, resurvey))
 
     def verdicts() -> Generator[tuple[int, Verdict], None, None]:

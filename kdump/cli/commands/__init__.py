@@ -2,6 +2,8 @@
 
 verify_engine  Where ``verify`` runs: the worker pool or the Spark session, behind one interface.
 verify         ``kdump verify``: what is on disk, what is wrong, what the next start does.
+scrub_run      The course of a scrub: quick pass, reading, report, metrics.
+scrub          ``kdump scrub``: reads everything once in a while, and remembers what it read.
 next_start     ``kdump next-start``: what a broker does at its next start.
 dump           ``kdump dump``: the content of segments and small files.
 groups         ``kdump groups``: consumer groups and their committed offsets, from the disk of a

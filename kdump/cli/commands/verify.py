@@ -8,30 +8,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from kdump.cli.options.jobs import jobs_option
+from kdump.cli.options.rate import rate_option
 from kdump.cli.options.spark import SparkOptions, spark_options
+from kdump.cli.options.state import state_option
 from kdump.cli.options.targets import TargetOptions, target_options
 from kdump.cli.ui.exits import INTERRUPTED, OK, TERMINATED
 from kdump.cli.ui.progress import progress_option
 
 if TYPE_CHECKING:
     from kdump.cli.ui.progress import Mode
-
-
-def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    """Return the bytes a second, 0 for no limit, None without the option."""
-    from kdump.cli.ui.units import parse_size
-
-    if text is None or text == "none":
-        return None if text is None else 0
-    try:
-        return parse_size(text.removesuffix("/s"))
-    except ValueError as error:
-        raise click.BadParameter(str(error), param=parameter) from error
 
 
 @click.command(
@@ -60,13 +51,7 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
 )
 @progress_option
 @jobs_option()
-@click.option(
-    "--limit-rate",
-    metavar="RATE",
-    callback=_rate,
-    help="Read at most this many bytes a second, such as 50MB or 20MiB; none or 0 for no limit. "
-    "Default: 50MB beside a running broker, else none. On Spark only none.",
-)
+@rate_option("Default: 50MB beside a running broker, else none. On Spark only none.")
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning"]),
@@ -80,6 +65,14 @@ def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int
     help="List notes in text too: oddities of normal operation. JSON always has them.",
 )
 @click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
+@click.option(
+    "--changed-since-last",
+    "changed",
+    is_flag=True,
+    help="Of segments that kdump scrub has read, and that have not changed since, check only the "
+    "ends. Not with --quick, --deep or Spark.",
+)
+@state_option("With --changed-since-last, the state of kdump scrub.")
 @spark_options
 @target_options
 def verify(
@@ -92,6 +85,8 @@ def verify(
     fail_on: Literal["error", "warning"],
     info: bool,
     quiet: bool,
+    changed: bool,
+    state_file: Path | None,
     spark: SparkOptions,
 ) -> int:
     """Check every file of a log directory, and forecast a broker's next start.
@@ -107,7 +102,7 @@ def verify(
     from kdump.audit.verdicts.directory_start import Starts
     from kdump.audit.verdicts.next_start import Conclusion
     from kdump.audit.verdicts.verdict import Verdict
-    from kdump.cli.commands.verify_engine import Request, start_engine
+    from kdump.cli.commands.verify_engine import Request, changed_state, start_engine
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.verify.json_lines import JsonReport
     from kdump.cli.views.verify.summary import Run, summarize
@@ -120,7 +115,8 @@ def verify(
     verdicts: list[Verdict] = []
     stopped_by = None
     run_depth = depth or "default"
-    request = Request(targets, run_depth, jobs, limit_rate, spark)
+    state = changed_state(state_file, changed=changed, fits=depth is None and not spark.given)
+    request = Request(targets, run_depth, jobs, limit_rate, spark, state)
     with (
         Progress("none" if quiet and progress == "auto" else progress) as meter,
         start_engine(request, meter) as engine,
@@ -171,6 +167,7 @@ def verify(
             ),
             seconds=time.monotonic() - started,
             stopped_by=stopped_by,
+            left_out=engine.left_out,
         ),
         found,
         verdicts,

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kdump.audit.findings import Finding
 from kdump.audit.run.prescan import Small, quick_pass
 from kdump.audit.run.reconcile import reconcile_directories
-from kdump.audit.run.verify import beside_broker, verify
+from kdump.audit.run.verify import beside_broker, leave_out_nothing, verify
 from kdump.audit.targets.scope import Scope
 from kdump.audit.verdicts.next_start import Conclusion
 from kdump.audit.verdicts.verdict import Verdict
@@ -20,7 +21,7 @@ from kdump.cli.options.jobs import reading_jobs
 from kdump.cli.options.spark import SparkOptions, spark_session
 from kdump.cli.options.targets import TargetOptions, find_scope, named_paths
 from kdump.cli.ui.progress import Progress
-from kdump.cli.views.verify.summary import Depth
+from kdump.cli.views.verify.summary import Depth, LeftOut
 from kdump.errors import UsageError
 from kdump.storage.throttle import LIVE_RATE, Pace
 from kdump.values import frozen
@@ -28,17 +29,41 @@ from kdump.values import frozen
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
     from kdump.fleet.verify.listing import Listing
+    from kdump.scrub.unchanged import Unchanged
 
 
 @frozen
 class Request:
-    """The options of the command line; None without the option."""
+    """The options of the command line; None without the option.
+
+    ``state`` is the state of scrubs, for a run that leaves out what they have read.
+    """
 
     targets: TargetOptions
     depth: Depth
     jobs: int | None
     limit_rate: int | None
     spark: SparkOptions
+    state: Path | None = None
+
+
+def changed_state(path: Path | None, *, changed: bool, fits: bool) -> Path | None:
+    """Return the state for ``--changed-since-last``, None without it.
+
+    ``fits``: the other options of the run go with it. Raise UsageError.
+    """
+    from kdump.scrub.files import default_state
+
+    if not changed:
+        if path is not None:
+            raise UsageError("--state: expected --changed-since-last with it, found none")
+        return None
+    if not fits:
+        raise UsageError(
+            "--changed-since-last: expected no --quick, --deep and Spark, because scrubs read "
+            "headers and checksums of this host's logs"
+        )
+    return path or default_state()
 
 
 class Engine(Protocol):
@@ -54,6 +79,10 @@ class Engine(Protocol):
     pace: Pace | None
     total_bytes: int
 
+    @property
+    def left_out(self) -> LeftOut | None:
+        """The segments of which only the ends were read; None if all are read."""
+
     def directories(self) -> tuple[Finding, ...]:
         """Check the log directories themselves."""
 
@@ -67,7 +96,15 @@ class Engine(Protocol):
 def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
     """Yield the engine for ``request``, which reports progress to ``meter``. Raise UsageError."""
     if not request.spark.given:
-        yield _Local(request, meter)
+        scope = find_scope(request.targets, stores=request.state is None)
+        if request.state is None:
+            yield _Local(request, meter, scope, None)
+            return
+        from kdump.scrub.state import read_state
+        from kdump.scrub.unchanged import Unchanged
+
+        with read_state(request.state) as state:
+            yield _Local(request, meter, scope, Unchanged(state, scope))
         return
     if request.jobs is not None:
         raise UsageError("--jobs: expected --master 'local[N]' for N tasks at a time, found both")
@@ -82,10 +119,13 @@ def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
 
 
 class _Local:
-    def __init__(self, request: Request, meter: Progress) -> None:
+    def __init__(
+        self, request: Request, meter: Progress, scope: Scope, unchanged: Unchanged | None
+    ) -> None:
         self._depth = request.depth
         self._meter = meter
-        self.scope = find_scope(request.targets)
+        self._unchanged = unchanged
+        self.scope = scope
         live = beside_broker(self.scope.targets)
         self.jobs = reading_jobs(request.jobs, self.scope.targets)
         self.limit_rate = request.limit_rate or 0
@@ -93,6 +133,11 @@ class _Local:
             self.limit_rate = LIVE_RATE
         self.pace = Pace(self.limit_rate) if self.limit_rate else None
         self.total_bytes = 0
+
+    @property
+    def left_out(self) -> LeftOut | None:
+        unchanged = self._unchanged
+        return None if unchanged is None else LeftOut(unchanged.segments, unchanged.log_bytes)
 
     def directories(self) -> tuple[Finding, ...]:
         return reconcile_directories(self.scope.context)
@@ -106,7 +151,7 @@ class _Local:
 
         targets, context = self.scope.targets, self.scope.context
         small = Small.RECORDS if self._depth == "deep" else Small.HEADERS
-        if self._depth == "quick" or self.pace is not None:
+        if self._depth == "quick" or self.pace is not None or self._unchanged is not None:
             small = Small.ENDS
         verdict_by_number: dict[int, Verdict] = {}
         self._meter.expect(len(targets), "partitions")
@@ -133,6 +178,7 @@ class _Local:
             conclude=conclude,
             pace=self.pace,
             on_progress=self._meter.advance,
+            left_out=self._unchanged or leave_out_nothing,
         )
 
 
@@ -146,6 +192,7 @@ class _Fleet:
         self.jobs = session.cores
         self.limit_rate = 0
         self.pace: Pace | None = None
+        self.left_out = None
         self.total_bytes = listing.total_bytes
 
     def directories(self) -> tuple[Finding, ...]:

@@ -13,6 +13,10 @@ LARGEST_INT: Final = 2**31 - 1
 LARGEST_LONG: Final = 2**63 - 1
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?) *(?:([kmgt])(i?)b|b)?", re.I | re.A)
+_DURATION: Final = re.compile(r"(\d{1,9})([smhd])", re.A)
+#: From so many hours on a duration is in days.
+_HOURS: Final = 48
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -53,19 +57,33 @@ def part_text(part_bytes: int, total_bytes: int) -> str:
     return f"{part_bytes / scale:.{digits}f} of {total_bytes / scale:.{digits}f} {unit}"
 
 
+def parse_duration(text: str) -> int:
+    """Read a duration in seconds, such as "30d", "3h", "90m" or "5s".
+
+    Raises ValueError for anything else.
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError(f"expected a duration such as 30d, 3h, 90m or 5s, found {text!r}")
+    return int(found[1]) * _SECONDS[found[2]]
+
+
 def rate_text(size_bytes: int, seconds: float) -> str:
     """Return a rate such as "559.00 MiB/s"; a time below a millisecond counts as one."""
     return f"{size_text(size_bytes / max(seconds, 0.001))}/s"
 
 
 def duration_text(seconds: float) -> str:
-    """Return a duration in its two largest units: "0.4 s", "1 min 12 s", "6 h 12 min"."""
+    """Return a duration in its two largest units: "0.4 s", "6 h 12 min", "3 days 1 h"."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
+    if hours >= _HOURS:
+        days, hours = divmod(hours, 24)
+        return f"{days} days {hours} h" if hours else f"{days} days"
     return f"{hours} h {minutes} min"
 
 

@@ -16,7 +16,7 @@ from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui import jsonl
 from kdump.cli.views.forecast_json import directory_fields, forecast_line, losses_fields
-from kdump.cli.views.verify.summary import Summary
+from kdump.cli.views.verify.summary import LeftOut, Summary
 from kdump.storage.liveness import Liveness
 from kdump.storage.objects.address import AnyPath
 
@@ -25,12 +25,18 @@ class JsonReport:
     """Emits the header at once, and each finding once, as soon as it is known."""
 
     def __init__(
-        self, emit: Callable[[str], None], roots: Sequence[Root], starts: Starts, *, depth: str
+        self,
+        emit: Callable[[str], None],
+        roots: Sequence[Root],
+        starts: Starts,
+        *,
+        depth: str,
+        command: str = "verify",
     ) -> None:
         self._emit = emit
         self._emitted: set[tuple[str, AnyPath, int | None]] = set()
         self._starts = starts
-        emit(header_line(roots, depth=depth))
+        emit(header_line(roots, depth=depth, command=command))
 
     def directories(self, findings: Iterable[Finding]) -> None:
         """Emit the findings at the top of log directories."""
@@ -70,12 +76,12 @@ class JsonReport:
             self._emit(finding_line(finding))
 
 
-def header_line(roots: Sequence[Root], *, depth: str) -> str:
+def header_line(roots: Sequence[Root], *, depth: str, command: str = "verify") -> str:
     """Return the first line: the paths, and whether brokers use them.
 
     ``liveness`` has an entry for each path, null for a path that does not exist.
     """
-    fields = jsonl.header("verify", [root.path for root in roots])
+    fields = jsonl.header(command, [root.path for root in roots])
     liveness = [root.liveness and _liveness(root.liveness) for root in roots]
     return jsonl.line(
         "header", {**fields, "depth": depth, "deep": depth == "deep", "liveness": liveness}
@@ -129,8 +135,13 @@ def summary_line(summary: Summary, next_starts: Sequence[dict[str, object]] = ()
             "losses": losses_fields(summary.losses),
             "next_starts": next_starts,
             "limit_rate": run.limit_rate or None,
+            **_left_out(run.left_out),
         },
     )
+
+
+def _left_out(left_out: LeftOut | None) -> dict[str, object]:
+    return {} if left_out is None else {"left_out": asdict(left_out)}
 
 
 def _liveness(liveness: Liveness) -> dict[str, object]:

@@ -18,16 +18,27 @@ from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
 
-Depth = Literal["quick", "default", "deep"]
+Depth = Literal["quick", "default", "deep", "scrub"]
+
+
+@frozen
+class LeftOut:
+    """Segments of which only the ends were read, because a scrub has read them."""
+
+    segments: int
+    log_bytes: int
 
 
 @frozen
 class Run:
     """The options of a run, and its course.
 
-    ``depth`` is what was read: by default every header and checksum. ``limit_rate`` is in bytes a
+    ``depth`` is what was read: by default every header and checksum, by ``scrub`` those that were
+    due. ``limit_rate`` is in bytes a
     second, 0 for no limit. ``total`` is the number of partitions to verify. ``stopped_by`` is the
-    exit code of the signal that ended the run early, None without one.
+    exit code of the signal that ended the run early, or INCOMPLETE if its time was over before
+    everything was checked at all; None without these. ``left_out`` is what
+    ``--changed-since-last`` left out, None without it.
     """
 
     depth: Depth
@@ -38,6 +49,7 @@ class Run:
     total_bytes: int
     seconds: float
     stopped_by: int | None = None
+    left_out: LeftOut | None = None
 
 
 @frozen

@@ -48,6 +48,7 @@ _DEPTHS: Final[Mapping[Depth, str]] = {
     "quick": "only names, small files, and the ends of logs and indexes (--quick)",
     "default": "every header and checksum (records not read: --deep)",
     "deep": "every header, checksum and record",
+    "scrub": "every header and checksum of what was due",
 }
 
 
@@ -198,6 +199,13 @@ def summary_lines(summary: Summary, *, info: bool) -> Iterator[str]:
         f"{count_text(covered.batches, 'batch', 'batches')}, "
         f"{records}: {_DEPTHS[run.depth]}",
     )
+    if run.left_out is not None:
+        segments = count_text(run.left_out.segments, "segment")
+        size = size_text(run.left_out.log_bytes)
+        yield paragraph(
+            "left out",
+            f"{segments}, {size}, unchanged since a scrub read them: only their ends were checked",
+        )
     yield paragraph("result", f"{_result_text(summary, info=info)}; {_effort_text(summary)}")
 
 

@@ -1,0 +1,32 @@
+"""The option for the rate of reading."""
+
+from __future__ import annotations
+
+import click
+
+from kdump.cli.options.group import Decorator
+
+
+def rate_option(default: str) -> Decorator:
+    """Return a decorator that adds ``--limit-rate``; ``default`` says what holds without it.
+
+    Its value is in bytes a second: 0 for no limit, None without the option.
+    """
+    return click.option(
+        "--limit-rate",
+        metavar="RATE",
+        callback=_rate,
+        help="Read at most this many bytes a second, such as 50MB or 20MiB; none or 0 for no "
+        f"limit. {default}",
+    )
+
+
+def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    from kdump.cli.ui.units import parse_size
+
+    if text is None or text == "none":
+        return None if text is None else 0
+    try:
+        return parse_size(text.removesuffix("/s"))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=parameter) from error

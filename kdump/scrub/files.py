@@ -1,0 +1,95 @@
+"""The files that a scrub writes: where they may be, whose rights write them, how they are replaced.
+
+No file is written into a log directory. As root, files are written with the rights of the owner of
+their directory, so that its owner cannot redirect them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Final
+
+from kdump.errors import StateError, UsageError
+from kdump.storage.logdir import ancestors, is_log_directory
+from kdump.storage.objects.address import AnyPath
+from kdump.storage.ownership import open_safely
+from kdump.storage.rights import Rights, acting, is_root
+
+_SYSTEM: Final = Path("/var/lib/kdump")
+_NAME: Final = "scrub.db"
+
+
+def default_state() -> Path:
+    """Return the path of the state without ``--state``.
+
+    It is in the directory of the system for root, and for users who may write there or read the
+    state there. Otherwise it is in the directory of the user.
+    """
+    system = _SYSTEM / _NAME
+    if os.geteuid() == 0 or os.access(_SYSTEM, os.W_OK) or os.access(system, os.R_OK):
+        return system
+    home = Path(os.environ.get("XDG_STATE_HOME", ""))
+    base = home if home.is_absolute() else Path.home() / ".local" / "state"
+    return base / "kdump" / _NAME
+
+
+def make_parent(path: Path) -> None:
+    """Create the directory of a default state. Raises StateError."""
+    try:
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateError(
+            f"{path.parent}: cannot be created: {error.strerror}: name a file with --state"
+        ) from error
+
+
+def check_metrics(path: Path, state: Path) -> None:
+    """Raise UsageError if the file of the metrics would replace one of the state's."""
+    names = {state.name + end for end in ("", ".lock", "-wal", "-shm", "-journal")}
+    if path.name in names and path.parent.resolve() == state.parent.resolve():
+        raise UsageError(f"--prometheus {path}: expected another file than those of --state")
+
+
+def writing_rights(option: str, path: Path, read: Iterable[AnyPath]) -> Rights | None:
+    """Return the rights to write the file ``path`` with, None for those of this process.
+
+    ``option`` names the file, and ``read`` are the directories that are scrubbed. Raises UsageError
+    if it is in one of these or in a log directory. Raises StateError if its directory does not
+    exist, and Refused if it cannot be opened, or if this process is root and another user can
+    redirect the path to a directory of root.
+    """
+    if not path.parent.is_dir():
+        raise StateError(f"{option} {path}: expected a directory {path.parent}, found none")
+    scrubbed = {directory.absolute() for directory in read}
+    for directory in ancestors(path.parent):
+        if directory in scrubbed or is_log_directory(directory):
+            raise UsageError(
+                f"{option} {path}: expected a place outside of log directories, found that "
+                f"{directory} is read as one"
+            )
+    with open_safely(path.parent) as descriptor:
+        return Rights.of_owner(os.fstat(descriptor)) if is_root() else None
+
+
+def replace_file(path: Path, text: str, mode: int, rights: Rights | None) -> None:
+    """Write ``text`` into a new file, which then replaces the one at ``path``.
+
+    Raises StateError if that is impossible; no other file stays.
+    """
+    written = None
+    with acting(rights):
+        try:
+            with NamedTemporaryFile(
+                "w", dir=path.parent, prefix=f".{path.name}.", encoding="utf-8", delete=False
+            ) as file:
+                written = Path(file.name)
+                file.write(text)
+                os.fchmod(file.fileno(), mode)
+            written.replace(path)
+        except OSError as error:
+            if written is not None:
+                written.unlink(missing_ok=True)
+            raise StateError(f"{path}: cannot be written: {error.strerror}") from error
