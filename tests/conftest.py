@@ -6,9 +6,11 @@ import contextlib
 import gc
 import importlib.util
 import os
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: Markers of tests that take seconds, where others take milliseconds.
 LONG = ("broker", "spark", "slow", "nightly")
+MONITORING = ("prometheus", "promtool", "prometheus-node-exporter")
 
 
 @pytest.hookimpl(trylast=True)  # behind what is deselected
@@ -65,6 +68,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         ("spark", _missing_spark),
         ("root", _missing_root),
         ("strace", straced.missing),
+        ("systemd", partial(_missing_programs, "systemd-analyze")),
+        ("prometheus", partial(_missing_programs, *MONITORING)),
     ):
         reason = missing() if item.get_closest_marker(marker) else None
         if reason is None:
@@ -82,6 +87,11 @@ def _missing_spark() -> str | None:
     except (ModuleNotFoundError, UsageError) as error:
         return f"no Spark here: {error}"
     return None
+
+
+def _missing_programs(*names: str) -> str | None:
+    missing = [name for name in names if shutil.which(name) is None]
+    return f"no {', '.join(missing)} here" if missing else None
 
 
 def _missing_root() -> str | None:

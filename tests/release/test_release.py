@@ -11,10 +11,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from fixtures_loader import FIXTURES, copy_fixture
-from released import KDUMP, Place, assert_same_changes, assert_same_reports, lines, ran
+from released import (
+    KDUMP,
+    WAL_DATABASE,
+    Place,
+    assert_databases,
+    assert_same_changes,
+    assert_same_reports,
+    lines,
+    ran,
+)
 
 pytestmark = [pytest.mark.nightly, pytest.mark.root]
 
@@ -22,6 +32,7 @@ ROOT = Path(__file__).parents[2]
 #: Debian 11 has glibc 2.31, Debian 12 has 2.36.
 RELEASES = ("bullseye", "bookworm")
 NOBODY = 65534
+EMULATOR = ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
 
 
 def one_file(dist: Path, architecture: str) -> Path:
@@ -148,8 +159,7 @@ def test_where_no_file_in_memory_can_be_made_a_directory_serves(dist: Path, tmp_
 @pytest.mark.parametrize("name", sorted(FIXTURES))
 def test_an_emulated_processor_prints_the_same(dist: Path, tmp_path: Path, name: str) -> None:
     logs = copy_fixture(name, tmp_path / "logs")
-    executable = str(one_file(dist, "aarch64"))
-    emulated = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", executable]
+    emulated = [*EMULATOR, str(one_file(dist, "aarch64"))]
     for command in (
         ["verify", "--deep", "--info", "--format", "json", "logs"],
         ["dump", "--format", "json", "--records", f"logs/{next(logs.glob('*-0')).name}"],
@@ -157,6 +167,19 @@ def test_an_emulated_processor_prints_the_same(dist: Path, tmp_path: Path, name:
         code, found = ran([*emulated, *command], tmp_path)
         here_code, here = ran([str(KDUMP), *command], tmp_path)
         assert (code, lines(found)) == (here_code, lines(here))
+
+
+@pytest.mark.parametrize("architecture", ["x86_64", "aarch64"])
+def test_its_python_has_sqlite(dist: Path, tmp_path: Path, architecture: str) -> None:
+    copy = tmp_path / "copy"
+    shutil.copy(one_file(dist, architecture), copy)
+    with ZipFile(copy, "a") as archive:  # a package goes before the module that starts kdump
+        archive.write(WAL_DATABASE, "startup/__init__.py")
+    emulator = EMULATOR if architecture == "aarch64" else ()
+    version = assert_databases([*emulator, str(copy)], tmp_path)
+    bill = json.loads(package(dist, "*-sbom.cdx.json").read_text())
+    listed = {part["name"]: part["version"] for part in bill["components"]}
+    assert listed["sqlite"] == version
 
 
 def test_a_wheel_is_for_this_release_of_python(dist: Path, tmp_path: Path) -> None:
@@ -190,7 +213,7 @@ def test_a_deb_is_installed_used_and_removed(dist: Path, copied: Path) -> None:
         "usr/share/bash-completion/completions/kafka-kdump",
         "usr/share/zsh/vendor-completions/_kafka-kdump",
         "usr/share/fish/vendor_completions.d/kafka-kdump.fish",
-        "usr/share/doc/kafka-kdump/examples/kafka-kdump-verify.timer",
+        "usr/share/doc/kafka-kdump/examples/kafka-kdump-scrub.timer",
     } <= added
     executable = copied / "usr/bin/kafka-kdump"
     assert executable.read_bytes() == one_file(dist, "x86_64").read_bytes()
