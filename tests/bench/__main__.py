@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from brokers.jars import missing
 
-from bench import commands, conversion, directory, exports, fleet, groups, reading, repairs
+from bench import commands, conversion, directory, exports, fleet, groups, reading, repairs, scrubs
 from bench.report import Row, heading, line
 from bench.segments import MIB, SHAPES, Made, Shape, write
 from kdump.format.codecs import Codec
@@ -108,6 +108,20 @@ def _rows(options: argparse.Namespace, *, java: bool, spark: bool) -> Iterator[R
         if wanted(name):
             with tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-") as own:
                 yield of_directory(Path(own))
+    for name, of_scrub in _of_scrub(java=java).items():
+        if wanted(name):
+            with tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-") as own:
+                yield from of_scrub(Path(own))
+
+
+def _of_scrub(*, java: bool) -> dict[str, Callable[[Path], Iterator[Row]]]:
+    """What is measured of scrubs, several figures at once."""
+    latency = {"scrub latency": scrubs.measure_latency} if java else {}
+    return {
+        "scrub second": scrubs.measure_second_run,
+        "scrub start": scrubs.measure_start,
+        **latency,
+    }
 
 
 def _of_segment(shape: Shape, repeat: int, *, java: bool) -> dict[str, Callable[[Made], Row]]:
