@@ -30,6 +30,7 @@ from kdump.format.batch import (
     BatchTable,
     RecordBatch,
     Usual,
+    read_header,
 )
 from kdump.format.codecs import DEFAULT_LIMIT
 from kdump.format.kernel import headers as _headers
@@ -115,6 +116,23 @@ def sound_batch(source: Source, base_offset: int, position: int) -> RecordBatch 
     walk_here = _Walk(source, base_offset, position)
     end = walk_here.sound_at(position, walk_here.lowest)
     return None if end is None else RecordBatch(*walk_here.probe)
+
+
+def first_batch(source: Source, base_offset: int) -> RecordBatch | None:
+    """Return the batch at the start of a segment, without a comparison of its checksum.
+
+    None if there is no plausible header, or if neither one nor the end of the file follows the
+    batch. So two pages are read of the log, however large the batch is. Raises SourceError if the
+    file cannot be read.
+    """
+    walk_here = _Walk(source, base_offset, 0)
+    if not walk_here.plausible_at(0):
+        return None
+    batch = read_header(source.window(0, HEADER_BYTES), 0)
+    if batch is None:
+        return None
+    walk_here.last_offset = batch.last_offset
+    return batch if batch.size == source.size or walk_here.plausible_at(batch.size) else None
 
 
 def batch_bytes(source: Source, batch: RecordBatch, limit: int = DEFAULT_LIMIT) -> memoryview:
@@ -278,7 +296,7 @@ class _Walk:
             position += at
             end = self.sound_at(position, self.last_offset)
             if end is not None:
-                if end == size or self._plausible_at(end):
+                if end == size or self.plausible_at(end):
                     return position
                 self._charge(end - position)
             position += 1
@@ -309,7 +327,8 @@ class _Walk:
     def _charge(self, size: int) -> None:
         self.work_left -= size + _CANDIDATE_COST
 
-    def _plausible_at(self, position: int) -> bool:
+    def plausible_at(self, position: int) -> bool:
+        """Return whether a plausible header is there, with offsets above the last ones."""
         view = self.source.window(position, HEADER_BYTES)
         left = self.source.size - position
         at: int = _headers.next_candidate(view, 0, 1, left, self.last_offset, self.highest)

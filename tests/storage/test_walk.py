@@ -14,7 +14,15 @@ from memory import MemorySource, assert_tiles, batches, damages, pieces
 
 from kdump.format.batch import BatchTable, RecordBatch
 from kdump.format.kernel import headers as _headers
-from kdump.storage.walk import HUNTING_BOUND, HUNTING_FLOOR, WINDOW_BYTES, Damage, Reason, walk
+from kdump.storage.walk import (
+    HUNTING_BOUND,
+    HUNTING_FLOOR,
+    WINDOW_BYTES,
+    Damage,
+    Reason,
+    first_batch,
+    walk,
+)
 
 WINDOWS = (None, 61, 100, 1000)
 
@@ -319,3 +327,32 @@ def test_a_walk_from_any_batch_finds_what_the_whole_walk_finds_from_there(
             assert [piece for piece in found if isinstance(piece, Damage)] == [
                 damage for damage in damaged if damage.position > start.position
             ]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_first_batch_by_its_header_and_the_next(codec: str) -> None:
+    parts = small_segment(codec, base=700)
+    for data in (segment(parts), parts[0], flip(segment(parts), 80)):  # records are not looked at
+        found = first_batch(MemorySource(data), 700)
+        assert found is not None
+        assert (found.base_offset, found.last_offset, found.size) == (700, 702, len(parts[0]))
+    zeros = bytes(100)
+    for data in (
+        b"",
+        zeros,
+        parts[0][:-1],
+        parts[0] + zeros,
+        parts[0] + parts[0],
+        flip(segment(parts), 10),
+        flip(segment(parts), 16, 0x40),
+    ):
+        assert first_batch(MemorySource(data), 700) is None, data[:20]
+    assert first_batch(MemorySource(segment(parts)), 701) is None
+    assert first_batch(MemorySource(message(5, b"v", magic=1) + message(6, b"v")), 5) is not None
+
+
+def test_of_the_first_batch_two_pieces_are_read() -> None:
+    data = segment([batch(offset, [record(b"x" * 100_000)]) for offset in range(3)])
+    source = MemorySource(data, 100)
+    assert first_batch(source, 0) is not None
+    assert 0 < source.bytes_handed <= 400

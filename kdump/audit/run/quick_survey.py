@@ -19,10 +19,12 @@ from kdump.storage.access import open_source, read_end
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
-from kdump.storage.walk import sound_batch
+from kdump.storage.walk import first_batch, sound_batch
 from kdump.values import frozen
 
 _WINDOW_BYTES: Final = 8 << 10
+#: The size of the window for single headers.
+_HEAD_BYTES: Final = 256
 #: The bytes read after an index entry: many times the usual interval, and large batches.
 _TAIL_BYTES: Final = 8 << 20
 #: The number of last index entries that are read.
@@ -64,16 +66,24 @@ def quick_survey(
     index, times = ends
     try:
         with _open(segment.log, mapped=mapped) as source:
-            log.read(
-                source, _tail_start(source, segment.base_offset, index.entries if index else ())
-            )
+            start = _tail_start(source, segment.base_offset, index.entries if index else ())
+            log.read(source, start)
+        if start:
+            log.first_offset = _first_offset(segment, mapped=mapped)
     except SourceError as error:
         missed.append(ReadFailure.of(segment.log, error))
     return log.survey(index.facts if index else None, times.facts if times else None, tuple(missed))
 
 
-def _open(path: AnyPath, *, mapped: bool) -> Source:
-    return open_source(path, mapped=mapped, window_bytes=_WINDOW_BYTES)
+def _open(path: AnyPath, *, mapped: bool, window_bytes: int = _WINDOW_BYTES) -> Source:
+    return open_source(path, mapped=mapped, window_bytes=window_bytes)
+
+
+def _first_offset(segment: Segment, *, mapped: bool) -> int | None:
+    """Return the first offset of the log by its first two headers, None if they do not show it."""
+    with _open(segment.log, mapped=mapped, window_bytes=_HEAD_BYTES) as source:
+        first = first_batch(source, segment.base_offset)
+    return None if first is None else first.base_offset
 
 
 def _tail_start(source: Source, base_offset: int, entries: Sequence[tuple[int, int]]) -> int:

@@ -42,7 +42,7 @@ from kdump.storage.logdir import Segment, directory_name
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Identity, Source
 from kdump.storage.throttle import Pace
-from kdump.storage.walk import Damage, Reason, batch_bytes, sound_batch, walk
+from kdump.storage.walk import Damage, Reason, batch_bytes, walk
 from kdump.values import frozen
 
 #: The most irregularities of one kind that a survey lists; all are counted.
@@ -296,9 +296,6 @@ class LogPass:
         self.identity = source.identity
         self.start = self.position = self.reported = start
         self._walk(source)
-        # After the walk, which continues in the window in which the start was found.
-        if start and (first := sound_batch(source, self.segment.base_offset, 0)) is not None:
-            self.first_offset = first.base_offset
 
     def _walk(self, source: Source) -> None:
         for piece in walk(source, self.segment.base_offset, self.start):
