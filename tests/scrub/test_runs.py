@@ -98,6 +98,7 @@ def test_other_bytes_each_time_are_no_silent_change(world: World) -> None:
     assert world.scrub("--max-age", "0s").code == 0
 
 
+@pytest.mark.slow
 def test_a_reader_that_dies_is_a_finding(world: World) -> None:
     log = world.log(PLAIN)
 
@@ -115,6 +116,7 @@ def test_a_reader_that_dies_is_a_finding(world: World) -> None:
     assert (again.code, summary(again)["segments"]) == (0, 1)
 
 
+@pytest.mark.slow
 def test_segments_that_go_during_a_run_are_no_finding(world: World) -> None:
     gone = world.log("deleted-records-0")
 
@@ -153,6 +155,7 @@ def test_the_report(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_fast_reads_stopped_logs_with_several_processes(world: World) -> None:
     assert summary(world.scrub())["limit_rate"] == 50_000_000
     ran = world.scrub("--fast", "--max-age", "0s")

@@ -85,6 +85,7 @@ def test_what_is_too_old_is_read_again(world: World) -> None:
     assert status(world.scrub())["bytes"] == world.bytes_of()
 
 
+@pytest.mark.slow
 def test_a_clock_that_was_set_back_makes_all_due(world: World) -> None:
     world.scrub()
     age(world.state, -1)
@@ -252,6 +253,7 @@ def test_a_moved_mount_is_the_same_directory(world: World, tmp_path: Path) -> No
     assert status(ran)["path"] == str(moved.data)
 
 
+@pytest.mark.slow
 def test_one_state_for_several_directories(world: World, tmp_path: Path) -> None:
     other = World(tmp_path / "other")
     World.make(other.top, "4.3.1/clean")
@@ -268,6 +270,7 @@ def test_one_state_for_several_directories(world: World, tmp_path: Path) -> None
     assert len(list(shown.of("scrub"))) == 2
 
 
+@pytest.mark.slow
 def test_a_partition_is_a_directory_of_its_own(world: World) -> None:
     partition = world.data / PLAIN
     ran = kdump("scrub", partition, "--state", world.state, searching=False)
@@ -275,6 +278,7 @@ def test_a_partition_is_a_directory_of_its_own(world: World) -> None:
     assert status(ran)["path"] == str(partition)
 
 
+@pytest.mark.slow
 def test_a_deleted_and_created_topic_is_another_one(world: World) -> None:
     """Its segments have the same offsets, and are new."""
     world.scrub()
@@ -299,6 +303,7 @@ def test_without_a_topic_id_the_history_goes_on(world: World) -> None:
     assert summary(world.scrub())["bytes"] == 0
 
 
+@pytest.mark.slow
 def test_time_passes(world: World) -> None:
     """The oldest read, and the pace, by the state alone."""
     world.scrub()
@@ -311,6 +316,7 @@ def test_time_passes(world: World) -> None:
     assert shown["due_bytes"] == shown["log_bytes"] == world.bytes_of()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_opened_is_not_forgotten(world: World) -> None:
     world.scrub()
     inode = world.log(THREE).stat().st_ino
@@ -333,6 +339,7 @@ def test_what_cannot_be_opened_is_not_forgotten(world: World) -> None:
     assert summary(world.scrub())["bytes"] == 0
 
 
+@pytest.mark.slow
 def test_two_cleanings_may_bring_the_inode_back(world: World) -> None:
     """With the same size and modification time: the inode has changed since, and no disk."""
     world.scrub()
@@ -342,6 +349,7 @@ def test_two_cleanings_may_bring_the_inode_back(world: World) -> None:
     assert not {"segment-rewritten", "segment-changed-silently"} & set(codes(ran))
 
 
+@pytest.mark.slow
 def test_a_truncated_log_that_grows_again_is_no_rewriting(world: World) -> None:
     """A follower truncates to its leader's log, also where the run that sees it reads nothing."""
     world.scrub()
