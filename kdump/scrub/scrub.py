@@ -26,7 +26,7 @@ from kdump.scrub.reading import SegmentReader, SegmentResult
 from kdump.scrub.records import DirectoryRun, Reason, Status, decode_findings
 from kdump.scrub.state import State
 from kdump.storage import workers
-from kdump.storage.throttle import Pace, use_idle_io
+from kdump.storage.throttle import Pace, use_idle_cpu, use_idle_io
 from kdump.values import frozen
 
 #: The rate that is assumed without a limit, in bytes a second.
@@ -40,7 +40,7 @@ class Manners:
     """How a run reads: the number of processes, and the rate in bytes a second, 0 for no limit.
 
     ``mapped`` maps the logs of stopped brokers. Otherwise everything is read as beside a running
-    broker: when disks are idle, and past the page cache.
+    broker: when disks and CPUs are idle, and past the page cache.
     """
 
     jobs: int
@@ -175,7 +175,12 @@ class Scrub:
             self.read_bytes += read_bytes
             on_progress(read_bytes)
 
-        results = workers.run(reader.read, self._tasks(), self.manners.jobs, on_progress=count)
+        def work(item: Item, report: Callable[[int], None]) -> SegmentResult | None:
+            if not self.manners.mapped:
+                use_idle_cpu()
+            return reader.read(item, report)
+
+        results = workers.run(work, self._tasks(), self.manners.jobs, on_progress=count)
         for result in self._deadline.until(results):
             self._begun.pop(result.index, None)
             self._add(result)

@@ -1,7 +1,7 @@
 """Files and objects to bytes, names, partitions and segments. This layer writes nothing.
 
 names          The grammar of file and directory names in a log directory.
-throttle       The read rate and I/O priority beside a running broker.
+throttle       The read rate, and the priorities at disks and CPUs, beside a running broker.
 page_cache     The pages of an open file that the page cache holds.
 workers        A pool of forked workers that survives the death of a worker.
 rights         File work with the effective ids of a directory's owner.

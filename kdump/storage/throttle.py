@@ -1,16 +1,18 @@
-"""The read rate and I/O priority beside a running broker.
+"""The read rate, and the priorities at disks and CPUs, beside a running broker.
 
-Spec: ioprio_set(2) of Linux.
+Spec: ioprio_set(2) and sched(7) of Linux.
 """
 
 from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import platform
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 #: The default rate beside a running broker, in bytes a second.
@@ -66,3 +68,13 @@ def use_idle_io() -> None:
         arguments = (number, _WHO_PROCESS, 0, _CLASS_IDLE)
         # The result is ignored: a container may forbid the call, and reading works without it.
         ctypes.CDLL(None).syscall(*map(ctypes.c_long, arguments))
+
+
+def use_idle_cpu() -> None:
+    """Put this process into the idle class of the CPU scheduler, on Linux; elsewhere do nothing.
+
+    Any other process then runs at once when it can. There is no way back for an ordinary user.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError):  # a container may forbid the call
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

@@ -120,9 +120,10 @@ def scrub(
     A sealed segment does not change. If it holds other bytes than the last time, scrub reports it,
     also where no checksum covers them. Findings stay in the report until the segment is read again.
 
-    scrub always reads as beside a running broker: one process, 50 MB a second, when disks are idle,
-    past the page cache. It writes only its state, and the file of --prometheus. It compares no
-    producers and transactions of whole partitions, and reads no records: verify --deep does.
+    scrub always reads as beside a running broker: one process, 50 MB a second, when disks and CPUs
+    are idle, past the page cache. It writes only its state, and the file of --prometheus. It
+    compares no producers and transactions of whole partitions, and reads no records: verify --deep
+    does.
     """
     from kdump.audit.codes import Severity
     from kdump.cli.commands.scrub_run import ScrubOptions, run_scrub, show_status
