@@ -15,6 +15,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -69,18 +70,19 @@ def recorded_since(world: World, begin_ms: int) -> dict[str, int]:
     }
 
 
-def kill_once(world: World, seconds: float, trace: Path) -> int:
-    """Kill a run after so long; return how many segments it has recorded, all of which it read."""
+def kill_once(world: World, segments: int, seconds: float, trace: Path) -> int:
+    """Kill a run so long after it has recorded some segments; return how many, all of them read."""
     begin_ms = time.time_ns() // 1_000_000
     traced = ["strace", "-f", "-y", "-qq", "-e", "trace=pread64,preadv,preadv2,read"]
     process = subprocess.Popen(
         [*traced, "-o", trace, *command(world)], start_new_session=True, stderr=subprocess.DEVNULL
     )
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
+    while process.poll() is None and len(recorded_since(world, begin_ms)) < segments:
+        time.sleep(0.01)
+    time.sleep(seconds)
+    with suppress(ProcessLookupError):  # it came to its end
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    process.wait()
     recorded, read = recorded_since(world, begin_ms), read_by(trace)
     for log, size in recorded.items():
         assert read.get(log, 0) >= size, f"{log} is recorded and was not read"
@@ -91,7 +93,10 @@ def kill_once(world: World, seconds: float, trace: Path) -> int:
 
 def kill_often(world: World, times: int, seed: int) -> None:
     chance = random.Random(seed)
-    counts = [kill_once(world, chance.uniform(0.5, 5), world.top / "trace") for _ in range(times)]
+    counts = [
+        kill_once(world, chance.randrange(SEGMENTS), chance.uniform(0, 0.1), world.top / "trace")
+        for _ in range(times)
+    ]
     # Some were killed before the first segment, and most in between.
     assert any(0 < count < SEGMENTS for count in counts), counts
     done = world.scrub()
