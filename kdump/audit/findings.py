@@ -71,6 +71,10 @@ class Finding:
     remedy: tuple[str, ...] | None = None
     repeats: int = 0
 
+    def is_below(self, path: AnyPath) -> bool:
+        """Return whether the finding is about ``path``, or about something below it."""
+        return path == self.path or path in self.path.parents
+
 
 def explain_command(code: FindingCode) -> tuple[str, ...] | None:
     """Return the remedy of a code that no command heals: ``explain``; None for severity info."""

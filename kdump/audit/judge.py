@@ -10,6 +10,7 @@ Spec: the invariants of KOD 9.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from kdump.audit.checks import (
@@ -138,22 +139,9 @@ def judge(
     segment, and for a directory that could not be listed.
     """
     context = context or Context(now_ms=0)
-    surveys = tuple(
-        sorted(
-            (result for result in results if isinstance(result, Survey)),
-            key=lambda survey: survey.segment.base_offset,
-        )
-    )
-    evidence = Evidence(
-        target,
-        surveys,
-        facts,
-        replay_of(target, surveys, facts, quick=quick),
-        node=context.node(target),
-        now_ms=context.now_ms,
-        quick=quick,
-        longest_transaction_ms=longest_transaction_ms(context.config),
-    )
+    evidence = _evidence(target, results, facts, context, quick=quick)
+    replay = replay_of(target, evidence.surveys, facts, quick=quick)
+    evidence = replace(evidence, replay=replay)
     findings = [result for result in results if isinstance(result, Finding)]
     if isinstance(target.error, MissingDirectoryError):
         findings.append(directory.missing_directory(target.error, kraft=context.kraft))
@@ -176,15 +164,32 @@ def judge_segment(
 
     The arguments are those of ``judge``.
     """
-    context = context or Context(now_ms=0)
-    surveys = tuple(result for result in results if isinstance(result, Survey))
-    evidence = Evidence(
-        target, surveys, facts, node=context.node(target), now_ms=context.now_ms, quick=quick
-    )
+    evidence = _evidence(target, results, facts, context or Context(now_ms=0), quick=quick)
     findings = [result for result in results if isinstance(result, Finding)]
     for check in (*_SEGMENT_CHECKS, missing_offsets.check_missing_offsets):
         findings += check(evidence)
     return _verdict(evidence, findings)
+
+
+def _evidence(
+    target: Target,
+    results: Sequence[Survey | Finding],
+    facts: PartitionFacts | None,
+    context: Context,
+    *,
+    quick: bool,
+) -> Evidence:
+    """Return the evidence without a replay."""
+    surveys = (result for result in results if isinstance(result, Survey))
+    return Evidence(
+        target,
+        tuple(sorted(surveys, key=lambda survey: survey.segment.base_offset)),
+        facts,
+        node=context.node(target),
+        now_ms=context.now_ms,
+        quick=quick,
+        longest_transaction_ms=longest_transaction_ms(context.config),
+    )
 
 
 def _verdict(evidence: Evidence, findings: Sequence[Finding]) -> Verdict:

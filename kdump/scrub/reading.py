@@ -32,7 +32,7 @@ from kdump.values import frozen
 class SegmentResult:
     """The verdict on one segment, without its evidence, and its new record in the state.
 
-    ``record`` is None if the segment was not read to its end, or changed meanwhile.
+    ``record`` is None if the segment was not read to its end, or changed during the read.
     """
 
     verdict: Verdict
@@ -91,8 +91,7 @@ class SegmentReader:
         if found is not None and self._facts is not None:
             ctime_ns = _steady_since(found, item.sealed)
             if ctime_ns is not None:
-                compared = self._compare(item, verdict, found, self._facts, ctime_ns, report)
-                verdict, record = compared
+                verdict, record = self._compare(item, verdict, found, self._facts, ctime_ns, report)
         return SegmentResult(verdict.without_evidence(segments=False), record)
 
     def _partition(self, item: Item) -> Target:
@@ -177,7 +176,7 @@ def _base(segment: Segment) -> int:
 def _steady_since(found: Survey, sealed: bool) -> int | None:
     """Return the time of the log's last change in ns; None if it changed while it was read.
 
-    None too if it was not read to its end. Only a log that is not ``sealed`` may grow meanwhile.
+    None too if it was not read to its end. Only a log that is not ``sealed`` may grow then.
     """
     if not found.complete or found.identity is None or found.header_digest is None:
         return None

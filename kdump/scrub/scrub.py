@@ -87,8 +87,8 @@ class _Found:
 class Scrub:
     """One run. ``max_age_s`` is the age in seconds within which everything has to be read.
 
-    ``read_bytes`` is what it has read of logs so far; ``too_large`` is the size of the largest
-    segment that cannot be read within a whole run, None without one.
+    ``too_large`` is the size of the largest segment that cannot be read within a whole run, None
+    without one.
     """
 
     def __init__(
@@ -117,7 +117,6 @@ class Scrub:
         self._items: dict[int, dict[int, Item]] = {}
         self._begun: dict[int, Item] = {}
         self._left_out = False
-        self.read_bytes = 0
         self.too_large: int | None = None
         if not manners.mapped:
             use_idle_io()  # the workers too
@@ -171,16 +170,12 @@ class Scrub:
             pace=self._pace,
         )
 
-        def count(read_bytes: int) -> None:
-            self.read_bytes += read_bytes
-            on_progress(read_bytes)
-
         def work(item: Item, report: Callable[[int], None]) -> SegmentResult | None:
             if not self.manners.mapped:
                 use_idle_cpu()
             return reader.read(item, report)
 
-        results = workers.run(work, self._tasks(), self.manners.jobs, on_progress=count)
+        results = workers.run(work, self._tasks(), self.manners.jobs, on_progress=on_progress)
         for result in self._deadline.until(results):
             self._begun.pop(result.index, None)
             self._add(result)
@@ -202,8 +197,8 @@ class Scrub:
             for number, verdict in enumerate(self._verdicts)
         ]
 
-    def end(self, directories: Sequence[DirectoryRun], *, signalled: bool) -> Reason:
-        """Write the end of the run, with what it did in each root; return why it ended.
+    def end(self, directories: Sequence[DirectoryRun], *, signalled: bool) -> None:
+        """Write the end of the run, with what it did in each root.
 
         What it did is left out if the quick pass did not come to its end: it says too little.
         """
@@ -215,13 +210,10 @@ class Scrub:
         done = dict(zip(self._directories, directories, strict=True))
         self._state.end_run(self._run, _now_ms(), reason, done if self.checked_all else {})
         self._state.forget_runs(self._begin_ms - max(_FORGET_MS, 2000 * self._max_age_s))
-        return reason
 
     def status(self, now_ms: int) -> list[Status]:
         """Return the state of the roots after the end of the run."""
-        return [
-            status for status in self._state.status(now_ms) if status.directory in self._directories
-        ]
+        return list(self._state.status(now_ms, self._directories))
 
     def _due(self) -> list[Item]:
         now_ms = _now_ms()

@@ -5,8 +5,8 @@ base offset: a moved mount is the same directory. Each segment is written as soo
 that a run that is killed loses the segment that it was in.
 
 During a run the file is in WAL mode. Others can then read it, and no commit waits for the disk: a
-power failure loses the last commits. Between runs the state is one file, unless somebody was
-reading it when the last run ended.
+power failure loses the last commits. Between runs the state is one file, unless another process had
+it open when the last run ended.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -233,8 +233,11 @@ class State:
             (before_ms,),
         )
 
-    def status(self, now_ms: int) -> Iterator[Status]:
-        """Yield each directory that a run ended in, by path, with what is due at ``now_ms``."""
+    def status(self, now_ms: int, directories: Collection[int] | None = None) -> Iterator[Status]:
+        """Yield each directory that a run ended in, by path, with what is due at ``now_ms``.
+
+        With ``directories``, only those of these numbers.
+        """
         rows = self._execute(
             "SELECT d.id, d.path, r.begin_ms, r.end_ms, r.reason, r.max_age_s, s.read_bytes, "
             "s.findings, s.exit FROM directories d "
@@ -243,6 +246,8 @@ class State:
             "ORDER BY d.path"
         )
         for directory, path, begin, end, reason, max_age_s, read_bytes, findings, code in rows:
+            if directories is not None and directory not in directories:
+                continue
             ((success_ms,),) = self._execute(
                 "SELECT max(r.end_ms) FROM runs r JOIN run_directories s ON s.run = r.id "
                 "WHERE s.directory = ? AND s.exit = 0",
@@ -334,7 +339,7 @@ def read_state(path: Path) -> Iterator[State]:
         connection = _connect(path, "ro")
         try:
             if _check(path, connection):
-                raise StateError(f"{path}: expected the state of a scrub, found an empty file")
+                raise StateError(f"{path}: {_NO_STATE}, found an empty file")
             yield State(path, connection)
         finally:
             connection.close()
@@ -353,7 +358,7 @@ def _begin(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.executescript("BEGIN IMMEDIATE; COMMIT;")  # fails if it cannot be written
-    except BaseException:
+    except BaseException:  # Ctrl-C too: the caller does not have the connection yet
         connection.close()
         raise
     return connection
@@ -390,8 +395,8 @@ def _check(path: Path, connection: sqlite3.Connection) -> bool:
         return True
     if application != _APPLICATION:
         raise StateError(
-            f"{path}: expected the state of a scrub, found a database of another program: name "
-            "another file with --state"
+            f"{path}: {_NO_STATE}, found a database of another program: name another file with "
+            "--state"
         )
     if version > _VERSION:
         raise StateError(
@@ -409,7 +414,7 @@ def _state_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        if "disk is full" in str(error) or "disk I/O" in str(error):
+        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
             raise StateError(
                 f"{path}: cannot be written: {error}: if the disk is full, free space; start the "
                 "scrub again: what was recorded stays"

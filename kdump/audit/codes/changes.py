@@ -27,6 +27,6 @@ SEGMENT_REWRITTEN: Final = FindingCode(
     "scrub read it before, and holds other batches. No repair by kdump explains it.",
     "A broker does this only if it becomes a follower and truncates its log to that of the leader, "
     "or fetches the whole partition again. Otherwise it does not detect the change.",
-    "If the broker was a follower that truncated its log, or somebody restored the file from a "
-    "backup, nothing is to be done. Otherwise find out what writes into the log directory.",
+    "If the broker was a follower that truncated its log, or the file was restored from a backup, "
+    "nothing is to be done. Otherwise find out what writes into the log directory.",
 )

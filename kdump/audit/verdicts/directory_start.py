@@ -89,8 +89,4 @@ class Starts:
             yield path, found
 
     def _findings_in(self, path: AnyPath) -> list[Finding]:
-        return [
-            finding
-            for finding in self._findings
-            if path == finding.path or path in finding.path.parents
-        ]
+        return [finding for finding in self._findings if finding.is_below(path)]

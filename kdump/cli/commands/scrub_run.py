@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 import click
 
-from kdump.audit.codes import Severity
+from kdump.audit.codes import CODES, Severity
 from kdump.audit.findings import Finding
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.run.verify import beside_broker
@@ -197,15 +196,15 @@ class _Course:
         for root, part in zip(self._scope.roots, self._scope.parts, strict=True):
             own = verdicts[start : start + len(part)]
             start += len(part)
-            top = [each for each in found if root.path in (each.path, *each.path.parents)]
+            top = [finding for finding in found if finding.is_below(root.path)]
             starts = Starts([root], self._scope.context.config)
             starts.add_findings(top)
             for verdict in own:
                 starts.add(verdict, verdict.forecast)
             summary = self._summarize(top, own, starts, stopped_by)
-            counts = Counter[tuple[str, str]]()
-            for finding in (*top, *(each for verdict in own for each in verdict.findings)):
-                counts[finding.code.severity.value, finding.code.name] += 1 + finding.repeats
+            counts = {
+                (CODES[name].severity.value, name): count for name, count in summary.codes.items()
+            }
             yield DirectoryRun(summary.covered.read_bytes, counts, summary.exit_code)
 
     def _warn(self, status: Iterable[tuple[Status, ReadPace]]) -> None:

@@ -133,9 +133,7 @@ class TextReport:
         path = root.directory.directory.path
         own, others = list[Finding](), list[Finding]()
         for finding in self._top:
-            (own if finding.path == path or path in finding.path.parents else others).append(
-                finding
-            )
+            (own if finding.is_below(path) else others).append(finding)
         self._top = tuple(others)
         return own
 
