@@ -5,6 +5,7 @@ Spec: the invariants of KOD 9; the codes are in ``kdump.audit.codes``.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Final
 
 from kdump.audit.codes import FindingCode, Severity
@@ -74,6 +75,18 @@ class Finding:
     def is_below(self, path: AnyPath) -> bool:
         """Return whether the finding is about ``path``, or about something below it."""
         return path == self.path or path in self.path.parents
+
+
+def finding_fields(finding: Finding) -> dict[str, object]:
+    """Return all of a finding but its code and its path as plain values, for JSON."""
+    return {
+        "position": finding.position,
+        "size": finding.size,
+        "offsets": finding.offsets and asdict(finding.offsets),
+        "detail": finding.detail and asdict(finding.detail),
+        "remedy": finding.remedy,
+        "repeats": finding.repeats,
+    }
 
 
 def explain_command(code: FindingCode) -> tuple[str, ...] | None:

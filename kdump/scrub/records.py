@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
 from kdump.audit.codes import CODES, Severity
-from kdump.audit.findings import Detail, Finding, Offsets
+from kdump.audit.findings import Detail, Finding, Offsets, finding_fields
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Identity
 from kdump.values import frozen
@@ -188,12 +187,7 @@ def encode_findings(findings: Iterable[Finding]) -> str:
         {
             "code": finding.code.name,
             "file": finding.path.name,
-            "position": finding.position,
-            "size": finding.size,
-            "offsets": finding.offsets and asdict(finding.offsets),
-            "detail": finding.detail and asdict(finding.detail),
-            "remedy": finding.remedy,
-            "repeats": finding.repeats,
+            **finding_fields(finding),
         }
         for finding in findings
         if finding.code.severity in _STANDING

@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from crashing.places import mounted
 from scrubs import World, status
 
 from kdump.scrub.state import read_state
@@ -117,11 +118,8 @@ def test_two_hundred_kills(world: World) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    mount = tmp_path / "small"
-    mount.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", mount], check=True)
-    yield mount
-    subprocess.run(["umount", mount], check=True)
+    with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=512k", "tmpfs") as directory:
+        yield directory
 
 
 @pytest.mark.root

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from commands import kdump
+from crashing.places import mounted
 from scrubs import World, status, summary
 
 from kdump.errors import StateError
@@ -201,11 +202,8 @@ def test_a_second_run_is_refused_and_nothing_is_read(world: World) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    mount = tmp_path / "small"
-    mount.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", mount], check=True)
-    yield mount
-    subprocess.run(["umount", mount], check=True)
+    with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=512k", "tmpfs") as directory:
+        yield directory
 
 
 @pytest.mark.root

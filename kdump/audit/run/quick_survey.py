@@ -17,7 +17,7 @@ from kdump.errors import SourceError
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.storage.access import open_source, read_end
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.objects.address import AnyPath, RemotePath
 from kdump.storage.source import Source
 from kdump.storage.walk import first_batch, sound_batch
 from kdump.values import frozen
@@ -68,8 +68,8 @@ def quick_survey(
         with _open(segment.log, mapped=mapped) as source:
             start = _tail_start(source, segment.base_offset, index.entries if index else ())
             log.read(source, start)
-        if start:
-            log.first_offset = _first_offset(segment, mapped=mapped)
+            if start:
+                log.first_offset = _first_offset(source, segment, mapped=mapped)
     except SourceError as error:
         missed.append(ReadFailure.of(segment.log, error))
     return log.survey(index.facts if index else None, times.facts if times else None, tuple(missed))
@@ -79,10 +79,13 @@ def _open(path: AnyPath, *, mapped: bool, window_bytes: int = _WINDOW_BYTES) -> 
     return open_source(path, mapped=mapped, window_bytes=window_bytes)
 
 
-def _first_offset(segment: Segment, *, mapped: bool) -> int | None:
+def _first_offset(source: Source, segment: Segment, *, mapped: bool) -> int | None:
     """Return the first offset of the log by its first two headers, None if they do not show it."""
-    with _open(segment.log, mapped=mapped, window_bytes=_HEAD_BYTES) as source:
+    if isinstance(segment.log, RemotePath):  # to open it again is another request to the store
         first = first_batch(source, segment.base_offset)
+    else:
+        with _open(segment.log, mapped=mapped, window_bytes=_HEAD_BYTES) as head:
+            first = first_batch(head, segment.base_offset)
     return None if first is None else first.base_offset
 
 

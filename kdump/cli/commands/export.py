@@ -14,6 +14,7 @@ import click
 
 from kdump.cli.options.filters import filter_options
 from kdump.cli.options.jobs import jobs_option, reading_jobs
+from kdump.cli.options.reports import quiet_option
 from kdump.cli.options.spark import SparkOptions, spark_options, spark_session
 from kdump.cli.options.targets import LogPath, TargetOptions, target_options
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
 )
 @filter_options(limit="End after N records in the whole run. Files are then written one at a time.")
 @jobs_option()
-@click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
+@quiet_option
 @progress_option
 @spark_options
 @target_options

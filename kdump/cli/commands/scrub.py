@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from kdump.cli.options.rate import rate_option
+from kdump.cli.options.reports import fail_on_option, info_option, quiet_option
 from kdump.cli.options.state import state_option
 from kdump.cli.options.targets import TargetOptions, find_scope, path_options
 from kdump.cli.ui.progress import progress_option
@@ -83,15 +84,9 @@ def _duration(_: click.Context, parameter: click.Parameter, text: str | None) ->
     "forecast of each partition, a line with the state of each log directory, a summary.",
 )
 @progress_option
-@click.option(
-    "--fail-on",
-    type=click.Choice(["error", "warning"]),
-    default="error",
-    show_default=True,
-    help="Exit with 4 if a finding has at least this severity.",
-)
-@click.option("--info", is_flag=True, help="List notes in text too. JSON always has them.")
-@click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
+@fail_on_option
+@info_option
+@quiet_option
 @path_options
 def scrub(
     targets: TargetOptions,

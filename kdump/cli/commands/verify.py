@@ -15,6 +15,7 @@ import click
 
 from kdump.cli.options.jobs import jobs_option
 from kdump.cli.options.rate import rate_option
+from kdump.cli.options.reports import fail_on_option, info_option, quiet_option
 from kdump.cli.options.spark import SparkOptions, spark_options
 from kdump.cli.options.state import state_option
 from kdump.cli.options.targets import TargetOptions, target_options
@@ -52,19 +53,9 @@ if TYPE_CHECKING:
 @progress_option
 @jobs_option()
 @rate_option("Default: 50MB beside a running broker, else none. On Spark only none.")
-@click.option(
-    "--fail-on",
-    type=click.Choice(["error", "warning"]),
-    default="error",
-    show_default=True,
-    help="Exit with 4 if a finding has at least this severity.",
-)
-@click.option(
-    "--info",
-    is_flag=True,
-    help="List notes in text too: oddities of normal operation. JSON always has them.",
-)
-@click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
+@fail_on_option
+@info_option
+@quiet_option
 @click.option(
     "--changed-since-last",
     "changed",

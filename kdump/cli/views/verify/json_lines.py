@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 
 from kdump.audit.codes import Severity
-from kdump.audit.findings import Finding
+from kdump.audit.findings import Finding, finding_fields
 from kdump.audit.startup.forecast import Forecast
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
@@ -96,12 +96,7 @@ def finding_line(finding: Finding) -> str:
             "code": finding.code.name,
             "severity": finding.code.severity.value,
             **jsonl.path_field(finding.path),
-            "position": finding.position,
-            "size": finding.size,
-            "offsets": finding.offsets and asdict(finding.offsets),
-            "detail": finding.detail and asdict(finding.detail),
-            "remedy": finding.remedy,
-            "repeats": finding.repeats,
+            **finding_fields(finding),
         },
     )
 
