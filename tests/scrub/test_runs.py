@@ -18,7 +18,7 @@ from scrubs import World, codes, rewrite, status, summary, with_surveys
 
 from kdump.audit.survey.survey import Survey
 from kdump.cli.main import main
-from kdump.scrub.state import read_state
+from kdump.scrub.state_file import read_state
 
 PLAIN = "codec-none-0"
 

@@ -19,7 +19,7 @@ from scrubs import World, status, summary
 
 from kdump.errors import StateError
 from kdump.scrub.records import DirectoryRun, FileState, Reading, Reason, SegmentRecord
-from kdump.scrub.state import open_state, read_state
+from kdump.scrub.state_file import open_state, read_state
 
 RECORD = SegmentRecord(5, 1000, FileState(7, 80, 9), sealed=True, log_bytes=80)
 READING = Reading(2000, 3, bytes(range(16)), 1500, 1, 77, "1.2.3", None, "")

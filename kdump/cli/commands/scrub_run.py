@@ -32,7 +32,8 @@ from kdump.scrub.files import check_metrics, replace_file, writing_rights
 from kdump.scrub.metrics import metrics_lines
 from kdump.scrub.records import DirectoryRun, ReadPace, Status
 from kdump.scrub.scrub import Manners, Scrub
-from kdump.scrub.state import State, open_state, read_state
+from kdump.scrub.state import State
+from kdump.scrub.state_file import open_state, read_state
 from kdump.storage.logdir import Segment
 from kdump.storage.rights import Rights
 from kdump.storage.throttle import LIVE_RATE

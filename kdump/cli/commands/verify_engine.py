@@ -100,7 +100,7 @@ def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
         if request.state is None:
             yield _Local(request, meter, scope, None)
             return
-        from kdump.scrub.state import read_state
+        from kdump.scrub.state_file import read_state
         from kdump.scrub.unchanged import Unchanged
 
         with read_state(request.state) as state:
