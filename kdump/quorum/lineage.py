@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
 
+from kdump.copies.lineage import first_difference
 from kdump.quorum.batches import Batches
-from kdump.quorum.replica import EpochSpan, MetadataReplica
+from kdump.quorum.replica import MetadataReplica
 from kdump.values import frozen
 
 
@@ -45,22 +45,7 @@ def shared_end(replica: MetadataReplica, other: MetadataReplica) -> int:
             first = next(late, end)
             if first < beside.start_offset:
                 end = min(end, first)
-    return min(end, _first_difference(replica.spans, other.spans, end))
-
-
-def _first_difference(spans: Sequence[EpochSpan], other: Sequence[EpochSpan], end: int) -> int:
-    """Return the first offset that is in different epochs, ``end`` if there is none below it."""
-    a = b = 0
-    while a < len(spans) and b < len(other):
-        start = max(spans[a].start, other[b].start)
-        stop = min(spans[a].end, other[b].end)
-        if start < stop and spans[a].epoch != other[b].epoch:
-            return start
-        if spans[a].end <= other[b].end:
-            a += 1
-        else:
-            b += 1
-    return end
+    return min(end, first_difference(replica.spans, other.spans, end))
 
 
 def different_content(replica: MetadataReplica, other: MetadataReplica) -> int | None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kdump.audit.facts.small_files import Read
 from kdump.audit.startup.outcome import Cut
+from kdump.copies.lineage import EpochSpan
 from kdump.errors import SourceError
 from kdump.format.properties import MetaProperties, QuorumState
 from kdump.metadata.log import MetadataSnapshot
@@ -36,14 +37,6 @@ class LogPosition(NamedTuple):
 
     epoch: int
     offset: int
-
-
-class EpochSpan(NamedTuple):
-    """The offsets from ``start`` up to ``end`` that one leader epoch wrote."""
-
-    epoch: int
-    start: int
-    end: int
 
 
 @frozen

@@ -15,8 +15,8 @@ PACKAGE = Path(__file__).parents[2] / "kdump"
 
 #: A layer imports itself and those before it.
 LAYERS = (
-    "errors", "program", "values", "format", "storage", "metadata", "audit", "scrub", "repair",
-    "tables", "coordinators", "quorum", "export", "fleet", "cli",
+    "errors", "program", "values", "format", "storage", "metadata", "audit", "scrub", "copies",
+    "repair", "tables", "coordinators", "quorum", "export", "fleet", "cli",
 )  # fmt: skip
 #: Beyond the order: who must not import whom all the same.
 STRANGERS = {
