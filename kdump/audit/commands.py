@@ -62,3 +62,18 @@ def abort_command(topic: str, partition: int, start_offset: int) -> Remedy:
         "--start-offset",
         str(start_offset),
     )
+
+
+def unclean_election_command(topic: str, partition: int) -> Remedy:
+    """Return the command of Kafka that elects a replica that is not in sync."""
+    return (
+        "kafka-leader-election.sh",
+        "--bootstrap-server",
+        "HOST:PORT",
+        "--election-type",
+        "unclean",
+        "--topic",
+        topic,
+        "--partition",
+        str(partition),
+    )

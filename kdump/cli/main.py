@@ -40,6 +40,7 @@ _COMMANDS: Final = {
     "export": "kdump.cli.commands.export:export",
     "verify": "kdump.cli.commands.verify:verify",
     "scrub": "kdump.cli.commands.scrub:scrub",
+    "compare": "kdump.cli.commands.compare:compare",
     "groups": "kdump.cli.commands.groups:groups",
     "transactions": "kdump.cli.commands.transactions:transactions",
     "metadata": "kdump.cli.commands.metadata:metadata",

@@ -43,6 +43,7 @@ _TYPES: Final = frozenset(
         RecordType.BEGIN_TRANSACTION,
         RecordType.END_TRANSACTION,
         RecordType.ABORT_TRANSACTION,
+        RecordType.CLEAR_ELR,
     }
 )
 
@@ -51,12 +52,14 @@ _TYPES: Final = frozenset(
 class Replicas:
     """The replicas of a partition: node ids, and the ids of their log directories if recorded.
 
-    ``in_sync`` are the replicas in sync when the record was written.
+    ``in_sync`` are the replicas in sync when the record was written, ``eligible`` those that may
+    lead all the same (KIP-966).
     """
 
     nodes: tuple[int, ...]
     directories: tuple[str, ...] = ()
     in_sync: tuple[int, ...] = ()
+    eligible: tuple[int, ...] = ()
 
 
 @frozen
@@ -209,7 +212,7 @@ def read_cluster(partition: Partition) -> ClusterImage:
         deleted=frozenset(replay.builder.deleted),
         replicas={
             topic_id: {
-                number: Replicas(found.replicas, found.directories, found.in_sync)
+                number: Replicas(found.replicas, found.directories, found.in_sync, found.eligible)
                 for number, found in partitions.items()
             }
             for topic_id, partitions in replay.builder.partitions.items()

@@ -27,7 +27,7 @@ _REBUILD_BYTES: Final = 256 << 20
 class SurveyTask:
     """One segment of the target with the index ``target_index``; the rest is as for ``survey``.
 
-    ``ends``: only the ends of its files are read.
+    ``ends``: only the ends of its files are read. ``digest`` asks for a digest of the headers.
     """
 
     target_index: int
@@ -38,6 +38,7 @@ class SurveyTask:
     settings: TopicSettings
     rebuild_room: int | None = None
     ends: bool = False
+    digest: bool = False
 
 
 def survey_tasks(
@@ -47,10 +48,12 @@ def survey_tasks(
     *,
     deep: bool,
     rebuild: bool = False,
+    digest: bool = False,
     left_out: Collection[int] = (),
 ) -> Iterator[SurveyTask]:
-    """Yield one task for each segment of a target, in order; ``rebuild`` is as for ``verify``.
+    """Yield one task for each segment of a target, in order.
 
+    ``rebuild`` and ``digest`` are as for ``verify``.
     ``left_out`` are the base offsets of segments of which only the ends are read.
     """
     settings = TopicSettings() if context is None else context.settings(target)
@@ -58,7 +61,9 @@ def survey_tasks(
     for segment in target.segments:
         sealed = target.is_sealed(segment)
         ends = segment.base_offset in left_out
-        yield SurveyTask(number, segment, target.stopped, sealed, deep, settings, room, ends)
+        yield SurveyTask(
+            number, segment, target.stopped, sealed, deep, settings, room, ends, digest
+        )
 
 
 def run_survey(
@@ -81,6 +86,7 @@ def run_survey(
         pace=pace,
         settings=task.settings,
         rebuild_room=task.rebuild_room,
+        digest=task.digest,
     )
 
 

@@ -56,6 +56,7 @@ def verify(
     deep: bool,
     jobs: int,
     rebuild: bool = False,
+    digest: bool = False,
     context: Context | None = None,
     known: Mapping[int, Verdict] | None = None,
     conclude: Conclude = keep_all,
@@ -65,7 +66,8 @@ def verify(
 ) -> Generator[Verdict, None, None]:
     """Yield the verdict on each of ``targets``, in order, from surveys in at most ``jobs`` workers.
 
-    ``rebuild`` also rebuilds the indexes of each segment, for its survey. Without a ``context``
+    ``rebuild`` also rebuilds the indexes of each segment, for its survey, and ``digest`` makes a
+    digest of its headers. Without a ``context``
     only the logs are verified. ``known`` has the verdicts, by the index of their target, on targets
     that need no further read. ``conclude`` is called as soon as there is a verdict, so that what it
     leaves out is not held until the target's turn. The workers keep to ``pace`` together, and read
@@ -81,7 +83,7 @@ def verify(
         return run_survey(task, report, pace=pace)
 
     def resurvey(now: Target, suspects: Sequence[Segment]) -> list[Survey | Finding]:
-        tasks = survey_tasks(0, now, context, deep=deep, rebuild=rebuild)
+        tasks = survey_tasks(0, now, context, deep=deep, rebuild=rebuild, digest=digest)
         return rerun_surveys(now, suspects, tasks, work)
 
     listed: dict[int, Target] = {}
@@ -104,7 +106,13 @@ def verify(
                 if without:
                     partial.add(number)
                 yield from survey_tasks(
-                    number, now, context, deep=deep, rebuild=rebuild, left_out=without
+                    number,
+                    now,
+                    context,
+                    deep=deep,
+                    rebuild=rebuild,
+                    digest=digest,
+                    left_out=without,
                 )
 
     def conclusion(number: int) -> tuple[int, Verdict]:

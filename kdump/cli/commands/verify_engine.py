@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Protocol
 from kdump.audit.findings import Finding
 from kdump.audit.run.prescan import Small, quick_pass
 from kdump.audit.run.reconcile import reconcile_directories
-from kdump.audit.run.verify import beside_broker, leave_out_nothing, verify
+from kdump.audit.run.verify import leave_out_nothing, verify
 from kdump.audit.targets.scope import Scope
 from kdump.audit.verdicts.next_start import Conclusion
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.options.jobs import reading_jobs
+from kdump.cli.options.rate import reading_rate
 from kdump.cli.options.spark import SparkOptions, spark_session
 from kdump.cli.options.targets import TargetOptions, find_scope, named_paths
 from kdump.cli.ui.progress import Progress
 from kdump.cli.views.verify.summary import Depth, LeftOut
 from kdump.errors import UsageError
-from kdump.storage.throttle import LIVE_RATE, Pace
+from kdump.storage.throttle import Pace
 from kdump.values import frozen
 
 if TYPE_CHECKING:
@@ -126,11 +127,8 @@ class _Local:
         self._meter = meter
         self._unchanged = unchanged
         self.scope = scope
-        live = beside_broker(self.scope.targets)
         self.jobs = reading_jobs(request.jobs, self.scope.targets)
-        self.limit_rate = request.limit_rate or 0
-        if request.limit_rate is None and live:
-            self.limit_rate = LIVE_RATE
+        self.limit_rate = reading_rate(request.limit_rate, self.scope.targets)
         self.pace = Pace(self.limit_rate) if self.limit_rate else None
         self.total_bytes = 0
 

@@ -7,6 +7,7 @@ forecast_text     A forecast in words.
 verdict_text      The first line of a report: lost now, and at the next start.
 verify/           The reports of ``verify`` and ``next-start``.
 scrub/            The reports of ``scrub``.
+compare/          The reports of ``compare``.
 repair/           Plans, receipts and backups.
 dump/             The output of ``dump``.
 groups/           The reports of ``groups``.

@@ -1,0 +1,148 @@
+"""The copies of each partition, what parts them, and what follows from that, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from kdump.cli.ui.paragraphs import paragraph
+from kdump.cli.ui.table import NONE, table
+from kdump.cli.ui.units import count_text, size_text
+from kdump.cli.views.compare.advice import Advice
+from kdump.cli.views.compare.summary import Summary
+from kdump.copies.comparison import Comparison, Cut, Difference, State
+from kdump.copies.copy import LostOffsets, OffsetRange
+from kdump.format.lines.text import printable
+
+_HEAD: Final = (
+    "COPY", "NODE", "ISR", "CHOICE", "EPOCH", "START", "END", "WATERMARK", "SIZE", "DAMAGE", "PATH",
+)  # fmt: skip
+#: The first columns, which are printed even if they hold nothing.
+_ALWAYS: Final = 2
+
+
+class TextComparisons:
+    """Prints each partition as soon as it is compared; equal ones if ``everything`` is shown."""
+
+    def __init__(self, emit: Callable[[str], None], *, everything: bool) -> None:
+        self._emit = emit
+        self._everything = everything
+        self._summary = Summary()
+        self._advice = Advice()
+
+    def add(self, found: Comparison) -> None:
+        """Print a partition."""
+        self._summary.add(found)
+        self._advice.add(found)
+        if found.state in (State.EQUAL, State.ALONE) and not self._everything:
+            return
+        self._emit(printable(f"PARTITION {found.topic}-{found.partition}: {_title(found)}"))
+        for line in table(_HEAD, [_cells(found, index) for index in range(len(found.copies))], 2):
+            self._emit(line)
+        for label, text in _rows(found):
+            self._print(f"  {label}", text)
+        self._emit("")
+
+    def finish(self) -> int:
+        """Print what was compared and what follows from it; return the exit code."""
+        summary = self._summary
+        parts = [
+            f"{summary.states[state]:,} {state.value}" for state in State if summary.states[state]
+        ]
+        hidden = summary.states[State.EQUAL] + summary.states[State.ALONE]
+        more = " (--all shows all)" if hidden and not self._everything else ""
+        self._print("result", f"{', '.join(parts) or 'no partition'}{more}")
+        self._print(
+            "compared",
+            f"{count_text(summary.copies, 'copy', 'copies')} of "
+            f"{count_text(summary.partitions, 'partition')}, {size_text(summary.log_bytes)}, "
+            f"{count_text(summary.batches, 'batch', 'batches')}: every header and checksum",
+        )
+        for label, text in self._advice.rows():
+            self._print(label, text)
+        return summary.exit_code
+
+    def _print(self, label: str, text: str) -> None:
+        for line in paragraph(label, text).split("\n"):
+            self._emit(printable(line))
+
+
+def _title(found: Comparison) -> str:
+    if found.state is State.LAGGING:
+        most = max(copy.end for copy in found.copies) - min(copy.end for copy in found.copies)
+        return f"lagging, by {count_text(most, 'offset')} at most" if most else "lagging"
+    return found.state.value
+
+
+def _cells(found: Comparison, index: int) -> tuple[str, ...]:
+    copy, in_sync = found.copies[index], found.in_sync(index)
+    latest = copy.started.latest
+    sync = NONE if in_sync is None else "yes" if in_sync else "no"
+    return (
+        str(index + 1),
+        NONE if copy.node_id is None else str(copy.node_id),
+        "elr" if found.eligible(index) else sync,
+        str(found.order.index(index) + 1),
+        NONE if latest is None else str(latest),
+        str(copy.start),
+        str(copy.end) if copy.starts else "offline",
+        NONE if copy.high_watermark is None else str(copy.high_watermark),
+        size_text(copy.size),
+        str(len(copy.lost) + copy.unlisted) if copy.lost else NONE,
+        str(copy.path),
+    )
+
+
+def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
+    for text in found.unread:
+        yield "unread", text
+    for node in found.missing:
+        yield "missing", f"node {node} is a replica and has no copy in its log directories"
+    for difference in found.differences:
+        yield "differs", _difference_text(difference)
+    for index, copy in enumerate(found.copies):
+        for lost in copy.lost:
+            yield "damage", _lost_text(found, index, lost)
+        if copy.end < copy.end_offset:
+            yield (
+                "start",
+                f"copy {index + 1}: the next start cuts its log at offset {copy.end}, and what "
+                f"follows up to offset {copy.end_offset - 1}",
+            )
+    for index, offsets in found.alone:
+        yield f"only in {index + 1}", _range_text(offsets)
+    for leadership in found.leaderships:
+        cuts = [cut for cut in leadership.cuts if cut.truncation is not None]
+        if cuts:
+            yield f"{leadership.leader + 1} leads", "; ".join(map(_cut_text, cuts))
+
+
+def _difference_text(difference: Difference) -> str:
+    one, other = (index + 1 for index in difference.copies)
+    where = "" if difference.offset is None else f" from offset {difference.offset} on"
+    return f"copies {one} and {other}{where}: {difference.detail}"
+
+
+def _lost_text(found: Comparison, index: int, lost: LostOffsets) -> str:
+    sound = [str(number + 1) for number in found.sound_in(index, lost)]
+    size = f", {count_text(lost.size, 'byte')} at position {lost.position}" if lost.size else ""
+    where = f"sound in {' and '.join(sound)}" if sound else "sound in no other copy"
+    offsets = f"offset {lost.first} and on"
+    if lost.end is not None:
+        offsets = _range_text(OffsetRange(lost.first, lost.end))
+    place = f"copy {index + 1}: {lost.path.name}{size}, {offsets}"
+    return f"{place}: {lost.reason}; {where}"
+
+
+def _cut_text(cut: Cut) -> str:
+    assert cut.truncation is not None
+    start = f"copy {cut.copy + 1} truncates to offset {cut.truncation.offset}"
+    if cut.truncation.restart:
+        start = f"copy {cut.copy + 1} drops its log and starts anew at {cut.truncation.offset}"
+    if cut.lost is None or not cut.records:
+        return f"{start}, and loses no record"
+    return f"{start}, and loses {count_text(cut.records, 'record')}, {_range_text(cut.lost)}"
+
+
+def _range_text(offsets: OffsetRange) -> str:
+    return f"offsets {offsets.first}..{offsets.end - 1}"

@@ -1,0 +1,247 @@
+"""Two logs side by side, batch by batch, where their digests differ.
+
+Followers append the leader's batches as they are, so that copies of one lineage have the same
+batches. The cleaner of each broker works on its own: copies of a compacted topic have the same
+records at the offsets that both still hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from itertools import chain
+from typing import Final
+
+from kdump.copies.copy import Copy, OffsetRange, SegmentExtent
+from kdump.errors import DecodeError, LimitError
+from kdump.format.batch import BatchTable, Record, RecordBatch
+from kdump.format.records import RecordReader
+from kdump.storage.access import open_source
+from kdump.storage.source import Source
+from kdump.storage.walk import batch_bytes, walk
+from kdump.values import frozen
+
+#: The columns that are the same in all copies. Checksums do not cover base offset and epoch.
+_COLUMNS: Final = ("base_offset", "last_offset", "leader_epoch", "crc")
+#: How many batches are compared at once after a difference; the number doubles while they agree.
+_FEW: Final = 16
+
+
+@frozen
+class ContentDifference:
+    """The first ``offset`` at which two logs of one lineage hold different batches or records."""
+
+    offset: int
+    detail: str
+
+
+def content_difference(copy: Copy, other: Copy, end: int) -> ContentDifference | None:
+    """Return the first difference between two copies below offset ``end``; None without one.
+
+    Only segments are read whose digests differ. Offsets that one copy has lost, or that lie before
+    its start, are left out, and what the cleaner may have removed. Raises SourceError.
+    """
+    start = max(copy.start, other.start)
+    known = {_identity(segment) for segment in other.segments}
+    same = {_identity(segment) for segment in copy.segments if segment.digest is not None} & known
+    logs = [_Log(each, same, OffsetRange(start, end)) for each in (copy, other)]
+    with closing(logs[0]), closing(logs[1]):
+        return _Comparison(*logs).first_difference()
+
+
+def count_records(copy: Copy, offsets: OffsetRange) -> int:
+    """Return the records in the batches of a copy that begin in ``offsets``. Raises SourceError."""
+    count = 0
+    for segment in copy.segments:
+        if segment.first is None or segment.end <= offsets.first or segment.first >= offsets.end:
+            continue
+        if offsets.first <= segment.first and segment.end <= offsets.end:
+            count += segment.records
+            continue
+        with open_source(segment.log, mapped=False) as source:
+            for table in _tables(source, segment):
+                rows = zip(table.column("base_offset"), table.column("count"), strict=True)
+                count += sum(n for base, n in rows if offsets.first <= base < offsets.end)
+    return count
+
+
+def _identity(segment: SegmentExtent) -> tuple[object, ...]:
+    return segment.base_offset, segment.first, segment.end, segment.size, segment.digest
+
+
+def _tables(source: Source, segment: SegmentExtent) -> Iterator[BatchTable]:
+    pieces = walk(source, segment.base_offset)
+    return (piece for piece in pieces if isinstance(piece, BatchTable))
+
+
+class _Log:
+    """The batches of a copy in a range of offsets, without those of segments that are the same."""
+
+    def __init__(self, copy: Copy, same: set[tuple[object, ...]], offsets: OffsetRange) -> None:
+        self.copy = copy
+        self.offsets = offsets
+        self.row = 0
+        self.table = BatchTable(memoryview(b"").cast("q"))
+        self.columns: list[memoryview] = []
+        self._reader = RecordReader()
+        self._source: Source | None = None
+        self._pieces = self._read(
+            [segment for segment in copy.segments if _identity(segment) not in same]
+        )
+        self.advance(0)
+
+    def close(self) -> None:
+        """Close the log that is open."""
+        self._pieces.close()
+
+    @property
+    def left(self) -> int:
+        """The batches of this table that were not compared yet; 0 at the end of the log."""
+        return len(self.table) - self.row
+
+    def advance(self, count: int) -> None:
+        """Go on by ``count`` batches of this table, to the next one at its end."""
+        self.row += count
+        while not self.left:
+            table = next(self._pieces, None)
+            if table is None:
+                return
+            self._take(table)
+
+    def batch(self) -> RecordBatch:
+        """Return the next batch."""
+        return self.table[self.row]
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records of the next batch. Raises DecodeError, LimitError, SourceError."""
+        assert self._source is not None
+        batch = self.batch()
+        tables = self._reader.tables(batch, batch_bytes(self._source, batch))
+        return chain.from_iterable(tables)
+
+    def may_lack(self, batch: RecordBatch) -> bool:
+        """Return whether this copy rightly has no batch at the offsets of ``batch``."""
+        copy, base = self.copy, batch.base_offset
+        if not copy.start <= base < copy.end_offset:
+            return True
+        if any(
+            lost.first <= base and (lost.end is None or batch.last_offset < lost.end)
+            for lost in copy.lost
+        ):
+            return True
+        return self.may_be_cleaned(base)
+
+    def may_be_cleaned(self, offset: int) -> bool:
+        """Return whether the cleaner of this copy may have removed the record at ``offset``."""
+        cleaned = self.copy.cleaner_offset
+        return self.copy.compacted and (cleaned is None or offset < cleaned)
+
+    def _take(self, table: BatchTable) -> None:
+        bases, lasts = (table.column(name) for name in ("base_offset", "last_offset"))
+        first, stop = 0, len(table)
+        while first < stop and lasts[first] < self.offsets.first:
+            first += 1
+        while stop > first and lasts[stop - 1] >= self.offsets.end and bases[stop - 1] >= 0:
+            stop -= 1
+        self.table, self.row = table.part(first, stop), 0
+        self.columns = [
+            memoryview(self.table.column(name).tobytes()).cast("q") for name in _COLUMNS
+        ]
+
+    def _read(self, segments: Sequence[SegmentExtent]) -> Generator[BatchTable, None, None]:
+        for segment in segments:
+            first = segment.base_offset if segment.first is None else segment.first
+            if segment.end <= self.offsets.first or first >= self.offsets.end:
+                continue
+            with open_source(segment.log, mapped=False) as self._source:
+                yield from _tables(self._source, segment)
+
+
+class _Comparison:
+    """Two logs in lockstep."""
+
+    def __init__(self, log: _Log, other: _Log) -> None:
+        self.log = log
+        self.other = other
+
+    def first_difference(self) -> ContentDifference | None:
+        """Return the first difference, None if there is none."""
+        log, other, count = self.log, self.other, _FEW
+        while log.left and other.left:
+            count = min(count, log.left, other.left)
+            if self._agree(count):
+                log.advance(count)
+                other.advance(count)
+                count *= 2
+            elif count > 1:
+                count //= 2
+            else:
+                found = self._compare_batches()
+                if found is not None:
+                    return found
+                count = _FEW
+        for longer, shorter in ((log, other), (other, log)):
+            while longer.left:
+                if not shorter.may_lack(longer.batch()):
+                    return _missing(longer, shorter)
+                longer.advance(1)
+        return None
+
+    def _agree(self, count: int) -> bool:
+        """Return whether the next ``count`` batches of both are the same."""
+        log, other = self.log, self.other
+        return all(
+            a[log.row : log.row + count] == b[other.row : other.row + count]
+            for a, b in zip(log.columns, other.columns, strict=True)
+        )
+
+    def _compare_batches(self) -> ContentDifference | None:
+        """Compare the next batch of each, which differ, and go on; return the difference."""
+        log, other = self.log, self.other
+        batch, beside = log.batch(), other.batch()
+        if batch.base_offset != beside.base_offset:
+            has, lacks = (log, other) if batch.base_offset < beside.base_offset else (other, log)
+            if not lacks.may_lack(has.batch()):
+                return _missing(has, lacks)
+            has.advance(1)
+            return None
+        found = self._difference(batch, beside)
+        log.advance(1)
+        other.advance(1)
+        return found
+
+    def _difference(self, batch: RecordBatch, beside: RecordBatch) -> ContentDifference | None:
+        base = batch.base_offset
+        if batch.leader_epoch != beside.leader_epoch:
+            return ContentDifference(
+                base, f"leader epochs {batch.leader_epoch} and {beside.leader_epoch} in the batch"
+            )
+        if not (self.log.may_be_cleaned(base) or self.other.may_be_cleaned(base)):
+            if batch.last_offset != beside.last_offset:
+                return ContentDifference(
+                    base, f"last offsets {batch.last_offset} and {beside.last_offset} of the batch"
+                )
+            return ContentDifference(
+                base, f"checksums {batch.crc:08x} and {beside.crc:08x} of the batch"
+            )
+        return self._compare_records(base)
+
+    def _compare_records(self, base: int) -> ContentDifference | None:
+        """Compare the records of two batches that a cleaner may have written again."""
+        try:
+            records = {record.offset: record for record in self.log.records()}
+            for record in self.other.records():
+                beside = records.pop(record.offset, record)
+                if beside != record:
+                    return ContentDifference(record.offset, "different records of one offset")
+        except (DecodeError, LimitError) as error:
+            return ContentDifference(base, f"records that cannot be compared: {error}")
+        return None
+
+
+def _missing(has: _Log, lacks: _Log) -> ContentDifference:
+    batch = has.batch()
+    return ContentDifference(
+        batch.base_offset,
+        f"offsets {batch.base_offset}..{batch.last_offset} are not in {lacks.copy.path}",
+    )

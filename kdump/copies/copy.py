@@ -1,0 +1,271 @@
+"""Copy: one copy of a partition, as far as comparisons and elections see it.
+
+It is small and can travel: segments are digests and offsets, not batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from kdump.audit.codes import Severity
+from kdump.audit.facts.cluster import Node
+from kdump.audit.startup.outcome import Outcome
+from kdump.audit.survey.survey import Survey, effective_compaction
+from kdump.audit.verdicts.next_start import next_start
+from kdump.audit.verdicts.verdict import Verdict
+from kdump.copies.lineage import LeaderEpochs
+from kdump.storage.logdir import directory_name
+from kdump.storage.objects.address import AnyPath
+from kdump.storage.walk import Reason
+from kdump.values import frozen
+
+#: Why offsets of a log that was never compacted are in no batch, where no damage says so.
+OFFSETS_MISSING: Final = "offsets-missing"
+SEGMENT_MISSING: Final = "segment-missing"
+
+
+class OffsetRange(NamedTuple):
+    """Offsets from ``first`` up to ``end``, exclusive."""
+
+    first: int
+    end: int
+
+
+@frozen
+class LostOffsets:
+    """Offsets that a copy had and cannot give any more, and the place in its log.
+
+    ``position`` and ``size`` are in bytes of the log at ``path``, ``size`` is 0 where nothing is
+    left of the batches. ``end`` is exclusive; None if no sound batch follows. ``reason`` is that of
+    the damage, or one of ``OFFSETS_MISSING`` and ``SEGMENT_MISSING``.
+    """
+
+    path: AnyPath
+    position: int
+    size: int
+    first: int
+    end: int | None
+    reason: str
+
+
+@frozen
+class SegmentExtent:
+    """A segment of a copy: its batches from ``first`` up to ``end``, exclusive, and their digest.
+
+    ``digest`` is a ``HeaderDigest``; None if the log was not read to its end. ``first`` is None
+    without batches.
+    """
+
+    log: AnyPath
+    base_offset: int
+    first: int | None
+    end: int
+    batches: int
+    records: int
+    size: int
+    digest: bytes | None
+
+
+@frozen
+class Copy:
+    """A copy of the partition ``topic``-``partition`` at ``path``, as typed.
+
+    node_id         The node of its log directory; None if it is unknown.
+    live            Whether a broker may be writing.
+    topic_id        The id of ``partition.metadata`` as text, None without one.
+    epochs          The leader epochs of what is on disk, from the log start to the offset after the
+                    last sound batch.
+    starts          Whether a start loads it, as far as its own files decide that.
+    end             The log end offset after the next start, which may cut sound batches.
+    high_watermark  That of the checkpoint, None without a line.
+    compacted       Whether the cleaner may have removed records.
+    cleaner_offset  The offset up to which the cleaner has cleaned, None if that is unknown.
+    segments        Its segments, by base offset.
+    lost            The offsets that it has lost, in order.
+    unlisted        The number of further damages, which are not in ``lost``.
+    unread          What could not be read.
+    """
+
+    topic: str
+    partition: int
+    path: AnyPath
+    node_id: int | None
+    live: bool
+    topic_id: str | None
+    epochs: LeaderEpochs
+    starts: bool
+    end: int
+    high_watermark: int | None
+    compacted: bool
+    cleaner_offset: int | None
+    segments: tuple[SegmentExtent, ...]
+    lost: tuple[LostOffsets, ...] = ()
+    unlisted: int = 0
+    unread: tuple[str, ...] = ()
+
+    @property
+    def start(self) -> int:
+        """The log start offset."""
+        return self.epochs.start
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last sound batch on disk."""
+        return self.epochs.end
+
+    @property
+    def started(self) -> LeaderEpochs:
+        """The leader epochs after the next start."""
+        return self.epochs.truncated(self.end)
+
+    @property
+    def size(self) -> int:
+        """The bytes of its logs."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def batches(self) -> int:
+        """The sound batches of its logs."""
+        return sum(segment.batches for segment in self.segments)
+
+    @property
+    def records(self) -> int:
+        """The records in the headers of its sound batches."""
+        return sum(segment.records for segment in self.segments)
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """Its order in an unclean election: the last leader epoch, then the log end (KIP-966)."""
+        latest = self.started.latest
+        return self.starts, -1 if latest is None else latest, self.end
+
+    def sound_ranges(self) -> Iterator[OffsetRange]:
+        """Yield the offsets of sound batches on disk from the log start on, in order."""
+        first = self.start
+        for lost in self.lost:
+            if first < min(lost.first, self.end_offset):
+                yield OffsetRange(first, min(lost.first, self.end_offset))
+            first = self.end_offset if lost.end is None else max(first, lost.end)
+        if first < self.end_offset:
+            yield OffsetRange(first, self.end_offset)
+
+    def holds(self, first: int, end: int) -> bool:
+        """Return whether sound batches on disk have all offsets from ``first`` up to ``end``."""
+        return any(found.first <= first and end <= found.end for found in self.sound_ranges())
+
+
+def copy_of(verdict: Verdict, node: Node) -> Copy:
+    """Return the copy that a verdict of default depth is on; its surveys have header digests."""
+    target, facts = verdict.target, verdict.facts
+    name = directory_name(target.path)
+    bases = [segment.base_offset for segment in target.segments]
+    on_disk = max((survey.end_offset for survey in verdict.surveys), default=0)
+    start, end, starts = bases[0] if bases else 0, on_disk, True
+    entries = () if verdict.replay is None else verdict.replay.epochs
+    if facts is not None:
+        start = max(start, facts.start_offset)
+        if facts.epochs is not None and facts.epochs.value:
+            entries = facts.epochs.value
+        forecast = next_start(verdict) if target.stopped else None
+        if forecast is not None:
+            starts = forecast.outcome is Outcome.STARTS
+            if forecast.log_end_offset is not None:
+                end = min(end, forecast.log_end_offset)
+            if forecast.log_start_offset is not None:
+                start = forecast.log_start_offset
+    cleaned = effective_compaction(verdict.surveys, None if facts is None else facts.compacted)
+    metadata = None if facts is None or facts.metadata is None else facts.metadata.value
+    return Copy(
+        topic=target.path.name if name is None else name.topic,
+        partition=-1 if name is None else name.partition,
+        path=target.path,
+        node_id=node.node_id,
+        live=not target.stopped,
+        topic_id=None if metadata is None else metadata.topic_id,
+        epochs=LeaderEpochs.of(entries, start, max(on_disk, start)),
+        starts=starts,
+        end=max(end, start),
+        high_watermark=None if facts is None else facts.high_watermark,
+        compacted=cleaned is not False,
+        cleaner_offset=None if facts is None else facts.cleaner_offset,
+        segments=tuple(map(_extent, verdict.surveys)),
+        lost=tuple(_lost(verdict.surveys, compacted=cleaned is not False, live=not target.stopped)),
+        unlisted=sum(_unlisted(survey) for survey in verdict.surveys),
+        unread=tuple(_unread(verdict)),
+    )
+
+
+def _extent(survey: Survey) -> SegmentExtent:
+    return SegmentExtent(
+        survey.segment.log,
+        survey.segment.base_offset,
+        survey.first_offset,
+        survey.end_offset,
+        survey.batches,
+        survey.records,
+        survey.size,
+        survey.header_digest,
+    )
+
+
+def _unlisted(survey: Survey) -> int:
+    return max(survey.damages - len(survey.gaps), 0)
+
+
+def _lost(surveys: Sequence[Survey], *, compacted: bool, live: bool) -> Iterator[LostOffsets]:
+    """Yield the lost offsets of a log in order; a compacted log has none between sound batches."""
+    found: list[LostOffsets] = []
+    for survey in surveys:
+        for gap in survey.gaps:
+            damage = gap.damage
+            if damage.reason is Reason.PREALLOCATED:
+                continue
+            if live and survey is surveys[-1] and damage.reason is Reason.TORN_TAIL:
+                continue  # a write that goes on
+            found.append(
+                LostOffsets(
+                    survey.segment.log,
+                    damage.position,
+                    damage.size,
+                    max(gap.offset_before + 1, survey.segment.base_offset),
+                    gap.offset_after,
+                    damage.reason.value,
+                )
+            )
+        if not compacted:
+            at_start = survey.missing_at_start
+            found.extend(
+                LostOffsets(survey.segment.log, 0, 0, first, final + 1, OFFSETS_MISSING)
+                for first, final in ([at_start] if at_start else []) + survey.jumps
+            )
+    if not compacted:
+        for before, after in pairwise(surveys):
+            reached = before.end_offset
+            if after.segment.base_offset > reached and not before.gaps:
+                found.append(
+                    LostOffsets(
+                        after.segment.log,
+                        0,
+                        0,
+                        reached,
+                        after.segment.base_offset,
+                        SEGMENT_MISSING,
+                    )
+                )
+    bases = [survey.segment.base_offset for survey in surveys]
+    for lost in sorted(found, key=lambda each: each.first):
+        if lost.end is not None:
+            yield lost
+            continue
+        # Nothing sound follows in its segment: the offsets up to the next one are lost.
+        following = next((base for base in bases if base > lost.first), None)
+        yield LostOffsets(lost.path, lost.position, lost.size, lost.first, following, lost.reason)
+
+
+def _unread(verdict: Verdict) -> Iterator[str]:
+    for finding in verdict.findings:
+        if finding.code.severity is Severity.INCOMPLETE:
+            detail = "" if finding.detail is None else f": {finding.detail}"
+            yield f"{finding.path}: {finding.code.name}{detail}"

@@ -1,0 +1,91 @@
+"""Reads the copies of partitions at the paths of a command, and compares them.
+
+The copies of one partition are read one after the other, so that its comparison is known early and
+memory does not grow with partitions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+
+from kdump.audit.facts.cluster import Replicas
+from kdump.audit.run.verify import verify
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.scope import Scope
+from kdump.audit.targets.target import Target
+from kdump.audit.verdicts.verdict import Verdict
+from kdump.copies.comparison import Comparison, compare
+from kdump.copies.copy import Copy, copy_of
+from kdump.errors import UsageError
+from kdump.storage.logdir import directory_name
+from kdump.storage.names import CLUSTER_METADATA_TOPIC
+from kdump.storage.throttle import Pace
+
+
+def group_copies(scope: Scope) -> list[tuple[Target, ...]]:
+    """Return the copies of each partition in a scope, by topic and number.
+
+    Directories that a broker is about to delete or has set aside are left out of log directories.
+    Raises UsageError for a path that is a segment, or the metadata log.
+    """
+    groups: dict[tuple[str, int], list[Target]] = defaultdict(list)
+    for root, targets in zip(scope.roots, scope.parts, strict=True):
+        for target in targets:
+            alone, name = target.path == root.path, directory_name(target.path)
+            if name is None:
+                raise UsageError(
+                    f"{target.path}: expected a partition or a log directory, found a segment or a "
+                    "directory whose name is not that of a partition"
+                )
+            if name.topic == CLUSTER_METADATA_TOPIC:
+                if alone:
+                    raise UsageError(
+                        f"{target.path}: expected a partition of a topic, found the metadata log: "
+                        "kdump quorum compares its copies"
+                    )
+                continue
+            if alone or not name.suffix:
+                groups[name.topic, name.partition].append(target)
+    return [tuple(copies) for _, copies in sorted(groups.items())]
+
+
+def compare_copies(
+    groups: list[tuple[Target, ...]],
+    context: Context,
+    *,
+    jobs: int,
+    pace: Pace | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> Generator[Comparison, None, None]:
+    """Yield the comparison of each group, in order; the rest is as for ``verify``."""
+    targets = [target for group in groups for target in group]
+    verdicts = verify(
+        targets,
+        deep=False,
+        jobs=jobs,
+        digest=True,
+        context=context,
+        pace=pace,
+        on_progress=on_progress,
+    )
+    nodes = {node.node_id for node in context.nodes.values() if node.node_id is not None}
+    with closing(verdicts):
+        for group in groups:
+            copies = [_copy(next(verdicts), context) for _ in group]
+            yield compare(copies, _replicas(copies, context), nodes)
+
+
+def _copy(verdict: Verdict, context: Context) -> Copy:
+    return copy_of(verdict, context.node(verdict.target))
+
+
+def _replicas(copies: Sequence[Copy], context: Context) -> Replicas | None:
+    """Return the partition in the newest metadata log at hand, None if it does not have it."""
+    images = [node.image for node in context.nodes.values() if node.image is not None]
+    if not images:
+        return None
+    newest = max(images, key=lambda image: image.end_offset)
+    topic = newest.topics.get(copies[0].topic, "")
+    return newest.replicas.get(topic, {}).get(copies[0].partition)
