@@ -22,7 +22,18 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from brokers.jars import missing
 
-from bench import commands, conversion, directory, exports, fleet, groups, reading, repairs, scrubs
+from bench import (
+    commands,
+    conversion,
+    copies,
+    directory,
+    exports,
+    fleet,
+    groups,
+    reading,
+    repairs,
+    scrubs,
+)
 from bench.report import Row, heading, line
 from bench.segments import MIB, SHAPES, Made, Shape, write
 from kdump.format.codecs import Codec
@@ -102,6 +113,7 @@ def _rows(options: argparse.Namespace, *, java: bool, spark: bool) -> Iterator[R
         **_of_export(options.tmpfs, size, options.repeat),
         **(_of_fleet(options.tmpfs, size, options.repeat) if spark else {}),
         **_of_groups(size, options.repeat, java=java),
+        "compare": partial(copies.measure_compare, size_bytes=size, repeat=options.repeat),
         "help": lambda _: commands.measure_help(),
     }
     for name, of_directory in of_directories.items():

@@ -8,9 +8,21 @@ from __future__ import annotations
 import base64
 import random
 import shutil
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from forge import (
+    batch,
+    checkpoint,
+    epoch_rows,
+    index_entries,
+    offset_index,
+    partition_metadata,
+    record,
+    time_index,
+)
 
 from bench import limits
 from bench.commands import kdump, most_pss_mb
@@ -42,6 +54,7 @@ _LARGE = 1_000, 16
 _TIMES_LIMIT = 1.2
 _SEGMENT_SECONDS = 300e-6
 _PSS_MB = 300.0
+_BASE_OFFSET = struct.Struct(">q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +95,30 @@ def make(
     mark(directory)
     (directory / CLEAN_MARKER).write_text('{"version":0,"brokerEpoch":7}')
     return logs
+
+
+def write_sealed(
+    top: Path, *, partitions: int, segments: int, batches: int, value_bytes: int, node: int = 1
+) -> None:
+    """A log directory whose segments hold the same batches at other offsets."""
+    top.mkdir()
+    (top / META_PROPERTIES).write_text(f"version=1\nnode.id={node}\ncluster.id=bench\n")
+    stock = [batch(offset, [record(b"x" * value_bytes)]) for offset in range(batches)]
+    offsets, times = index_entries(stock, 0, 4096)
+    for number in range(partitions):
+        directory = top / f"topic-{number}"
+        directory.mkdir()
+        (directory / "partition.metadata").write_bytes(partition_metadata())
+        (directory / "leader-epoch-checkpoint").write_bytes(checkpoint(epoch_rows(stock)))
+        for base in range(0, segments * batches, batches):
+            (directory / f"{base:020}.log").write_bytes(
+                b"".join(
+                    _BASE_OFFSET.pack(base + at) + data[_BASE_OFFSET.size :]
+                    for at, data in enumerate(stock)
+                )
+            )
+            (directory / f"{base:020}.index").write_bytes(offset_index(offsets))
+            (directory / f"{base:020}.timeindex").write_bytes(time_index(times))
 
 
 def mark(directory: Path) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import resource
-import struct
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -19,22 +18,12 @@ from brokers.broker import Broker
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from forge import (
-    batch,
-    checkpoint,
-    epoch_rows,
-    index_entries,
-    offset_index,
-    partition_metadata,
-    record,
-    time_index,
-)
 
 from bench.commands import kdump, most_pss_mb
+from bench.directory import write_sealed
 from bench.report import Row
 
 _SECTOR = 512
-_BASE_OFFSET = struct.Struct(">q")
 _MOST_BYTES = 0.02
 _MOST_TIME = 0.1
 _MOST_SECONDS = 10.0
@@ -51,7 +40,7 @@ _MESSAGES_A_SECOND = 500
 def measure_second_run(directory: Path) -> Iterator[Row]:
     """A directory of 1,000 sealed segments, 2 GB, in batches of 16 kB, scrubbed twice."""
     data, state = directory / "data", directory / "scrub.db"
-    _write(data, partitions=1, segments=1000, batches=128, value_bytes=16_000)
+    write_sealed(data, partitions=1, segments=1000, batches=128, value_bytes=16_000)
     sides = []
     for _ in range(2):
         _leave_page_cache(data)
@@ -78,7 +67,7 @@ def measure_second_run(directory: Path) -> Iterator[Row]:
 def measure_start(directory: Path) -> Iterator[Row]:
     """16,000 segments of which nothing is due: time, memory, and the size of the state."""
     data, state = directory / "data", directory / "scrub.db"
-    _write(data, partitions=16, segments=1000, batches=8, value_bytes=900)
+    write_sealed(data, partitions=16, segments=1000, batches=8, value_bytes=900)
     first = most_pss_mb([*_scrub(data, state), "--limit-rate", "none"])
     started = time.monotonic()
     subprocess.run(_scrub(data, state), check=True, stdout=subprocess.DEVNULL)
@@ -132,28 +121,6 @@ def _leave_page_cache(directory: Path) -> None:
             descriptor = os.open(path, os.O_RDONLY)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(descriptor)
-
-
-def _write(top: Path, *, partitions: int, segments: int, batches: int, value_bytes: int) -> None:
-    """A log directory whose segments hold the same batches at other offsets."""
-    top.mkdir()
-    (top / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
-    stock = [batch(offset, [record(b"x" * value_bytes)]) for offset in range(batches)]
-    offsets, times = index_entries(stock, 0, 4096)
-    for number in range(partitions):
-        directory = top / f"topic-{number}"
-        directory.mkdir()
-        (directory / "partition.metadata").write_bytes(partition_metadata())
-        (directory / "leader-epoch-checkpoint").write_bytes(checkpoint(epoch_rows(stock)))
-        for base in range(0, segments * batches, batches):
-            (directory / f"{base:020}.log").write_bytes(
-                b"".join(
-                    _BASE_OFFSET.pack(base + at) + data[_BASE_OFFSET.size :]
-                    for at, data in enumerate(stock)
-                )
-            )
-            (directory / f"{base:020}.index").write_bytes(offset_index(offsets))
-            (directory / f"{base:020}.timeindex").write_bytes(time_index(times))
 
 
 def _fill(bootstrap: str, size_bytes: int) -> None:
