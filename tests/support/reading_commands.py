@@ -16,6 +16,8 @@ READING = {
     "convert": ["convert-v0-v2"],
     "convert-json": ["convert-v0-v2", "--batch-bytes", "0", "--codec", "lz4", "--format", "json"],
     "undo": ["undo"],
+    "compare": ["compare", "--all"],
+    "compare-json": ["compare", "--format", "json"],
     "groups": ["groups"],
     "groups-json": ["groups", "--format", "json", "--group", "g*"],
     "transactions": ["transactions"],
