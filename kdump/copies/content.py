@@ -23,6 +23,7 @@ from kdump.values import frozen
 
 #: The columns that are the same in all copies. Checksums do not cover base offset and epoch.
 _COLUMNS: Final = ("base_offset", "last_offset", "leader_epoch", "crc")
+_EXTENT: Final = ("base_offset", "last_offset", "count")
 #: How many batches are compared at once after a difference; the number doubles while they agree.
 _FEW: Final = 16
 
@@ -50,7 +51,11 @@ def content_difference(copy: Copy, other: Copy, end: int) -> ContentDifference |
 
 
 def count_records(copy: Copy, offsets: OffsetRange) -> int:
-    """Return the records in the batches of a copy that begin in ``offsets``. Raises SourceError."""
+    """Return the records of a copy at ``offsets``, by the headers of its batches.
+
+    Of a batch that reaches beyond the offsets, each offset inside them counts as a record. Raises
+    SourceError.
+    """
     count = 0
     for segment in copy.segments:
         if segment.first is None or segment.end <= offsets.first or segment.first >= offsets.end:
@@ -60,8 +65,7 @@ def count_records(copy: Copy, offsets: OffsetRange) -> int:
             continue
         with open_source(segment.log, mapped=False) as source:
             for table in _tables(source, segment):
-                rows = zip(table.column("base_offset"), table.column("count"), strict=True)
-                count += sum(n for base, n in rows if offsets.first <= base < offsets.end)
+                count += sum(map(offsets.share, *map(table.column, _EXTENT)))
     return count
 
 

@@ -32,6 +32,11 @@ class OffsetRange(NamedTuple):
     first: int
     end: int
 
+    def share(self, base: int, last: int, count: int) -> int:
+        """Return how many of the ``count`` records of a batch are at these offsets, at most."""
+        inside = min(last + 1, self.end) - max(base, self.first)
+        return max(min(count, inside), 0)
+
 
 @frozen
 class LostOffsets:

@@ -6,12 +6,21 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from kdump.audit.commands import unclean_election_command
+from kdump.audit.commands import Remedy, salvage_command, unclean_election_command
+from kdump.cli.ui.units import count_text
 from kdump.copies.comparison import Comparison, State
-from kdump.format.lines.shell import shell_text
+from kdump.values import frozen
 
 #: How many partitions are named for each kind of advice.
-_LISTED: Final = 5
+_LISTED: Final = 3
+
+
+@frozen
+class Step:
+    """A step after a comparison, with the command that takes it, if there is one."""
+
+    text: str
+    command: Remedy | None = None
 
 
 class Advice:
@@ -19,33 +28,55 @@ class Advice:
 
     def __init__(self) -> None:
         self._first: Counter[int] = Counter()
-        self._unclean: list[tuple[str, int, int | None]] = []
+        self._cuts: list[Step] = []
+        self._unclean: list[Step] = []
 
     def add(self, found: Comparison) -> None:
         """Add a partition."""
         if found.state not in (State.DIFFERENT, State.LAGGING) or len(found.copies) == 1:
             return
-        copy = found.copies[found.first]
-        if copy.node_id is not None and not any(each.live for each in found.copies):
-            self._first[copy.node_id] += 1
+        first = found.copies[found.first]
+        name = "the first choice" if first.node_id is None else f"node {first.node_id}"
+        self._cuts.extend(_cuts(found, name))
+        if first.node_id is not None and not any(copy.live for copy in found.copies):
+            self._first[first.node_id] += 1
         if found.unclean:
-            self._unclean.append((found.topic, found.partition, copy.node_id))
+            self._unclean.append(
+                Step(
+                    f"{name} is not in sync for {found.topic}-{found.partition}: start it alone, "
+                    "then elect it",
+                    unclean_election_command(found.topic, found.partition),
+                )
+            )
 
-    def rows(self) -> Iterator[tuple[str, str]]:
-        """Yield the lines at the end of a report, as label and text."""
+    def steps(self) -> Iterator[Step]:
+        """Yield the steps in their order."""
+        yield from _listed(self._cuts)
         if self._first:
             nodes = [node for node, _ in self._first.most_common()]
             if len(nodes) == 1:
-                yield "next", f"start node {nodes[0]} first: it keeps most of each partition"
+                yield Step(f"start node {nodes[0]} first")
             else:
                 counts = ", ".join(f"node {node} for {self._first[node]:,}" for node in nodes)
-                yield "next", f"start first the node that keeps most of a partition: {counts}"
-        for topic, partition, node in self._unclean[:_LISTED]:
-            where = "the node of the first choice" if node is None else f"node {node}"
-            yield (
-                "next",
-                f"{topic}-{partition}: {where} is not in sync: start it alone, then elect it: "
-                + shell_text(unclean_election_command(topic, partition)),
-            )
-        if len(self._unclean) > _LISTED:
-            yield "", f"and {len(self._unclean) - _LISTED:,} more partitions"
+                yield Step(f"nodes to start first, by their number of partitions: {counts}")
+        yield from _listed(self._unclean)
+
+
+def _cuts(found: Comparison, name: str) -> Iterator[Step]:
+    """Yield what other copies lose when the first one, called ``name``, leads."""
+    for leadership in found.leaderships:
+        if leadership.leader == found.first:
+            for cut in leadership.cuts:
+                if cut.records:
+                    path = found.copies[cut.copy].path
+                    records = count_text(cut.records, "record")
+                    yield Step(
+                        f"{path} loses {records} when {name} leads; to save them before",
+                        salvage_command(path),
+                    )
+
+
+def _listed(steps: list[Step]) -> Iterator[Step]:
+    yield from steps[:_LISTED]
+    if len(steps) > _LISTED:
+        yield Step(f"and {len(steps) - _LISTED:,} more")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
-from kdump.cli.ui.paragraphs import paragraph
+from kdump.cli.ui.paragraphs import LABEL, paragraph
 from kdump.cli.ui.table import NONE, table
 from kdump.cli.ui.units import count_text, size_text
 from kdump.cli.views.compare.advice import Advice
 from kdump.cli.views.compare.summary import Summary
 from kdump.copies.comparison import Comparison, Cut, Difference, State
 from kdump.copies.copy import LostOffsets, OffsetRange
+from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
 
 _HEAD: Final = (
@@ -19,6 +22,8 @@ _HEAD: Final = (
 )  # fmt: skip
 #: The first columns, which are printed even if they hold nothing.
 _ALWAYS: Final = 2
+#: How many ranges of offsets are listed.
+_LISTED: Final = 8
 
 
 class TextComparisons:
@@ -37,7 +42,9 @@ class TextComparisons:
         if found.state in (State.EQUAL, State.ALONE) and not self._everything:
             return
         self._emit(printable(f"PARTITION {found.topic}-{found.partition}: {_title(found)}"))
-        for line in table(_HEAD, [_cells(found, index) for index in range(len(found.copies))], 2):
+        for line in table(
+            _HEAD, [_cells(found, index) for index in range(len(found.copies))], _ALWAYS
+        ):
             self._emit(line)
         for label, text in _rows(found):
             self._print(f"  {label}", text)
@@ -58,8 +65,11 @@ class TextComparisons:
             f"{count_text(summary.partitions, 'partition')}, {size_text(summary.log_bytes)}, "
             f"{count_text(summary.batches, 'batch', 'batches')}: every header and checksum",
         )
-        for label, text in self._advice.rows():
-            self._print(label, text)
+        for number, step in enumerate(self._advice.steps()):
+            colon = "" if step.command is None else ":"
+            self._print("" if number else "next", step.text + colon)
+            if step.command is not None:
+                self._emit(f"{'':{LABEL + 2}}{shell_text(step.command)}")
         return summary.exit_code
 
     def _print(self, label: str, text: str) -> None:
@@ -109,8 +119,8 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
                 f"copy {index + 1}: the next start cuts its log at offset {copy.end}, and what "
                 f"follows up to offset {copy.end_offset - 1}",
             )
-    for index, offsets in found.alone:
-        yield f"only in {index + 1}", _range_text(offsets)
+    for index, ranges in groupby(found.alone, key=itemgetter(0)):
+        yield f"only in {index + 1}", _ranges_text([offsets for _, offsets in ranges])
     for leadership in found.leaderships:
         cuts = [cut for cut in leadership.cuts if cut.truncation is not None]
         if cuts:
@@ -142,6 +152,12 @@ def _cut_text(cut: Cut) -> str:
     if cut.lost is None or not cut.records:
         return f"{start}, and loses no record"
     return f"{start}, and loses {count_text(cut.records, 'record')}, {_range_text(cut.lost)}"
+
+
+def _ranges_text(ranges: Sequence[OffsetRange]) -> str:
+    more = "" if len(ranges) <= _LISTED else f", and {len(ranges) - _LISTED:,} more ranges"
+    bounds = (f"{offsets.first}..{offsets.end - 1}" for offsets in ranges[:_LISTED])
+    return f"offsets {', '.join(bounds)}{more}"
 
 
 def _range_text(offsets: OffsetRange) -> str:
