@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Final
 
 from kdump.storage.object_source import READ_BYTES, ObjectSource
 from kdump.storage.objects.address import AnyPath, RemotePath
@@ -16,6 +17,10 @@ from kdump.storage.source import (
     source_error,
 )
 from kdump.storage.throttle import Pace
+
+#: The window of a file that is read at a rate, mostly beside a running broker. The system copies or
+#: maps a window in one go, during which a thread of the broker may wait for its CPU.
+PACED_WINDOW_BYTES: Final = 256 << 10
 
 
 def open_source(
@@ -42,7 +47,8 @@ def open_source(
         return ObjectSource(path, window_bytes=window_bytes or READ_BYTES, pace=pace)
     if mapped and pace is None:
         return MappedFile(path) if window_bytes is None else PiecesOfFile(path, window_bytes)
-    return WindowedFile(path, sealed=sealed, window_bytes=window_bytes or WINDOW_BYTES, pace=pace)
+    own = WINDOW_BYTES if pace is None else PACED_WINDOW_BYTES
+    return WindowedFile(path, sealed=sealed, window_bytes=window_bytes or own, pace=pace)
 
 
 def read_end(path: AnyPath, most_bytes: int) -> tuple[int, bytes]:
