@@ -114,7 +114,7 @@ class Broker:
                 if self._topics:
                     self.zookeeper.restore(self.directory, self._topics)
         elif not (self.directory / "meta.properties").exists():
-            self._format()
+            format_directory(self.version, self.directory, self._config)
         self._server.start()
 
     def stop(self) -> None:
@@ -141,19 +141,20 @@ class Broker:
                 server.kill()
         self._scratch.cleanup()
 
-    def _format(self) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        tool = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._config))
-        done = subprocess.run(
-            [*self._java(), *tool], capture_output=True, text=True, errors="replace", check=False
-        )
-        if done.returncode != 0:
-            raise ServerError(
-                f"storage format of {self.directory} ended with {done.returncode}:\n{done.stderr}"
-            )
-
     def _java(self, *flags: str) -> list[str]:
         return java_command(self.version, "INFO", *QUICK, *flags)
+
+
+def format_directory(version: str, directory: Path, config: Path, *options: str) -> None:
+    """Format the log directory of a node of ``config``; it is made. Raises ServerError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    tool = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config), *options)
+    command = [*java_command(version, "INFO", *QUICK), *tool]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode != 0:
+        raise ServerError(
+            f"storage format of {directory} ended with {done.returncode}:\n{done.stderr}"
+        )
 
 
 def _as_user(uid: int | None) -> list[str]:

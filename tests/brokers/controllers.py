@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from brokers.broker import CLUSTER_ID
+from brokers.broker import format_directory
 from brokers.programs import QUICK, java_command
 from brokers.server import Server, ServerError, free_ports
 
@@ -153,11 +153,7 @@ class Controllers:
     def _format(self, node: int) -> None:
         voters = ",".join(f"{each}@{self.addresses[each]}:{DIRECTORY_IDS[each]}" for each in NODES)
         beyond = ("--initial-controllers", voters) if self._dynamic else ()
-        tool = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID)
-        command = [*self._java(), *tool, "-c", str(self.config(node)), *beyond]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise ServerError(f"format of node {node} ended with {done.returncode}: {done}")
+        format_directory(self.version, self.directory(node), self.config(node), *beyond)
 
     def _start(self, node: int) -> tuple[int, ServerError | None]:
         server = self._servers.get(node)

@@ -71,6 +71,51 @@ def joining(client: int, controller: str) -> dict[str, str]:
     }
 
 
+#: A replica for each of three brokers, also of what Kafka keeps for itself.
+_REPLICATED = {
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+}
+
+
+def of_controller(
+    version: str, directory: Path, node: int, address: str, beyond: Mapping[str, str]
+) -> str:
+    """For the only controller of a cluster of brokers; ``address`` is what it listens on."""
+    own = {
+        "process.roles": "controller",
+        "node.id": str(node),
+        "controller.quorum.voters": f"{node}@{address}",
+        "listeners": f"CONTROLLER://{address}",
+        "log.dirs": str(directory),
+    }
+    return _replicated(version, own, beyond)
+
+
+def of_broker(
+    version: str,
+    directory: Path,
+    node: int,
+    address: str,
+    controller: str,
+    beyond: Mapping[str, str],
+) -> str:
+    """For a broker of a cluster; ``controller`` is the voter, as ``node@host:port``."""
+    own = {
+        "process.roles": "broker",
+        "node.id": str(node),
+        "controller.quorum.voters": controller,
+        "listeners": f"PLAINTEXT://{address}",
+        "log.dirs": str(directory),
+    }
+    return _replicated(version, own, beyond)
+
+
+def _replicated(version: str, own: Mapping[str, str], beyond: Mapping[str, str]) -> str:
+    usual = _KRAFT | _COMMON | _REPLICATED | _SETTINGS_OF.get(version, {})
+    return _text(usual | dict(own) | dict(beyond))
+
+
 def with_zookeeper(
     version: str, directory: Path, client: int, zookeeper: str, beyond: Mapping[str, str]
 ) -> str:

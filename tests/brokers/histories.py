@@ -1,0 +1,308 @@
+"""What happens to three brokers before their log directories are compared.
+
+Each topic has one partition, and each broker a replica of it. A topic is there for one thing that
+copies of a partition can come to; brokers come and go for all of them alike.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from brokers.replicas import CONTROLLER, NODES, Replicas
+from brokers.topics import at_least
+
+CLEANING = {"log.cleaner.enable": "true", "log.cleaner.backoff.ms": "300"}
+RESTING = {"log.cleaner.enable": "false"}
+
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_KINDS = ("plain", "idempotent", "transactional")
+_CLEANER_S = 60
+
+
+class CleanerError(Exception):
+    """A cleaner has not cleaned in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A topic: what it shows, the brokers in the order in which they should lead, its producers."""
+
+    name: str
+    shows: str
+    brokers: Sequence[int] = NODES
+    kind: str = "plain"
+    codec: str = "none"
+    compact: bool = False
+
+
+TOPICS = (
+    Kept("same", "the same everywhere, with transactions", kind="transactional", codec="zstd"),
+    Kept("empty", "nothing"),
+    Kept("behind", "3 was away when the others went on", kind="idempotent", codec="lz4"),
+    Kept("outrun", "3 was away until its end lay before the log start of the others"),
+    Kept("parted", "2 was elected uncleanly, and 1 holds what it lacks", kind="idempotent"),
+    Kept("within", "as parted, where 1 and 2 part within one leader epoch", codec="snappy"),
+    Kept("in-turn", "1, 3 and 2 led alone, each twice", kind="transactional"),
+    Kept("restored", "3 has its log from a backup, of which the end was truncated since"),
+    Kept("recreated", "deleted and created again while 1 and 3 were away"),
+    Kept("cleaned", "compacted, on 1 later than on the others", kind="updates", compact=True),
+)
+"""The topics of ``part``."""
+
+NAMES = tuple(topic.name for topic in TOPICS)
+
+
+def config(version: str, *, compact: bool = False) -> dict[str, str]:
+    """The settings of topics: small segments of records of any time."""
+    small = "internal.segment.bytes" if at_least(version, "4.1") else "segment.bytes"
+    settings = {
+        small: "3000",
+        "index.interval.bytes": "300",
+        "retention.ms": "-1",
+        "segment.ms": str(10**12),
+    }
+    if compact:
+        settings |= {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+        settings |= {"delete.retention.ms": "86400000"}
+    return settings
+
+
+def create(cluster: Replicas, topics: Iterable[Kept]) -> None:
+    """Create topics, each replicated by its brokers, of which the first that lives leads."""
+    described = {
+        topic.name: {
+            "brokers": list(topic.brokers),
+            "config": config(cluster.version, compact=topic.compact),
+        }
+        for topic in topics
+    }
+    cluster.do("create", topics=described)
+
+
+class Writer:
+    """Writes to topics of a cluster as each asks for it; another content each time."""
+
+    def __init__(self, cluster: Replicas, topics: Iterable[Kept], seed: int = 0) -> None:
+        self._cluster = cluster
+        self._topics = {topic.name: topic for topic in topics}
+        self._seed = seed
+
+    def write(self, *names: str, batches: int = 6) -> None:
+        """Write so many batches to each of these topics. Raises ProgramError."""
+        for name in names:
+            topic = self._topics[name]
+            self._seed += 1
+            self._cluster.do(
+                "write",
+                topics=[name],
+                seed=self._seed,
+                kind=topic.kind,
+                codec=topic.codec,
+                batches=batches,
+            )
+
+
+def part(cluster: Replicas) -> None:
+    """Make the topics, and have their copies part as they say. All nodes have stopped then.
+
+    The controller goes last. Raises ProgramError, ServerError, CleanerError.
+    """
+    writer = Writer(cluster, TOPICS)
+    cluster.configure(dict.fromkeys(NODES, RESTING))
+    cluster.start(*NODES)
+    create(cluster, TOPICS)
+    cluster.in_sync(NAMES)
+    writer.write(*(name for name in NAMES if name != "empty"))
+    _lead_uncleanly(cluster)
+    cluster.in_sync(NAMES)
+
+    # A backup of 3 after it was the only one, and led.
+    cluster.stop(1, 2)
+    _only(cluster, NAMES)
+    writer.write("restored")
+    cluster.stop(3)
+    backup = cluster.top / "backup"
+    shutil.copytree(cluster.directory(3) / "restored-0", backup)
+    cluster.start(1)
+    _only(cluster, NAMES)
+    writer.write("restored", batches=9)
+    cluster.configure({node: CLEANING if node > 1 else RESTING for node in NODES})
+    cluster.start(2, 3)
+    cluster.in_sync(NAMES)
+    writer.write("cleaned", batches=20)
+    cluster.in_sync(NAMES)
+    for node in (2, 3):
+        _cleaned(cluster.directory(node), "cleaned")
+    writer.write("cleaned", batches=20)
+    cluster.in_sync(NAMES)
+
+    # The end of the same lineage: 3 stays behind, then 2.
+    cluster.stop(3)
+    cluster.in_sync(NAMES)
+    writer.write("behind", "outrun", "within")
+    cluster.do("delete-records", topics=["outrun"], offset=_end(cluster, 1, "outrun") - 2)
+    cluster.in_sync(NAMES)
+    cluster.kill(2)
+    cluster.in_sync(NAMES)
+    # In the same leader epoch as before.
+    writer.write("within")
+    cluster.configure({1: CLEANING, 2: RESTING, 3: RESTING})
+    cluster.stop(1)
+    cluster.start(1)
+    _only(cluster, NAMES)
+    writer.write("parted", "in-turn")
+    _cleaned(cluster.directory(1), "cleaned")
+    cluster.configure(dict.fromkeys(NODES, RESTING))
+
+    # Each alone.
+    _alone(cluster, 3, writer, "in-turn")
+    _alone(cluster, 2, writer, "parted", "within", "in-turn")
+    _alone(cluster, 1, writer, "in-turn")
+    _alone(cluster, 3, writer, "in-turn")
+    _alone(cluster, 2, writer, "in-turn")
+    cluster.do("delete", topics=["recreated"])
+    create(cluster, [topic for topic in TOPICS if topic.name == "recreated"])
+    cluster.in_sync(NAMES)
+    writer.write("recreated")
+    _gone(cluster.directory(2))
+    cluster.kill(2)
+    cluster.stop(CONTROLLER)
+    shutil.rmtree(cluster.directory(3) / "restored-0")
+    shutil.move(backup, cluster.directory(3) / "restored-0")
+
+
+def wander(cluster: Replicas, seed: int, topics: int = 12, rounds: int = 6) -> list[str]:
+    """Topics whose brokers come and go, drawn from a seed; their names. All nodes have stopped.
+
+    Raises ProgramError, ServerError.
+    """
+    draw = random.Random(seed)
+    made = [
+        Kept(
+            f"wander-{number}",
+            "chance",
+            brokers=draw.sample(NODES, len(NODES)),
+            kind=_KINDS[number % len(_KINDS)],
+            codec=draw.choice(_CODECS),
+        )
+        for number in range(topics)
+    ]
+    names = [topic.name for topic in made]
+    writer = Writer(cluster, made, seed * 1000)
+    cluster.configure(dict.fromkeys(NODES, RESTING))
+    cluster.start(*NODES)
+    create(cluster, made)
+    cluster.in_sync(names)
+    writer.write(*names, batches=2)
+    _lead_uncleanly(cluster)
+    for _ in range(rounds):
+        stay = draw.sample(NODES, draw.choice((1, 1, 2, 2, 3)))
+        for node in draw.sample(cluster.running, len(cluster.running)):
+            if node not in stay:
+                draw.choice((cluster.stop, cluster.kill))(node)
+        for node in stay:
+            if node not in cluster.running:
+                cluster.start(node)
+        cluster.in_sync(names)
+        writer.write(*draw.sample(names, topics // 2), batches=draw.randint(1, 4))
+        if len(stay) > 1 and draw.random() < 0.6:
+            cluster.kill(draw.choice(stay))
+            cluster.in_sync(names)
+            writer.write(*draw.sample(names, topics // 3), batches=draw.randint(1, 4))
+    for node in draw.sample(cluster.running, len(cluster.running)):
+        draw.choice((cluster.stop, cluster.kill))(node)
+    cluster.stop(CONTROLLER)
+    return names
+
+
+def rest(cluster: Replicas, seed: int, topics: int = 4) -> list[str]:
+    """Topics written by a seed on three brokers that then stop cleanly; their names.
+
+    What runs goes on, and stops. Raises ProgramError, ServerError.
+    """
+    draw = random.Random(seed)
+    made = [
+        Kept(
+            f"quiet-{seed}-{number}",
+            "chance",
+            brokers=draw.sample(NODES, len(NODES)),
+            kind="updates" if compact else draw.choice(_KINDS),
+            codec=draw.choice(_CODECS),
+            compact=compact,
+        )
+        for number in range(topics)
+        for compact in [draw.random() < 0.3]
+    ]
+    names = [topic.name for topic in made]
+    # Cleaners that clean at different times leave the same.
+    cluster.configure({node: draw.choice((CLEANING, RESTING)) for node in NODES})
+    cluster.start(*draw.sample(NODES, len(NODES)))
+    create(cluster, made)
+    cluster.in_sync(names)
+    writer = Writer(cluster, made, seed * 1000)
+    for _ in range(draw.randint(1, 3)):
+        writer.write(*draw.sample(names, topics - 1), batches=draw.randint(1, 20))
+    cluster.in_sync(names)
+    cluster.stop(*draw.sample(NODES, len(NODES)))
+    cluster.stop(CONTROLLER)
+    return names
+
+
+def ends(top: Path, topic: str) -> Mapping[int, int]:
+    """The high watermarks of a topic that brokers have left, by node."""
+    return {node: _end_of(top / str(node), topic) for node in NODES}
+
+
+def _lead_uncleanly(cluster: Replicas) -> None:
+    """Let any broker lead the log of transactions too, which Kafka creates with other settings."""
+    setting = {"unclean.leader.election.enable": "true"}
+    cluster.do("alter", topics=["__transaction_state"], config=setting)
+
+
+def _alone(cluster: Replicas, node: int, writer: Writer, *names: str) -> None:
+    """Have ``node`` run instead of what runs, lead, and take records for these topics."""
+    cluster.stop(*cluster.running)
+    cluster.start(node)
+    _only(cluster, NAMES)
+    writer.write(*names, batches=4)
+
+
+def _only(cluster: Replicas, names: Iterable[str]) -> None:
+    """Wait until what runs leads all, uncleanly where it is not in sync."""
+    cluster.in_sync(names)
+
+
+def _end(cluster: Replicas, node: int, topic: str) -> int:
+    """The high watermark of a topic on a broker that runs, once it stands still."""
+    seen, found = -1, _end_of(cluster.directory(node), topic)
+    while seen != found or found < 1:
+        time.sleep(2.5)
+        seen, found = found, _end_of(cluster.directory(node), topic)
+    return found
+
+
+def _end_of(directory: Path, topic: str) -> int:
+    lines = (directory / "replication-offset-checkpoint").read_text().splitlines()[2:]
+    found = {line.rsplit(" ", 2)[0]: int(line.rsplit(" ", 1)[1]) for line in lines}
+    return found.get(topic, -1)
+
+
+def _cleaned(directory: Path, topic: str) -> None:
+    """Wait until the cleaner of a broker has cleaned a topic. Raises CleanerError."""
+    until = time.monotonic() + _CLEANER_S
+    checkpoint = directory / "cleaner-offset-checkpoint"
+    while f"{topic} 0 " not in (checkpoint.read_text() if checkpoint.exists() else ""):
+        if time.monotonic() > until:
+            raise CleanerError(f"{directory}: {topic} is not cleaned after {_CLEANER_S} s")
+        time.sleep(0.3)
+
+
+def _gone(directory: Path) -> None:
+    """Wait until what a broker deletes is gone."""
+    while list(directory.glob("*-delete")):
+        time.sleep(0.3)
