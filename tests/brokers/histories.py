@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,11 +21,11 @@ RESTING = {"log.cleaner.enable": "false"}
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _KINDS = ("plain", "idempotent", "transactional")
-_CLEANER_S = 60
+_SECONDS = 60
 
 
-class CleanerError(Exception):
-    """A cleaner has not cleaned in time."""
+class LateError(Exception):
+    """A broker has not done in time what it does by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Writer:
 def part(cluster: Replicas) -> None:
     """Make the topics, and have their copies part as they say. All nodes have stopped then.
 
-    The controller goes last. Raises ProgramError, ServerError, CleanerError.
+    The controller goes last. Raises ProgramError, ServerError, LateError.
     """
     writer = Writer(cluster, TOPICS)
     cluster.configure(dict.fromkeys(NODES, RESTING))
@@ -123,13 +123,13 @@ def part(cluster: Replicas) -> None:
 
     # A backup of 3 after it was the only one, and led.
     cluster.stop(1, 2)
-    _only(cluster, NAMES)
+    cluster.in_sync(NAMES)
     writer.write("restored")
     cluster.stop(3)
     backup = cluster.top / "backup"
     shutil.copytree(cluster.directory(3) / "restored-0", backup)
     cluster.start(1)
-    _only(cluster, NAMES)
+    cluster.in_sync(NAMES)
     writer.write("restored", batches=9)
     cluster.configure({node: CLEANING if node > 1 else RESTING for node in NODES})
     cluster.start(2, 3)
@@ -137,7 +137,7 @@ def part(cluster: Replicas) -> None:
     writer.write("cleaned", batches=20)
     cluster.in_sync(NAMES)
     for node in (2, 3):
-        _cleaned(cluster.directory(node), "cleaned")
+        _says(cluster.directory(node) / "cleaner-offset-checkpoint", "cleaned 0 ")
     writer.write("cleaned", batches=20)
     cluster.in_sync(NAMES)
 
@@ -145,8 +145,10 @@ def part(cluster: Replicas) -> None:
     cluster.stop(3)
     cluster.in_sync(NAMES)
     writer.write("behind", "outrun", "within")
-    cluster.do("delete-records", topics=["outrun"], offset=_end(cluster, 1, "outrun") - 2)
-    cluster.in_sync(NAMES)
+    start = _end(cluster.directory(1), "outrun") - 2
+    cluster.do("delete-records", topics=["outrun"], offset=start)
+    for node in (1, 2):
+        _says(cluster.directory(node) / "log-start-offset-checkpoint", f"outrun 0 {start}\n")
     cluster.kill(2)
     cluster.in_sync(NAMES)
     # In the same leader epoch as before.
@@ -154,9 +156,9 @@ def part(cluster: Replicas) -> None:
     cluster.configure({1: CLEANING, 2: RESTING, 3: RESTING})
     cluster.stop(1)
     cluster.start(1)
-    _only(cluster, NAMES)
+    cluster.in_sync(NAMES)
     writer.write("parted", "in-turn")
-    _cleaned(cluster.directory(1), "cleaned")
+    _says(cluster.directory(1) / "cleaner-offset-checkpoint", "cleaned 0 ")
     cluster.configure(dict.fromkeys(NODES, RESTING))
 
     # Each alone.
@@ -253,11 +255,6 @@ def rest(cluster: Replicas, seed: int, topics: int = 4) -> list[str]:
     return names
 
 
-def ends(top: Path, topic: str) -> Mapping[int, int]:
-    """The high watermarks of a topic that brokers have left, by node."""
-    return {node: _end_of(top / str(node), topic) for node in NODES}
-
-
 def _lead_uncleanly(cluster: Replicas) -> None:
     """Let any broker lead the log of transactions too, which Kafka creates with other settings."""
     setting = {"unclean.leader.election.enable": "true"}
@@ -268,37 +265,26 @@ def _alone(cluster: Replicas, node: int, writer: Writer, *names: str) -> None:
     """Have ``node`` run instead of what runs, lead, and take records for these topics."""
     cluster.stop(*cluster.running)
     cluster.start(node)
-    _only(cluster, NAMES)
+    cluster.in_sync(NAMES)
     writer.write(*names, batches=4)
 
 
-def _only(cluster: Replicas, names: Iterable[str]) -> None:
-    """Wait until what runs leads all, uncleanly where it is not in sync."""
-    cluster.in_sync(names)
-
-
-def _end(cluster: Replicas, node: int, topic: str) -> int:
+def _end(directory: Path, topic: str) -> int:
     """The high watermark of a topic on a broker that runs, once it stands still."""
-    seen, found = -1, _end_of(cluster.directory(node), topic)
-    while seen != found or found < 1:
-        time.sleep(2.5)
-        seen, found = found, _end_of(cluster.directory(node), topic)
-    return found
+    checkpoint, seen = directory / "replication-offset-checkpoint", ""
+    while checkpoint.read_text() != seen:
+        seen = checkpoint.read_text()
+        time.sleep(2.5)  # they are written each second
+    lines = [line.split(" ") for line in seen.splitlines()[2:]]
+    return next(int(offset) for name, _, offset in lines if name == topic)
 
 
-def _end_of(directory: Path, topic: str) -> int:
-    lines = (directory / "replication-offset-checkpoint").read_text().splitlines()[2:]
-    found = {line.rsplit(" ", 2)[0]: int(line.rsplit(" ", 1)[1]) for line in lines}
-    return found.get(topic, -1)
-
-
-def _cleaned(directory: Path, topic: str) -> None:
-    """Wait until the cleaner of a broker has cleaned a topic. Raises CleanerError."""
-    until = time.monotonic() + _CLEANER_S
-    checkpoint = directory / "cleaner-offset-checkpoint"
-    while f"{topic} 0 " not in (checkpoint.read_text() if checkpoint.exists() else ""):
+def _says(checkpoint: Path, text: str) -> None:
+    """Wait until a broker has written so in a checkpoint. Raises LateError."""
+    until = time.monotonic() + _SECONDS
+    while text not in (checkpoint.read_text() if checkpoint.exists() else ""):
         if time.monotonic() > until:
-            raise CleanerError(f"{directory}: {topic} is not cleaned after {_CLEANER_S} s")
+            raise LateError(f"{checkpoint} does not say {text!r} after {_SECONDS} s")
         time.sleep(0.3)
 
 

@@ -37,8 +37,12 @@ final class Replication {
     private final Admin admin;
 
     private Replication(String bootstrap) {
+        // All brokers that a client has heard of may be away.
         this.settings =
-                Map.of("bootstrap.servers", bootstrap, "reconnect.backoff.max.ms", 200);
+                Map.of(
+                        "bootstrap.servers", bootstrap,
+                        "reconnect.backoff.max.ms", 200,
+                        "metadata.recovery.strategy", "rebootstrap");
         this.admin = Admin.create(settings);
     }
 
