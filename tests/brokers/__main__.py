@@ -26,6 +26,7 @@ KNOWN = (
     "3.9.1/killed",
     "4.3.1/clean",
     "4.3.1/killed",
+    "4.3.1/replicas",
 )
 
 

@@ -1,4 +1,4 @@
-"""Makes one fixture: a broker's log directory after a workload, and what a consumer read of it."""
+"""Makes one fixture: log directories after a workload, and what consumers or followers did then."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import struct
 import tempfile
 import time
 from collections.abc import Collection, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from brokers.broker import Broker
+from brokers.histories import NAMES, part
 from brokers.programs import consume
+from brokers.replicas import NODES, Replicas
 from brokers.topics import at_least
 from brokers.workload import ROUNDS, create, describe, write
 
@@ -52,10 +55,13 @@ class UnsettledError(Exception):
 def make(version: str, state: str, root: Path) -> dict[str, int]:
     """Run the workload on a broker and store the outcome below ``root``, over what is there.
 
-    ``state`` is how the broker ended: ``clean`` by SIGTERM, ``killed`` by SIGKILL.
+    ``state`` is how the broker ended: ``clean`` by SIGTERM, ``killed`` by SIGKILL; or ``replicas``
+    for three brokers.
     Returns the full sizes, in bytes, of the files stored without their tail of zeros, by path
     below ``root``.
     """
+    if state == "replicas":
+        return _make_replicas(version, root)
     name = f"{version}/{state}"
     data, reading = root / "brokers" / name, root / "consumed" / name
     for old in (data, reading):
@@ -75,6 +81,27 @@ def make(version: str, state: str, root: Path) -> dict[str, int]:
     described = json.dumps(topics, indent=1, sort_keys=True)
     data.with_name(f"{state}.topics.json").write_text(described + "\n")
     return {f"brokers/{name}/{path}": full for path, full in trimmed.items()}
+
+
+def _make_replicas(version: str, root: Path) -> dict[str, int]:
+    data = root / "brokers" / version / "replicas"
+    shutil.rmtree(data, ignore_errors=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="fixture-") as scratch,
+        Replicas(version, Path(scratch, "nodes")) as cluster,
+    ):
+        part(cluster)
+        kept = cluster.copy(Path(scratch, "kept"))
+        trimmed = store(kept, data)
+        led = {}
+        for leader in NODES:
+            cluster.replace(kept)
+            led[leader] = {
+                topic: {node: asdict(outcome) for node, outcome in outcomes.items()}
+                for topic, outcomes in cluster.truncations(leader, NAMES).items()
+            }
+    data.with_name("replicas.truncations.json").write_text(json.dumps(led, indent=1) + "\n")
+    return {f"brokers/{version}/replicas/{path}": full for path, full in trimmed.items()}
 
 
 def store(directory: Path, target: Path) -> dict[str, int]:

@@ -47,7 +47,7 @@ TOPICS = (
     Kept("outrun", "3 was away until its end lay before the log start of the others"),
     Kept("parted", "2 was elected uncleanly, and 1 holds what it lacks", kind="idempotent"),
     Kept("within", "as parted, where 1 and 2 part within one leader epoch", codec="snappy"),
-    Kept("in-turn", "1, 3 and 2 led alone, each twice", kind="transactional"),
+    Kept("in-turn", "1, 3, 2, 1, 3, 2, 1 and 2 led, each alone", kind="transactional"),
     Kept("restored", "3 has its log from a backup, of which the end was truncated since"),
     Kept("recreated", "deleted and created again while 1 and 3 were away"),
     Kept("cleaned", "compacted, on 1 later than on the others", kind="updates", compact=True),
@@ -166,6 +166,8 @@ def part(cluster: Replicas) -> None:
     _alone(cluster, 2, writer, "parted", "within", "in-turn")
     _alone(cluster, 1, writer, "in-turn")
     _alone(cluster, 3, writer, "in-turn")
+    _alone(cluster, 2, writer, "in-turn")
+    _alone(cluster, 1, writer, "in-turn")
     _alone(cluster, 2, writer, "in-turn")
     cluster.do("delete", topics=["recreated"])
     create(cluster, [topic for topic in TOPICS if topic.name == "recreated"])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from fixtures_loader import FULL_SIZES, LISTS, README, ROOT, SUMS, names
+from fixtures_loader import FULL_SIZES, LISTS, README, REPLICAS, ROOT, SUMS, names
 
+from brokers import histories
 from brokers.fixtures import TRIMMED_BYTES
 from brokers.topics import TOPICS, Topic, topics
 from brokers.workload import ROUNDS
@@ -25,10 +26,15 @@ here was edited by hand; `python tests/brokers` makes it (Java 17 or later and M
   version (`KafkaConsumer`; in 0.8 `SimpleConsumer`, which knows no times) read just before the stop
   or kill: all of the partition, one JSON object a record, bytes in base64, null as null.
   `read_committed` is there where a partition has transactions.
+- `brokers/<version>/replicas/` has the log directories of three brokers and their controller, whose
+  copies of ten topics have parted. `brokers/<version>/replicas.truncations.json` tells for each
+  leader, topic and follower what the follower did when this leader was started first: the log end
+  offset at which it began to follow, the offset to which it truncated its log, what the leader's
+  answers led to on the way there, and whether it dropped its log to begin anew.
 
-Each broker is alone, from Kafka 3 on as a KRaft node, before that with a ZooKeeper; clients are of
-the broker's version where no other is named. The workload has {ROUNDS} rounds and a clean restart
-before the last; keys, values, headers, create times and batch boundaries depend on nothing but the
+Each other broker is alone, from Kafka 3 on as a KRaft node, before that with a ZooKeeper; clients
+are of the broker's version where no other is named. Its workload has {ROUNDS} rounds and a clean
+restart before the last; keys, values, headers, create times and batch boundaries depend on nothing but the
 topic and the round. Times of the broker, its ids and what the cleaner did when differ from run to
 run. Kafka 0.8 and 0.10 write magic 0 and 1, later ones magic 2 where a topic's settings ask for
 nothing older.
@@ -44,7 +50,7 @@ def write(full_sizes: Mapping[str, int]) -> None:
     parts = (
         _INTRODUCTION,
         "## Log directories\n",
-        *_table(("name", "broker", "state", "command"), map(_fixture, names())),
+        *_table(("name", "broker", "state", "command"), map(_fixture, (*names(), *REPLICAS))),
         "\n## Topics\n",
         "Settings beyond these: `index.interval.bytes=300`, `retention.ms=-1`, a `segment.ms` of\n"
         "decades. Kafka 4.3 has the segment size from `internal.segment.bytes`.\n",
@@ -52,6 +58,8 @@ def write(full_sizes: Mapping[str, int]) -> None:
             ("topic", "releases", "partitions", "segment bytes", "settings", "shows"),
             map(_topic, TOPICS),
         ),
+        "\n## Topics of three brokers\n",
+        *_table(("topic", "shows"), ((f"`{kept.name}`", kept.shows) for kept in histories.TOPICS)),
     )
     README.write_text("\n".join(parts) + "\n")
     FULL_SIZES.write_text("".join(f"{size}  {path}\n" for path, size in sorted(full_sizes.items())))

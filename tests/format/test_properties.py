@@ -277,7 +277,10 @@ def test_what_brokers_wrote() -> None:
         assert bool(meta.cluster_id) == (directory.parent.name not in ("0.10.2.2", "1.1.1"))
         assert bool(meta.directory_id) == kraft
         if kraft:
-            assert decode_quorum_state(quorum.read_bytes()).leader_id == meta.node_id
+            state = decode_quorum_state(quorum.read_bytes())
+            assert state.current_voters == (state.leader_id,)
+            # Of three brokers none is the controller.
+            assert (state.leader_id == meta.node_id) == (directory.name not in ("1", "2", "3"))
         for path in directory.glob("*/partition.metadata"):
             assert len(decode_partition_metadata(path.read_bytes()).topic_id) == 22, path
         marker = directory / ".kafka_cleanshutdown"
