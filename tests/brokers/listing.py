@@ -34,10 +34,10 @@ here was edited by hand; `python tests/brokers` makes it (Java 17 or later and M
 
 Each other broker is alone, from Kafka 3 on as a KRaft node, before that with a ZooKeeper; clients
 are of the broker's version where no other is named. Its workload has {ROUNDS} rounds and a clean
-restart before the last; keys, values, headers, create times and batch boundaries depend on nothing but the
-topic and the round. Times of the broker, its ids and what the cleaner did when differ from run to
-run. Kafka 0.8 and 0.10 write magic 0 and 1, later ones magic 2 where a topic's settings ask for
-nothing older.
+restart before the last; keys, values, headers, create times and batch boundaries depend on nothing
+but the topic and the round. Times of the broker, its ids and what the cleaner did when differ from
+run to run. Kafka 0.8 and 0.10 write magic 0 and 1, later ones magic 2 where a topic's settings ask
+for nothing older.
 
 Tails of {TRIMMED_BYTES} zeros and more (preallocated indexes and segments) are not stored.
 `FULL_SIZES` has the sizes that the broker left, and the loader's copies are as large. A stored log

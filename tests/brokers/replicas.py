@@ -76,8 +76,8 @@ class Outcome:
 class Replicas:
     """Brokers 1 to 3 of Kafka ``version`` in directories of these names below ``top``.
 
-    The controller is node 10, and its directory ``controller``. ``settings`` are those of brokers
-    beyond, or instead of, the usual ones, by node. Leaving a ``with`` block kills what still runs.
+    The controller is node 10, and its directory ``controller``. ``settings`` are those of nodes
+    beyond, or instead of, the usual ones. Leaving a ``with`` block kills what still runs.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Replicas:
         self._scratch.cleanup()
 
     def configure(self, settings: Mapping[int, Mapping[str, str]]) -> None:
-        """Give brokers other settings, which those have that are started from now on."""
+        """Give nodes other settings, which those have that are started from now on."""
         voter = f"{CONTROLLER}@{self.addresses[CONTROLLER]}"
         for node, address in self.addresses.items():
             beyond = _SETTINGS | dict(settings.get(node, {}))
@@ -200,13 +200,18 @@ class Replicas:
 
     # What brokers say
 
-    def truncations(self, leader: int, topics: Collection[str]) -> dict[str, dict[int, Outcome]]:
+    def truncations(
+        self, leader: int, topics: Collection[str], *, elect: bool = False
+    ) -> dict[str, dict[int, Outcome]]:
         """Start the brokers anew, ``leader`` first, so that it leads; what became of the others.
 
-        For each topic, by node. Nothing may run. Raises ServerError if another broker leads.
+        For each topic, by node. Nothing may run. With ``elect`` a client has it elected, which is
+        needed where nobody else allows an unclean election. Raises ServerError if another leads.
         """
         seen = {node: len(self.log_lines(node)) for node in NODES}
         self.start(leader)
+        if elect:
+            self.do("elect", topics=sorted(topics))
         self.in_sync(topics)
         followers = [node for node in NODES if node != leader]
         self.start(*followers)

@@ -157,7 +157,7 @@ final class Replication {
         return Map.of();
     }
 
-    /** Has the first replica that lives lead, in sync or not. */
+    /** Has the first replica that lives lead, in sync or not, as kafka-leader-election.sh does. */
     private Object elect(JsonNode order) throws Exception {
         Set<TopicPartition> partitions = new HashSet<>();
         names(order).forEach(topic -> partitions.add(new TopicPartition(topic, 0)));
