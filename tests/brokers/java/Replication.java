@@ -15,6 +15,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.ElectionType;
@@ -144,17 +145,26 @@ final class Replication {
                 }
             }
         }
+        if (transactional) {
+            // Not before the marker of the last transaction is written.
+            try (var next = new Client(all)) {
+                next.producer.initTransactions();
+            }
+        }
     }
 
+    /** Deletes all records of {@code topics} but the last {@code kept}; tells their log starts. */
     private Object deleteRecords(JsonNode order) throws Exception {
-        Map<TopicPartition, RecordsToDelete> before = new HashMap<>();
+        Map<String, Long> starts = new TreeMap<>();
         for (String topic : names(order)) {
-            before.put(
-                    new TopicPartition(topic, 0),
-                    RecordsToDelete.beforeOffset(order.get("offset").asLong()));
+            var partition = new TopicPartition(topic, 0);
+            var latest = admin.listOffsets(Map.of(partition, OffsetSpec.latest()));
+            long end = latest.partitionResult(partition).get().offset();
+            var before = RecordsToDelete.beforeOffset(end - order.get("kept").asLong());
+            var deleted = admin.deleteRecords(Map.of(partition, before));
+            starts.put(topic, deleted.lowWatermarks().get(partition).get().lowWatermark());
         }
-        admin.deleteRecords(before).all().get();
-        return Map.of();
+        return starts;
     }
 
     /** Has the first replica that lives lead, in sync or not, as kafka-leader-election.sh does. */
