@@ -49,6 +49,7 @@ _COMMANDS: Final = {
     "salvage": "kdump.cli.commands.repair.salvage:salvage",
     "reindex": "kdump.cli.commands.repair.reindex:reindex",
     "truncate-to-valid": "kdump.cli.commands.repair.truncate:truncate_to_valid",
+    "heal": "kdump.cli.commands.repair.heal:heal",
     "convert-v0-v2": "kdump.cli.commands.repair.convert:convert_v0_v2",
     "undo": "kdump.cli.commands.repair.undo:undo",
     "help": "kdump.cli.commands.help:help_page",

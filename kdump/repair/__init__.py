@@ -6,6 +6,7 @@ content/      The content of small files that repairs write.
 newdir/       New partition directories.
 reindex/      ``kdump reindex``: the files beside the logs.
 truncate/     ``kdump truncate-to-valid``: the cut of a log.
+heal/         ``kdump heal``: damaged and missing parts of a log, taken from copies of it.
 salvage/      ``kdump salvage``: a new partition from the sound batches of a damaged one.
 convert/      ``kdump convert-v0-v2``: old messages to magic 2.
 """

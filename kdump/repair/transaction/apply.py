@@ -32,6 +32,7 @@ from kdump.repair.transaction.lock import (
     interrupted_repair,
 )
 from kdump.repair.transaction.plan import (
+    Assembly,
     ConvertedPart,
     Line,
     Plan,
@@ -206,6 +207,8 @@ def _finish(repair: Repair, started: float, *, full_proof: bool) -> Receipt:
     }
     if plan.conversions:
         receipt["converted"] = dict(_conversions(repair))
+    if plan.assemblies:
+        receipt["taken"] = {put.name: list(_taken(recipe)) for put, recipe in plan.assemblies}
     repair.folder.finish(receipt)
     return receipt
 
@@ -224,6 +227,21 @@ def _conversions(repair: Repair) -> Iterator[tuple[str, dict[str, Any]]]:
                 "bytes_after": put.size,
             },
         )
+
+
+def _taken(recipe: Assembly) -> Iterator[dict[str, Any]]:
+    """Yield the pieces of a log that come from other files, each with its position in the log."""
+    position = 0
+    for piece in recipe.pieces:
+        if piece.path:
+            yield {
+                "position": position,
+                "from": piece.path,
+                "from_position": piece.position,
+                "bytes": piece.size,
+                "sha256": piece.sha256,
+            }
+        position += piece.size
 
 
 def _proofs(repair: Repair, *, full_proof: bool) -> Iterator[tuple[str, dict[str, Any]]]:

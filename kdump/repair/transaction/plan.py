@@ -13,7 +13,7 @@ from dataclasses import fields as dataclass_fields
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kdump.audit.survey.recovery import Span
 from kdump.audit.targets.target import Target
@@ -74,7 +74,31 @@ class ConvertedPart:
     epochs: tuple[tuple[int, int], ...] = ()
 
 
-Recipe = RebuiltIndex | Prefix | ConvertedPart
+class Piece(NamedTuple):
+    """The ``size`` bytes from ``position`` on of the file at ``path``, with their SHA-256.
+
+    ``path`` is empty for the file that the step replaces; its pieces have no digest of their own.
+    """
+
+    path: str
+    position: int
+    size: int
+    sha256: str
+
+
+@frozen
+class Assembly:
+    """A recipe: the ``pieces`` of logs, one after the other."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def taken(self) -> tuple[Piece, ...]:
+        """The pieces of other files than the one that the step replaces."""
+        return tuple(piece for piece in self.pieces if piece.path)
+
+
+Recipe = RebuiltIndex | Prefix | ConvertedPart | Assembly
 
 
 @frozen
@@ -185,6 +209,7 @@ _RECIPES: Final[Mapping[str, type[Recipe]]] = {
     "rebuilt": RebuiltIndex,
     "prefix": Prefix,
     "converted": ConvertedPart,
+    "assembled": Assembly,
 }
 
 
@@ -255,6 +280,11 @@ class Plan:
         return tuple(
             (put, put.recipe) for put in self.puts if isinstance(put.recipe, ConvertedPart)
         )
+
+    @property
+    def assemblies(self) -> tuple[tuple[Put, Assembly], ...]:
+        """The logs that are put together of pieces, with their recipes."""
+        return tuple((put, put.recipe) for put in self.puts if isinstance(put.recipe, Assembly))
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -421,6 +451,8 @@ def _decode_step(fields: Mapping[str, Any]) -> Step:
         _check_names(recipe)
         if "epochs" in recipe:
             recipe["epochs"] = tuple((epoch, offset) for epoch, offset in recipe["epochs"])
+        if "pieces" in recipe:
+            recipe["pieces"] = tuple(Piece(*piece) for piece in recipe["pieces"])
         rest["recipe"] = _RECIPES[recipe.pop("from")](**recipe)
     _check_names(rest)
     return _STEPS[fields["step"]](**rest)

@@ -11,10 +11,12 @@ from typing import Final
 
 from kdump.errors import Refused
 from kdump.repair.transaction import disk
+from kdump.repair.transaction.assembly import assemble
 from kdump.repair.transaction.disk import Attributes
 from kdump.repair.transaction.fingerprint import stamp_of
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import (
+    Assembly,
     ConvertedPart,
     Cut,
     Plan,
@@ -82,6 +84,10 @@ class Preparation:
         if isinstance(put.recipe, Prefix):
             source = self.plan.partition / put.name
             disk.copy_file(source, path, put.recipe.size, like, mtime_ns)
+            return
+        if isinstance(put.recipe, Assembly):
+            pieces = assemble(put, put.recipe, self.plan.partition)
+            disk.write_file(path, pieces, like, mtime_ns)
             return
         content = put.content
         if content is None and isinstance(put.recipe, RebuiltIndex):

@@ -166,6 +166,14 @@ AnyPath = Path | RemotePath
 """A path in the file system, or an address in a store."""
 
 
+def typed_text(path: AnyPath) -> str:
+    """Return the text of which ``as_path`` makes the absolute ``path``, options included."""
+    if isinstance(path, Path):
+        return os.fspath(path.absolute())
+    _, _, query = path.parts[0].partition("?")
+    return f"{path}?{query}" if query else str(path)
+
+
 class ScanEntry(Protocol):
     """An entry in the listing of a directory; ``os.DirEntry`` has this interface."""
 

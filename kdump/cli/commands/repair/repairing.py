@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -144,12 +144,14 @@ def repair(
     *,
     rebuild: bool = False,
     passes: int = 1,
+    incomplete: Container[str] = (),
 ) -> int:
     """Plan a repair of every partition of ``scope``, and apply it if so chosen.
 
     Return the exit code of the run.
 
     ``rebuild``: the planner needs rebuilt indexes. ``passes``: how many times each log is read.
+    ``incomplete`` has the ids of plans after which something stays damaged.
     """
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.repair.report import start_report
@@ -160,7 +162,17 @@ def repair(
     )
     codes = {OK}
     with Progress(choice.progress) as meter:
-        run = _Run(scope, targets, choice, planner, output, meter, rebuild=rebuild, passes=passes)
+        run = _Run(
+            scope,
+            targets,
+            choice,
+            planner,
+            output,
+            meter,
+            rebuild=rebuild,
+            passes=passes,
+            incomplete=incomplete,
+        )
         with closing(run.codes()) as found:
             for code in found:
                 codes.add(code)
@@ -190,12 +202,13 @@ class _Run:
         *,
         rebuild: bool,
         passes: int,
+        incomplete: Container[str],
     ) -> None:
         self.resume: str | None = None
         self._scope, self._targets = scope, targets
         self._choice, self._planner = choice, planner
         self._output, self._meter = output, meter
-        self._rebuild, self._passes = rebuild, passes
+        self._rebuild, self._passes, self._incomplete = rebuild, passes, incomplete
 
     def codes(self) -> Generator[int, None, None]:
         """Repair each partition, and yield its exit code. Interrupted repairs come first."""
@@ -301,8 +314,9 @@ class _Run:
             )
         with self._meter.paused():
             self._output.plan(plan, applying=self._choice.apply)
+        end = PROBLEMS if plan.id in self._incomplete else OK
         if not plan.steps:
-            return OK
+            return end
         if not self._choice.apply:
             return PROBLEMS
         with self._meter.paused():
@@ -315,7 +329,7 @@ class _Run:
             full_proof=self._choice.full_proof,
         )
         self._report_receipt(plan, receipt, verdict.target)
-        return OK
+        return end
 
     def _report_receipt(self, plan: Plan, receipt: Mapping[str, Any], target: Target) -> None:
         checked = None

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+from kdump.cli.ui.units import count_text, size_text
 from kdump.cli.views.repair.logs import ConversionSums
 from kdump.format.lines.text import printable
 from kdump.repair.transaction.plan import (
+    Assembly,
     Cut,
     Line,
     Plan,
@@ -50,7 +52,7 @@ def _kind(step: Step) -> object:
     match step:
         case Remove():
             return "remove"
-        case Put(recipe=Prefix()):
+        case Put(recipe=Prefix() | Assembly()):
             return id(step)
         case Put():
             return "put", step.replaces
@@ -74,6 +76,8 @@ def _text(plan: Plan, steps: Sequence[Step]) -> str:
         case Put(recipe=Prefix()):
             size = plan.files[first.name].size
             return f"truncate a copy of {first.name}, which has other links: {size} -> {first.size}"
+        case Put(recipe=Assembly() as recipe):
+            return _assembly_text(plan, first, recipe)
         case Put():
             verb = "replace" if first.replaces else "write"
             return f"{verb} {_names_text([s.name for s in steps if isinstance(s, Put)])}"
@@ -91,6 +95,15 @@ def _text(plan: Plan, steps: Sequence[Step]) -> str:
             return "remove the clean shutdown marker"
         case PutMarker():
             return "restore the marker, empty: the next start scans no other partition"
+
+
+def _assembly_text(plan: Plan, put: Put, recipe: Assembly) -> str:
+    """Return a log that is put together: its size, and what comes from copies."""
+    size = size_text(sum(piece.size for piece in recipe.taken))
+    taken = f"{size} from copies, {count_text(len(recipe.taken), 'stretch', 'stretches')}"
+    if not put.replaces:
+        return f"write {put.name}: {taken}"
+    return f"replace {put.name}, {plan.files[put.name].size} -> {put.size}: {taken}"
 
 
 def _replacement_text(steps: Sequence[Step]) -> str:

@@ -6,7 +6,8 @@ A command is on one line, however long, so that it can be pasted.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kdump.audit.commands import salvage_command, undo_command
@@ -136,6 +137,8 @@ def receipt_lines(plan: Plan, receipt: Mapping[str, Any], checked: Iterable[str]
         yield paragraph("converted", f"{conversion.logs}, {conversion.sizes}")
         yield paragraph("read back", f"{conversion.count}: the same as before")
         proof += ", digests of the records before and after"
+    if taken := receipt.get("taken"):
+        yield from _taken_lines(taken)
     yield from checked
     yield paragraph("proof", f"{folder}/receipt.json: {proof}")
     yield paragraph("free", f"the backup takes {size_text(_backup_bytes(plan))}; to remove it:")
@@ -143,6 +146,16 @@ def receipt_lines(plan: Plan, receipt: Mapping[str, Any], checked: Iterable[str]
     yield from command_lines("", (*undo[:-1], "--discard"))
     yield paragraph("undo", "until a broker runs on it:")
     yield from command_lines("", undo)
+
+
+def _taken_lines(taken: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+    """Yield how much each file of a copy gave."""
+    sizes = Counter[str]()
+    for pieces in taken.values():
+        for piece in pieces:
+            sizes[piece["from"].rpartition("/")[0]] += piece["bytes"]
+    for path, size in sizes.items():
+        yield paragraph("taken", f"{size_text(size)} from {printable(path)}")
 
 
 def undo_lines(plan: Plan) -> Iterator[str]:
@@ -216,6 +229,10 @@ def _result_text(plan: Plan) -> str:
             f"{conversion.logs} of magic 2 with the same "
             f"{count_text(conversion.records, 'record')}, {conversion.sizes}"
         ]
+    elif plan.assemblies:
+        logs = count_text(len(plan.assemblies), "log")
+        size = sum(piece.size for _, recipe in plan.assemblies for piece in recipe.taken)
+        parts = [f"{size_text(size)} from copies in {logs}"]
     else:
         parts = ["" if _cuts(plan) else "logs stay as they are"]
     if before != after:
@@ -228,8 +245,8 @@ def _result_text(plan: Plan) -> str:
 
 
 def _cuts(plan: Plan) -> bool:
-    converted = {put.name for put, _ in plan.conversions}
-    return any(name.endswith(".log") for name in plan.changed_files - converted)
+    lossless = {put.name for put, _ in (*plan.conversions, *plan.assemblies)}
+    return any(name.endswith(".log") for name in plan.changed_files - lossless)
 
 
 def _save_text(plan: Plan) -> str:

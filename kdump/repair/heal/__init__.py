@@ -1,0 +1,15 @@
+"""``kdump heal``: damaged and missing parts of a log, taken from copies of it.
+
+copies      The copies of a partition that a repair may take batches from.
+own_log     A segment of the log under repair: its sound batches and the damage between them.
+reading     The batches of a copy from a place on.
+lineage     The batches that the lineage of the log under repair allows.
+alignment   A damaged stretch laid beside a copy of the same size.
+chain       The batches that follow a batch, from the first copies that have them.
+draft       The logs of a healed partition, as pieces of their old logs and of copies.
+healing     The healed logs of a partition: stretches first, then ends and missing segments.
+result      Surveys of the healed logs, and what stays damaged.
+notes       The notes of a plan to heal: what is taken from which copy, and what stays.
+steps       The order of the steps of a plan to heal.
+plan        plan_heal(): the damaged and missing parts of a log that copies have.
+"""

@@ -1,0 +1,106 @@
+"""The batches that the lineage of the log under repair allows.
+
+An offset and a leader epoch name one record, so that a batch of the right epoch at the right offset
+is the one that the log had. A batch of a later epoch is taken only behind the log, from a copy
+whose epochs are those of the log up to there.
+
+Spec: ``LeaderEpochFileCache`` (KIP-101, KIP-279).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from kdump.copies.lineage import LeaderEpochs, shared_end
+from kdump.format.batch import BatchTable
+from kdump.format.checkpoint import EpochEntry
+from kdump.repair.heal.copies import PartitionCopy
+
+_MAGIC: Final = 2
+_HIGHEST: Final = 2**63 - 1
+
+
+class AllowedBatches:
+    """Tells which of the batches between two batches of the log can be taken from a copy.
+
+    ``entries`` are the leader epochs of the log. The epoch of a batch is at least ``lowest``, that
+    of the batch before, and at most ``highest``; None for no bound. Offsets from ``limit`` on are
+    not taken. ``dense``: each batch begins where the one before ends, and has a record for each
+    offset, as in a log that was never compacted.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[EpochEntry],
+        *,
+        lowest: int,
+        highest: int | None,
+        limit: int | None,
+        dense: bool,
+        next_offset: int | None,
+    ) -> None:
+        self._entries = [entry for entry in entries if entry.epoch >= 0 <= entry.start_offset]
+        self._lowest, self._highest = lowest, highest
+        self._limit, self._dense = limit, dense
+        self._next: int | None = next_offset
+
+    def skip(self) -> None:
+        """Pass over damage: the next offset is unknown."""
+        self._next = None
+
+    def ranges(self, table: BatchTable) -> Iterator[tuple[int, int]]:
+        """Yield the rows of the next batches that can be taken: the first, and the one after."""
+        usual = table.usual
+        if usual is not None and self._allows(
+            usual.first_offset, usual.last_offset, usual.leader_epoch, usual.records
+        ):
+            self._advance(usual.last_offset, usual.leader_epoch)
+            yield 0, len(table)
+            return
+        start = 0
+        for row, batch in enumerate(table):
+            records = batch.count if batch.magic >= _MAGIC else None
+            if self._allows(batch.base_offset, batch.last_offset, batch.leader_epoch, records):
+                self._advance(batch.last_offset, batch.leader_epoch)
+                continue
+            if start < row:
+                yield start, row
+            start = row + 1
+            self.skip()
+        if start < len(table):
+            yield start, len(table)
+
+    def _advance(self, last_offset: int, epoch: int) -> None:
+        self._next, self._lowest = last_offset + 1, epoch
+
+    def _allows(self, first: int, last: int, epoch: int, records: int | None) -> bool:
+        if first > last or (self._limit is not None and last >= self._limit):
+            return False
+        if self._next is not None and (first < self._next or (self._dense and first > self._next)):
+            return False
+        if self._dense and records is not None and records != last - first + 1:
+            return False
+        if epoch < self._lowest or (self._highest is not None and epoch > self._highest):
+            return False
+        return self._fits(first, last, epoch)
+
+    def _fits(self, first: int, last: int, epoch: int) -> bool:
+        """Return whether no entry of the log contradicts a batch."""
+        return all(
+            epoch >= entry.epoch if entry.start_offset <= first else epoch < entry.epoch
+            for entry in self._entries
+            if epoch >= 0
+        ) and not any(first < entry.start_offset <= last for entry in self._entries)
+
+
+def parting(own: LeaderEpochs, copy: PartitionCopy) -> int | None:
+    """Return the offset before the end of the log at which the lineage of a copy parts from it.
+
+    None if it does not, or if the copy has no leader epochs.
+    """
+    if not copy.epochs or not copy.segments:
+        return None
+    other = LeaderEpochs.of(copy.epochs, copy.segments[0].base_offset, _HIGHEST)
+    shared = shared_end(own, other)
+    return shared if shared < own.end else None

@@ -1,0 +1,179 @@
+"""A segment of the log under repair: its sound batches and the damage between them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from kdump.audit.survey.survey import Survey
+from kdump.format.batch import RecordBatch
+from kdump.storage.access import open_source
+from kdump.storage.logdir import Segment
+from kdump.storage.objects.address import AnyPath
+from kdump.storage.source import Closing, Identity, Source
+from kdump.storage.walk import Damage, sound_batch, walk
+from kdump.values import frozen
+
+
+class Part(NamedTuple):
+    """The ``size`` bytes from ``position`` on of the log at ``path``; None for the old log."""
+
+    path: AnyPath | None
+    position: int
+    size: int
+
+
+@frozen
+class Island:
+    """Neighbouring sound batches from position ``start`` up to ``end``, exclusive.
+
+    ``first`` and ``last`` are the first and the last of them. ``hunted``: a search has found them,
+    so that they may lie inside the value of a damaged record.
+    """
+
+    start: int
+    end: int
+    first: RecordBatch
+    last: RecordBatch
+    hunted: bool
+
+
+@frozen
+class OwnSegment:
+    """A segment of ``size`` bytes. The ``islands`` ascend; all between them is damaged."""
+
+    segment: Segment
+    size: int
+    islands: tuple[Island, ...]
+
+    @property
+    def base_offset(self) -> int:
+        """The offset in its name."""
+        return self.segment.base_offset
+
+    @property
+    def first(self) -> RecordBatch | None:
+        """The batch at its start, None unless it is sound."""
+        starts = bool(self.islands) and self.islands[0].start == 0
+        return self.islands[0].first if starts else None
+
+    @property
+    def last(self) -> RecordBatch | None:
+        """The last sound batch, None without any."""
+        return self.islands[-1].last if self.islands else None
+
+    @property
+    def sound_end(self) -> int:
+        """The position after the last sound batch."""
+        return self.islands[-1].end if self.islands else 0
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last sound batch; the base offset without one."""
+        return self.islands[-1].last.last_offset + 1 if self.islands else self.base_offset
+
+    @property
+    def damages(self) -> Iterator[tuple[int, int]]:
+        """The start and the end of each damaged stretch."""
+        position = 0
+        for island in self.islands:
+            if island.start > position:
+                yield position, island.start
+            position = island.end
+        if position < self.size:
+            yield position, self.size
+
+
+def own_segment(survey: Survey) -> OwnSegment:
+    """Return the segment of a survey of a whole log; a damaged log is read again.
+
+    Raises SourceError.
+    """
+    segment = survey.segment
+    with open_source(segment.log, mapped=False, sealed=True) as source:
+        if survey.damages or survey.last_position is None:
+            return read_segment(segment, source)
+        first = sound_batch(source, segment.base_offset, 0)
+        last = sound_batch(source, segment.base_offset, survey.last_position)
+        if first is None or last is None:  # its offsets do not fit the name of the segment
+            return read_segment(segment, source)
+        return OwnSegment(segment, source.size, (Island(0, source.size, first, last, False),))
+
+
+def read_segment(segment: Segment, source: Source) -> OwnSegment:
+    """Return what a walk over ``source``, the log of ``segment``, finds. Raises SourceError."""
+    return OwnSegment(segment, source.size, tuple(_islands(source, segment.base_offset)))
+
+
+def _islands(source: Source, base_offset: int) -> Iterator[Island]:
+    start, first, hunted = 0, None, False
+    last: RecordBatch | None = None
+    for piece in walk(source, base_offset):
+        if isinstance(piece, Damage):
+            if first is not None and last is not None:
+                yield Island(start, piece.position, first, last, hunted)
+            first = None
+            continue
+        if first is None:
+            start, first, hunted = piece.position, piece[0], piece.hunted
+        last = piece[len(piece) - 1]
+    if first is not None and last is not None:
+        yield Island(start, source.size, first, last, hunted)
+
+
+class PartsSource(Closing):
+    """A Source over parts of several logs, one after the other; ``log`` is the old log.
+
+    ``identity`` is that of the old log, or of the first part.
+    """
+
+    def __init__(self, log: AnyPath, parts: Iterable[Part]) -> None:
+        self._stack = ExitStack()
+        self._sources: dict[AnyPath, Source] = {}
+        self._parts: list[tuple[int, Part]] = []
+        self.size, self.path = 0, log
+        for part in parts:
+            self._parts.append((self.size, part))
+            self.size += part.size
+        self._current = 0
+        self.identity: Identity = self._open(self._parts[0][1] if self._parts else None).identity
+
+    def window(self, position: int, at_least: int = 1) -> memoryview:
+        """See ``Source.window``."""
+        wanted = min(at_least, self.size - position)
+        if wanted <= 0:
+            return memoryview(b"")
+        start, part = self._part_at(position)
+        left = start + part.size - position
+        if left >= wanted:
+            source = self._open(part)
+            return source.window(part.position + position - start, wanted)[:left]
+        data = bytearray()
+        while len(data) < wanted:
+            start, part = self._part_at(position + len(data))
+            inside = position + len(data) - start
+            count = min(part.size - inside, wanted - len(data))
+            data += self._open(part).window(part.position + inside, count)[:count]
+        return memoryview(bytes(data))
+
+    def close(self) -> None:
+        """See ``Source.close``."""
+        self._stack.close()
+
+    def _part_at(self, position: int) -> tuple[int, Part]:
+        start, part = self._parts[self._current]
+        if not start <= position < start + part.size:
+            starts = [each for each, _ in self._parts]
+            self._current = bisect_right(starts, position) - 1
+            start, part = self._parts[self._current]
+        return start, part
+
+    def _open(self, part: Part | None) -> Source:
+        path = self.path if part is None or part.path is None else part.path
+        if path not in self._sources:
+            # A copy may belong to a running broker.
+            source = open_source(path, mapped=False, sealed=part is None or part.path is None)
+            self._sources[path] = self._stack.enter_context(source)
+        return self._sources[path]

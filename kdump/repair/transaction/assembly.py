@@ -1,0 +1,66 @@
+"""Logs put together of pieces of other logs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from kdump.errors import Refused, SourceError
+from kdump.repair.transaction.plan import Assembly, Piece, Put
+from kdump.storage.access import open_source
+from kdump.storage.objects.address import AnyPath, as_path
+from kdump.storage.rights import ROOT, acting
+
+_PIECE_BYTES: Final = 1 << 20
+
+
+def assemble(put: Put, recipe: Assembly, partition: Path) -> Iterator[bytes]:
+    """Yield the bytes of a log that a step puts into ``partition``.
+
+    Raises Refused after the last byte of a piece that is not the one of the plan, and at the end
+    unless the whole log is; SourceError.
+    """
+    whole, size = hashlib.sha256(), 0
+    for piece in recipe.pieces:
+        digest = hashlib.sha256()
+        for data in _read(piece, partition / put.name):
+            digest.update(data)
+            whole.update(data)
+            size += len(data)
+            yield data
+        if piece.path and digest.hexdigest() != piece.sha256:
+            raise _changed(piece.path, "other bytes")
+    if (size, whole.hexdigest()) != (put.size, put.sha256):
+        raise Refused(
+            f"{partition / put.name}: expected the {put.size} planned bytes, found other bytes: "
+            "nothing was changed; plan again"
+        )
+
+
+def _read(piece: Piece, replaced: Path) -> Iterator[bytes]:
+    path: AnyPath = as_path(piece.path) if piece.path else replaced
+    position, stop = piece.position, piece.position + piece.size
+    try:
+        # Whoever started the command may read the copies, not the owner of the partition.
+        with acting(ROOT if piece.path else None):
+            source = open_source(path, mapped=False)
+        with source:
+            while position < stop:
+                data = bytes(source.window(position)[: min(stop - position, _PIECE_BYTES)])
+                if not data:
+                    raise _changed(path, f"the end of the file at {position}")
+                yield data
+                position += len(data)
+    except SourceError as error:
+        if piece.path:
+            raise _changed(path, str(error)) from error
+        raise
+
+
+def _changed(path: str | AnyPath, found: str) -> Refused:
+    return Refused(
+        f"{path}: expected the bytes that the plan takes, found {found}: nothing was changed; plan "
+        "again"
+    )
