@@ -25,6 +25,8 @@ from crashing.subjects import (
     AS_OWNER,
     CONVERT,
     END,
+    HEAL,
+    HEAL_AS_OWNER,
     INTERVAL,
     LOSSY,
     PARTITION,
@@ -85,13 +87,17 @@ def killed_undos(trial: Trial, states: Sequence[tuple[int, Tree]]) -> list[str]:
 # --- what a kill leaves
 
 
-@pytest.mark.parametrize("subject", first_of([LOSSY, REINDEX, CONVERT, *AS_OWNER], 3), ids=str)
+@pytest.mark.parametrize(
+    "subject", first_of([LOSSY, REINDEX, CONVERT, HEAL, *AS_OWNER], 4), ids=str
+)
 def test_a_killed_repair(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
     assert killed_repairs(trial, sampled(trial.applied, SEED)) == []
 
 
-@pytest.mark.parametrize("subject", first_of([LOSSY, REINDEX, CONVERT, *AS_OWNER]), ids=str)
+@pytest.mark.parametrize(
+    "subject", first_of([HEAL, LOSSY, REINDEX, CONVERT, *AS_OWNER], 2), ids=str
+)
 def test_a_killed_undo(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
     assert killed_undos(trial, sampled(trial.undone, SEED)) == []
@@ -125,7 +131,9 @@ def test_an_undo_killed_before_each_call(subject: Subject, trials: Trials) -> No
     assert killed_undos(trial, trial.undone.states) == []
 
 
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT, *AS_OWNER], ids=str)
+@pytest.mark.parametrize(
+    "subject", [LOSSY, REINDEX, CONVERT, HEAL, *AS_OWNER, HEAL_AS_OWNER], ids=str
+)
 def test_an_uninterrupted_repair_and_its_undo(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
     assert trial.wrong_when_undone(trial.undone.before[-1]) == []
@@ -183,7 +191,7 @@ def strace(tmp_path: Path) -> Callable[..., TracedRun]:
 
 @pytest.mark.strace
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
-@pytest.mark.parametrize("subject", first_of([LOSSY, REINDEX, CONVERT]), ids=str)
+@pytest.mark.parametrize("subject", first_of([HEAL, LOSSY, REINDEX, CONVERT], 2), ids=str)
 def test_every_call_that_changes_something_is_made_by_disk(
     subject: Subject, undoing: bool, trials: Trials, strace: Callable[..., TracedRun]
 ) -> None:
@@ -240,7 +248,7 @@ def test_a_real_kill_leaves_what_was_recorded(
     ],
 )
 @pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
-@pytest.mark.parametrize("subject", [LOSSY, UNCLEAN, REINDEX, CONVERT, SPLIT], ids=str)
+@pytest.mark.parametrize("subject", [LOSSY, UNCLEAN, REINDEX, CONVERT, SPLIT, HEAL], ids=str)
 def test_a_broker_starts_on_what_a_kill_leaves(
     subject: Subject,
     version: str,

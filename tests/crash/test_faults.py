@@ -19,7 +19,18 @@ from crashing.places import UnmountableError, mounted, xfs
 from crashing.running import Run, run
 from crashing.seam import Around, Call, failing, short
 from crashing.straced import trace
-from crashing.subjects import ALONE, AS_OWNER, CONVERT, LINKED, LOSSY, REINDEX, SPLIT, Subject
+from crashing.subjects import (
+    ALONE,
+    AS_OWNER,
+    CONVERT,
+    HEAL,
+    HEAL_AS_OWNER,
+    LINKED,
+    LOSSY,
+    REINDEX,
+    SPLIT,
+    Subject,
+)
 from crashing.trees import put, take
 from long_samples import first_of
 
@@ -107,14 +118,16 @@ def from_on(number: int, lasting: bool) -> Callable[[int], bool]:
 
 
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
-@pytest.mark.parametrize("subject", first_of([LOSSY, REINDEX, CONVERT, *AS_OWNER]), ids=str)
+@pytest.mark.parametrize(
+    "subject", first_of([HEAL, LOSSY, REINDEX, CONVERT, *AS_OWNER], 2), ids=str
+)
 def test_a_call_fails(subject: Subject, undoing: bool, trials: Trials) -> None:
     assert wrong_after_faults(trials(subject), undoing, 31) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT, HEAL], ids=str)
 def test_some_calls_fail(subject: Subject, undoing: bool, trials: Trials) -> None:
     assert wrong_after_faults(trials(subject), undoing, 7) == []
 
@@ -128,13 +141,15 @@ def test_every_second_call_of_a_conversion_fails(undoing: bool, trials: Trials) 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX, LINKED, ALONE, SPLIT, *AS_OWNER[:2]], ids=str)
+@pytest.mark.parametrize(
+    "subject", [LOSSY, REINDEX, LINKED, ALONE, SPLIT, HEAL, HEAL_AS_OWNER, *AS_OWNER[:2]], ids=str
+)
 def test_each_call_fails(subject: Subject, undoing: bool, trials: Trials) -> None:
     assert wrong_after_faults(trials(subject), undoing, both=True) == []
 
 
 @pytest.mark.parametrize(
-    "subject", first_of([LOSSY, LINKED, REINDEX, CONVERT, AS_OWNER[0]], 2), ids=str
+    "subject", first_of([LOSSY, LINKED, HEAL, REINDEX, CONVERT, AS_OWNER[0]], 3), ids=str
 )
 def test_short_writes(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
@@ -194,7 +209,7 @@ def fill(directory: Path) -> None:
             assert error.errno == errno.ENOSPC
 
 
-@pytest.mark.parametrize("subject", first_of([LOSSY, REINDEX, CONVERT]), ids=str)
+@pytest.mark.parametrize("subject", first_of([HEAL, LOSSY, REINDEX, CONVERT], 2), ids=str)
 def test_no_space(subject: Subject, small: Path) -> None:
     root = small / "root"
     root.mkdir()
@@ -208,7 +223,7 @@ def test_no_space(subject: Subject, small: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT], ids=str)
+@pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT, HEAL], ids=str)
 def test_space_ends_on_the_way(subject: Subject, small: Path) -> None:
     root = small / "root"
     root.mkdir()

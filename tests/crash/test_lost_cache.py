@@ -13,7 +13,7 @@ import pytest
 from crashing.conditions import NIGHT, Trial
 from crashing.page_cache import PageCache, losses
 from crashing.seam import Operation
-from crashing.subjects import LOSSY, REINDEX, SPLIT, Subject
+from crashing.subjects import HEAL, LOSSY, REINDEX, SPLIT, Subject
 from crashing.trees import Node, Tree
 from long_samples import first_of
 
@@ -25,22 +25,22 @@ SEED = 7
 FEW, SOME, MANY = 8, 60, 4_000
 #: Each state of an undo is also done again: it takes longer, and adds less.
 MANY_UNDONE = 1_000
-SUBJECTS = [LOSSY, REINDEX, SPLIT]
-#: A truncation that takes the marker and a log's tail, a rebuild of files, a conversion into more
-#: logs than before; each with its undo.
+SUBJECTS = [HEAL, LOSSY, REINDEX, SPLIT]
+#: Logs that are replaced and added, a truncation that takes the marker and a log's tail, a rebuild
+#: of files, a conversion into more logs than before; each with its undo.
 COMMANDS = [(subject, undoing) for undoing in (False, True) for subject in SUBJECTS]
 
 Trials = Callable[[Subject], Trial]
 
 
 @pytest.mark.parametrize("undoing", first_of([False, True]))
-@pytest.mark.parametrize("subject", first_of(SUBJECTS), ids=str)
+@pytest.mark.parametrize("subject", first_of(SUBJECTS, 2), ids=str)
 def test_power_is_lost(subject: Subject, undoing: bool, trials: Trials) -> None:
     assert wrong_after(trials(subject), undoing, FEW) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("subject", "undoing"), COMMANDS[:4], ids=str)
+@pytest.mark.parametrize(("subject", "undoing"), COMMANDS[:6], ids=str)
 def test_power_is_lost_at_some_moments(subject: Subject, undoing: bool, trials: Trials) -> None:
     assert wrong_after(trials(subject), undoing, SOME) == []
 
@@ -52,7 +52,7 @@ def test_power_is_lost_at_many_moments(subject: Subject, undoing: bool, trials: 
     assert wrong_after(trials(subject), undoing, MANY_UNDONE if undoing else MANY) == []
 
 
-@pytest.mark.parametrize("subject", first_of(SUBJECTS), ids=str)
+@pytest.mark.parametrize("subject", first_of(SUBJECTS, 2), ids=str)
 def test_power_is_lost_after_a_kill(subject: Subject, trials: Trials) -> None:
     assert wrong_behind_kills(trials(subject), 2, 4) == []
 
@@ -65,7 +65,9 @@ def test_power_is_lost_after_some_kills(subject: Subject, trials: Trials) -> Non
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("subject", "count"), [(LOSSY, 6), (REINDEX, 6), (SPLIT, 3)], ids=str)
+@pytest.mark.parametrize(
+    ("subject", "count"), [(HEAL, 6), (LOSSY, 6), (REINDEX, 6), (SPLIT, 3)], ids=str
+)
 def test_power_is_lost_after_each_kill(subject: Subject, count: int, trials: Trials) -> None:
     assert wrong_behind_kills(trials(subject), MANY, count) == []
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from typing import Final
 
-from kdump.copies.lineage import LeaderEpochs
+from kdump.copies.lineage import EpochSpan
 from kdump.errors import SourceError
 from kdump.format.batch import MAX_OFFSET_DELTA, RecordBatch
 from kdump.format.checkpoint import EpochEntry
@@ -36,12 +36,19 @@ _COMPANIONS: Final = (
 class OwnLineage:
     """The leader epochs of the log under repair.
 
-    ``entries`` are those of its checkpoint and its batches, with those that begin at the end of the
-    log or behind it. ``epochs`` are those of its records.
+    ``entries`` are those of its checkpoint, also those that begin at its ``end`` or behind it.
+    ``spans`` are the epochs of its batches.
     """
 
     entries: tuple[EpochEntry, ...]
-    epochs: LeaderEpochs
+    spans: tuple[EpochSpan, ...]
+    end: int
+
+    @property
+    def latest(self) -> int:
+        """The last leader epoch, -1 without any."""
+        known = [entry.epoch for entry in self.entries]
+        return max([*known, *(span.epoch for span in self.spans)], default=-1)
 
 
 @frozen
@@ -223,7 +230,7 @@ class Healer:
         def allowed(copy: PartitionCopy, epoch: int, offset: int) -> AllowedBatches | None:
             highest = None if behind is None else behind.leader_epoch
             if stop is None:
-                parted = parting(self._lineage.epochs, copy)
+                parted = parting(self._lineage.spans, self._lineage.end, copy)
                 if parted is not None:
                     self._note(
                         f"{copy.path} is of another lineage from offset {parted} on: nothing is "
@@ -231,7 +238,7 @@ class Healer:
                     )
                     return None
                 if not copy.epochs:
-                    highest = max(epoch, self._lineage.epochs.latest or -1)
+                    highest = max(epoch, self._lineage.latest)
             return AllowedBatches(
                 self._lineage.entries,
                 lowest=epoch,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kdump.copies.lineage import LeaderEpochs, shared_end
+from kdump.copies.lineage import EpochSpan, LeaderEpochs, first_difference
 from kdump.format.batch import BatchTable
 from kdump.format.checkpoint import EpochEntry
 from kdump.repair.heal.copies import PartitionCopy
@@ -94,13 +94,14 @@ class AllowedBatches:
         ) and not any(first < entry.start_offset <= last for entry in self._entries)
 
 
-def parting(own: LeaderEpochs, copy: PartitionCopy) -> int | None:
-    """Return the offset before the end of the log at which the lineage of a copy parts from it.
+def parting(own: Sequence[EpochSpan], end: int, copy: PartitionCopy) -> int | None:
+    """Return the offset below ``end`` at which the lineage of a copy parts from the log.
 
-    None if it does not, or if the copy has no leader epochs.
+    ``own`` are the epochs of the batches of the log. None if it does not part, or if the copy has
+    no leader epochs.
     """
     if not copy.epochs or not copy.segments:
         return None
     other = LeaderEpochs.of(copy.epochs, copy.segments[0].base_offset, _HIGHEST)
-    shared = shared_end(own, other)
-    return shared if shared < own.end else None
+    shared = first_difference(own, other.spans, end)
+    return shared if shared < end else None

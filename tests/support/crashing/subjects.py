@@ -23,6 +23,8 @@ BASES = (0, 100, 200)
 END = 300
 PARTITION = "orders-0"
 OTHER = "orders-1"
+#: Where the copy of the partition is.
+COPY = "copy"
 MARKER = ".kafka_cleanshutdown"
 POINT = "recovery-point-offset-checkpoint"
 MARK = "replication-offset-checkpoint"
@@ -46,7 +48,9 @@ class Subject:
 
     ``linked``: all files have a second name elsewhere. ``alone``: the partition stands in no log
     directory. ``moved``: it is a link to another place. No log that is converted passes
-    ``most_bytes``. ``as_owner``: kdump runs as the ``owner`` of the files, not as root.
+    ``most_bytes``. ``as_owner``: kdump runs as the ``owner`` of the files, not as root. ``copied``:
+    there is a sound copy beside, from which the command takes what is missing, and no cleaner has
+    ever cleaned the partition.
     """
 
     title: str
@@ -62,6 +66,7 @@ class Subject:
     most_bytes: int = 2**31 - 1
     owner: int = OWNER
     as_owner: bool = False
+    copied: bool = False
 
     def __str__(self) -> str:
         return self.title
@@ -92,7 +97,8 @@ class Subject:
     def argv(self, root: Path, *more: str) -> list[str]:
         """The command with its options, on this tree."""
         config = ["--config", str(root / "server.properties")]
-        return [*self.command, *config, *more, str(self.partition(root))]
+        copy = ["--from", str(root / COPY / PARTITION)] if self.copied else []
+        return [*self.command, *config, *copy, *more, str(self.partition(root))]
 
     def undo(self, root: Path, *more: str) -> list[str]:
         """The command that takes the repair back."""
@@ -104,7 +110,14 @@ class Subject:
         top = self.log_directory(root)
         top.mkdir()
         files = companions() | self.files
-        forge.write_partition(top, "orders", 0, self.segments, interval=INTERVAL, files=files)
+        forge.write_partition(
+            top, "orders", 0, self._segments_left(), interval=INTERVAL, files=files
+        )
+        if self.copied:
+            copy = root / COPY
+            forge.write_partition(
+                copy, "orders", 0, self.segments, interval=INTERVAL, files=companions()
+            )
         if not self.alone:
             self._write_log_directory(top)
         if self.moved:
@@ -119,6 +132,11 @@ class Subject:
             for path in sorted(self.partition(root).iterdir()):
                 os.link(path, kept / path.name)
 
+    def _segments_left(self) -> Mapping[int, Sequence[bytes]]:
+        """The segments without those whose log is damaged by being gone."""
+        gone = {base for base in self.segments if self.files.get(name(base, ".log"), b"") is None}
+        return {base: data for base, data in self.segments.items() if base not in gone}
+
     def _write_log_directory(self, top: Path) -> None:
         forge.write_partition(top, "orders", 1, {0: batches(0)}, interval=INTERVAL)
         (top / OTHER / name(100, ".snapshot")).write_bytes(snapshot(100))
@@ -130,6 +148,8 @@ class Subject:
             "cleaner-offset-checkpoint": 250,
             "log-start-offset-checkpoint": 5,
         }
+        if self.copied:
+            del rows["cleaner-offset-checkpoint"]
         for checkpoint, offset in rows.items():
             known = [("orders", 1, min(offset, 100)), ("orders", 0, offset), ("gone", 7, 1)]
             (top / checkpoint).write_bytes(forge.checkpoint(known))
@@ -301,10 +321,18 @@ MOVED = Subject("moved", _TRUNCATE, _BROKEN, lossy=True, moved=True)
 CONVERT = Subject("convert", _CONVERT, _OLD_FILES, _OLD)
 #: Both logs become several; the end of the aborted transaction is no longer in the log of its data.
 SPLIT = replace(CONVERT, title="convert-split", most_bytes=1100)
+_GONE: Files = {
+    name(100, suffix): None for suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+}
+_FLIPPED = _log(0, (3, flip(batches(0)[3], -1)), (7, flip(batches(0)[7], 9)))
+#: A stretch is damaged, a segment is gone, and the end is torn.
+HEAL = Subject("heal", ("heal",), {**_FLIPPED, **_GONE, **_TORN}, copied=True)
+HEAL_UNCLEAN = Subject("heal-unclean", ("heal",), _BROKEN, clean=False, point=0, copied=True)
 AS_OWNER = tuple(
     replace(subject, title=f"{subject}-as-owner", as_owner=True)
     for subject in (LOSSY, REINDEX, CONVERT)
 )
+HEAL_AS_OWNER = replace(HEAL, title="heal-as-owner", as_owner=True)
 #: All that is repaired as root belongs to another user, but this.
 OF_ROOT = replace(LOSSY, title="lossy-of-root", owner=0)
 SUBJECTS = (
@@ -318,6 +346,9 @@ SUBJECTS = (
     MOVED,
     CONVERT,
     SPLIT,
+    HEAL,
+    HEAL_UNCLEAN,
     *AS_OWNER,
+    HEAL_AS_OWNER,
     OF_ROOT,
 )
