@@ -22,6 +22,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.options.targets import TargetOptions, find_scope
 from kdump.errors import Unfinished
 from kdump.repair.convert.plan import plan_convert
+from kdump.repair.heal.plan import HealPlan, plan_heal
 from kdump.repair.reindex.plan import plan_reindex
 from kdump.repair.rewrite.conversion import Rules
 from kdump.repair.transaction import disk
@@ -31,6 +32,7 @@ from kdump.repair.transaction.plan import Plan
 from kdump.repair.transaction.undo import newest_repair, undo
 from kdump.repair.truncate.plan import plan_truncate
 from kdump.storage.logdir import read_partition
+from kdump.storage.objects.address import AnyPath, typed_text
 
 
 def truncation(partition: Path, at: int | None = None) -> Plan:
@@ -59,6 +61,16 @@ def conversion(partition: Path, rules: Rules | None = None, *, jobs: int = 1) ->
     chosen, settings = rules or Rules(), context.settings(verdict.target)
     return plan_convert(
         verdict, chosen, settings=settings, arguments=(), jobs=jobs, report=lambda _: None
+    )
+
+
+def healing(partition: Path, *copies: AnyPath) -> HealPlan:
+    """What ``heal`` plans for a partition."""
+    verdict, context = _verified(partition, rebuild=True)
+    words = tuple(word for copy in copies for word in ("--from", typed_text(copy)))
+    settings, node = context.settings(verdict.target), context.node(verdict.target)
+    return plan_heal(
+        verdict, copies, settings=settings, node=node, arguments=words, report=lambda _: None
     )
 
 

@@ -68,10 +68,11 @@ class Run:
 
 
 class End(NamedTuple):
-    """The batch behind a stretch, and the position in the log under repair where it begins."""
+    """A batch behind a stretch, its position in the log under repair, and its island there."""
 
     position: int
     batch: RecordBatch
+    island: int
 
 
 def add_run(runs: list[Run], run: Run) -> None:

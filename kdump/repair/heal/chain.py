@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from kdump.errors import SourceError
-from kdump.format.batch import RecordBatch
+from kdump.format.batch import BatchTable, RecordBatch
 from kdump.repair.heal.alignment import Run, add_run
 from kdump.repair.heal.copies import PartitionCopy
-from kdump.repair.heal.lineage import AllowedBatches
-from kdump.repair.heal.reading import Place, is_same, pieces_from, place_after
+from kdump.repair.heal.lineage import AllowedBatches, epoch_in
+from kdump.repair.heal.reading import (
+    Place,
+    find,
+    is_same,
+    pieces_from,
+    place_of_offset,
+    place_of_segment_with,
+)
 from kdump.storage.walk import Damage
 from kdump.values import frozen
 
-AllowedAfter = Callable[[PartitionCopy, int, int], AllowedBatches | None]
-"""Returns what may be taken from a copy behind an epoch, from an offset on; None for nothing."""
+AllowedAfter = Callable[[PartitionCopy, RecordBatch | None], AllowedBatches | None]
+"""Returns what may be taken from a copy behind a batch, or from any on; None for nothing."""
 
 OnError = Callable[[PartitionCopy, SourceError], None]
 """Called with a copy that cannot be read."""
@@ -30,88 +39,148 @@ class Chain:
     runs: tuple[Run, ...]
     complete: bool
 
-    @property
-    def size(self) -> int:
-        """The size in bytes."""
-        return sum(run.size for run in self.runs)
 
-
-def follow(
-    copies: Sequence[PartitionCopy],
-    last: RecordBatch,
-    stop: int | None,
-    behind: RecordBatch | None,
-    allowed: AllowedAfter,
-    on_error: OnError,
-) -> Chain:
-    """Return the batches behind ``last`` below offset ``stop``; None for no end.
+@frozen
+class Follower:
+    """Finds batches below offset ``stop`` in ``copies``; None for no end.
 
     ``behind`` is the batch at ``stop``: a copy that has another one there gives nothing.
     """
-    runs: list[Run] = []
-    at, going = 0, True
-    while going:
-        going = False
-        for copy in copies:
-            found = _follow_in(copy, last, stop, behind, at, allowed, on_error)
+
+    copies: Sequence[PartitionCopy]
+    stop: int | None
+    behind: RecordBatch | None
+    allowed: AllowedAfter
+    on_error: OnError
+
+    def follow(self, last: RecordBatch) -> Chain:
+        """Return the batches behind ``last``."""
+        runs: list[Run] = []
+        found = self._next(last, 0)
+        while found:
             for run in found:
                 add_run(runs, run)
+            last = found[-1].last
+            if self.stop is not None and last.last_offset + 1 >= self.stop:
+                return Chain(tuple(runs), complete=True)
+            at = runs[-1].at + runs[-1].size
+            found = self._next(last, at) or self._skip(last, at)
+        return Chain(tuple(runs), complete=False)
+
+    def start(self, offset: int) -> Chain:
+        """Return the batches from the one that holds ``offset`` on, of copies with ``behind``."""
+        for copy in self.copies:
+            rules = self.allowed(copy, None)
+            if rules is None or self.behind is None:
+                continue
+            try:
+                place = self._place_beyond(copy, offset)
+                if place is None or find(copy, self.behind).after is None:
+                    continue
+                runs = self._read(copy, place, 0, rules)
+            except SourceError as error:
+                self.on_error(copy, error)
+                continue
+            if runs:
+                chain = self.follow(runs[-1].last)
+                at = runs[-1].at + runs[-1].size
+                runs += (replace(run, at=run.at + at) for run in chain.runs)
+                return Chain(tuple(runs), chain.complete)
+        return Chain((), complete=False)
+
+    def _next(self, last: RecordBatch, at: int) -> list[Run]:
+        """Return what the first copy has that continues behind ``last``."""
+        for copy in self.copies:
+            rules = self.allowed(copy, last)
+            if rules is None:
+                continue
+            try:
+                place = self._place(copy, last)
+                found = [] if place is None else self._read(copy, place, at, rules)
+            except SourceError as error:
+                self.on_error(copy, error)
+                continue
             if found:
-                last, at, going = found[-1].last, at + sum(run.size for run in found), True
-                if stop is not None and last.last_offset + 1 >= stop:
-                    return Chain(tuple(runs), complete=True)
-    return Chain(tuple(runs), complete=False)
-
-
-def _follow_in(
-    copy: PartitionCopy,
-    last: RecordBatch,
-    stop: int | None,
-    behind: RecordBatch | None,
-    at: int,
-    allowed: AllowedAfter,
-    on_error: OnError,
-) -> list[Run]:
-    """Return the batches of one copy behind ``last``."""
-    rules = allowed(copy, last.leader_epoch, last.last_offset + 1)
-    if rules is None:
-        return []
-    try:
-        place = place_after(copy, last)
-        return [] if place is None else _read(copy, place, stop, behind, at, rules)
-    except SourceError as error:
-        on_error(copy, error)
+                return found
         return []
 
+    def _place(self, copy: PartitionCopy, last: RecordBatch) -> Place | None:
+        """Return the place behind ``last``, also where the copy has it damaged.
 
-def _read(
-    copy: PartitionCopy,
-    place: Place,
-    stop: int | None,
-    behind: RecordBatch | None,
-    at: int,
-    rules: AllowedBatches,
-) -> list[Run]:
-    runs: list[Run] = []
-    for number, piece in pieces_from(copy, place):
-        if isinstance(piece, Damage) or piece.hunted:
-            break
-        table = piece
-        if stop is not None:
-            bases = piece.column("base_offset")
-            count = next((row for row, base in enumerate(bases) if base >= stop), len(piece))
-            if count < len(piece):
-                if behind is not None and not is_same(piece[count], behind):
+        The leader of an epoch wrote one record at each offset. So the next batch follows ``last``
+        if it is of the same epoch, or if the copy has ``last`` in its epoch.
+        """
+        found = find(copy, last)
+        if found.after is not None or found.is_other:
+            return found.after
+        place = place_of_offset(copy, last.last_offset + 1)
+        if place is None or epoch_in(copy, last.last_offset) == last.leader_epoch:
+            return place
+        first = next((piece for _, piece in pieces_from(copy, place)), None)
+        if isinstance(first, BatchTable) and first[0].leader_epoch == last.leader_epoch >= 0:
+            return place
+        return None
+
+    def _read(self, copy: PartitionCopy, place: Place, at: int, rules: AllowedBatches) -> list[Run]:
+        runs: list[Run] = []
+        for number, piece in pieces_from(copy, place):
+            if isinstance(piece, Damage) or piece.hunted:
+                break
+            table = piece
+            if self.stop is not None:
+                count = bisect_left(piece.column("base_offset"), self.stop)
+                table = piece.first(count) if count < len(piece) else piece
+                if count < len(piece) and self._differs(piece[count]):
                     return []
-                table = piece.first(count)
-        rows = next(rules.ranges(table), None) if len(table) else None
-        if rows is None or rows[0] > 0:
-            break
-        if stop is not None and table[rows[1] - 1].last_offset >= stop:
+            rows = next(rules.ranges(table), None) if len(table) else None
+            if rows is None or rows[0] > 0:
+                break
+            run = Run.of(copy, number, table, rows, at)
+            if self.stop is not None and run.last.last_offset >= self.stop:
+                return []
+            add_run(runs, run)
+            at += run.size
+            if rows[1] < len(piece):
+                break
+        return runs
+
+    def _skip(self, last: RecordBatch, at: int) -> list[Run]:
+        """Return the nearest batches that any copy has behind a gap, and before ``behind``.
+
+        The copy has ``behind`` too, so that all it has before is of the same lineage.
+        """
+        if self.behind is None:
             return []
-        run = Run.of(copy, number, table, rows, at)
-        add_run(runs, run)
-        at += run.size
-        if rows[1] < len(piece):
-            break
-    return runs
+        nearest: list[Run] = []
+        for copy in self.copies:
+            rules = self.allowed(copy, last)
+            if rules is None:
+                continue
+            try:
+                place = self._place_beyond(copy, last.last_offset + 1)
+                if place is None or find(copy, self.behind).after is None:
+                    continue
+                rules.skip()
+                found = self._read(copy, place, at, rules)
+            except SourceError as error:
+                self.on_error(copy, error)
+                continue
+            if not found or found[0].first_offset <= last.last_offset:
+                continue
+            if not nearest or found[0].first_offset < nearest[0].first_offset:
+                nearest = found
+        return nearest
+
+    def _place_beyond(self, copy: PartitionCopy, offset: int) -> Place | None:
+        """Return the place of the first batch of a copy that reaches ``offset``."""
+        start = place_of_segment_with(copy, offset)
+        for number, piece in () if start is None else pieces_from(copy, start):
+            if isinstance(piece, Damage) or piece.hunted:
+                continue
+            row = bisect_left(piece.column("last_offset"), offset)
+            if row < len(piece):
+                return Place(number, piece[row].position)
+        return None
+
+    def _differs(self, batch: RecordBatch) -> bool:
+        return self.behind is not None and not is_same(batch, self.behind)

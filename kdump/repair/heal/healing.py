@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from kdump.copies.lineage import EpochSpan
 from kdump.errors import SourceError
 from kdump.format.batch import MAX_OFFSET_DELTA, RecordBatch
 from kdump.format.checkpoint import EpochEntry
 from kdump.repair.heal.alignment import End, Run, align
-from kdump.repair.heal.chain import Chain, follow
+from kdump.repair.heal.chain import Follower
 from kdump.repair.heal.copies import PartitionCopy
 from kdump.repair.heal.draft import Draft, new_draft, uncovered
 from kdump.repair.heal.lineage import AllowedBatches, parting
 from kdump.repair.heal.own_log import OwnSegment
-from kdump.repair.heal.reading import Place, place_after, place_of_segment
+from kdump.repair.heal.reading import Place, find, place_of_segment
 from kdump.storage.logdir import MAX_LOG_BYTES, Partition, Segment
 from kdump.storage.names import FileKind, format_file_name
 from kdump.values import frozen
@@ -24,6 +25,8 @@ from kdump.values import frozen
 _MAGIC: Final = 2
 #: How many batches after a damage are compared with a copy: those before them may lie in a value.
 _ENDS: Final = 64
+#: How many islands before a damage are looked for in a copy, of which some may be damaged too.
+_ANCHORS: Final = 8
 _COMPANIONS: Final = (
     FileKind.INDEX,
     FileKind.TIME_INDEX,
@@ -37,12 +40,14 @@ class OwnLineage:
     """The leader epochs of the log under repair.
 
     ``entries`` are those of its checkpoint, also those that begin at its ``end`` or behind it.
-    ``spans`` are the epochs of its batches.
+    ``spans`` are the epochs of its batches. ``start`` is where its epochs and its log start offset
+    say that it begins, None if its checkpoint does not.
     """
 
     entries: tuple[EpochEntry, ...]
     spans: tuple[EpochSpan, ...]
     end: int
+    start: int | None = None
 
     @property
     def latest(self) -> int:
@@ -85,7 +90,7 @@ class Healer:
                 *(copy.largest for copy in self._copies),
             ]
         )
-        drafts: list[Draft] = []
+        drafts = list(self._fill_front(segments[0], min(most, MAX_LOG_BYTES)))
         for number, own in enumerate(segments):
             following = segments[number + 1] if number + 1 < len(segments) else None
             before = drafts[-1].own.last if drafts else None
@@ -98,37 +103,37 @@ class Healer:
     def _fill_stretches(
         self, draft: Draft, before: RecordBatch | None, following: OwnSegment | None
     ) -> Draft:
+        """Return the draft with all stretches that lie between two batches of the log."""
         own = draft.own
-        ends = [End(island.start, island.first) for island in own.islands]
-        if following is not None and following.first is not None:
-            ends.append(End(own.size, following.first))
+        ends = _ends(own, following)
         runs: list[Run] = []
         number = 0 if own.first is None else 1
-        while number < len(ends):
+        while number <= len(own.islands):
             start = own.islands[number - 1].end if number else 0
-            last = own.islands[number - 1].last if number else None
-            if start == ends[number].position:
+            if start == own.size:
                 break
-            found, index = self._fill_stretch(
-                own, start, last, before, ends[number : number + _ENDS]
+            first = bisect_left(ends, number, key=lambda end: end.island)
+            behind = ends[first : first + _ENDS]
+            found, island = (
+                self._fill_stretch(own, number, before, behind) if behind else ([], None)
             )
-            runs += found
-            number += 1 if index is None else index + 1
+            number = number + 1 if island is None else island + 1
+            stop = own.size if island in (None, len(own.islands)) else own.islands[island].start
+            runs += (part for run in found for part in _clipped(run, start, stop))
         return draft.with_runs(runs, own.size) if runs else draft
 
     def _fill_stretch(
         self,
         own: OwnSegment,
-        start: int,
-        last: RecordBatch | None,
+        number: int,
         before: RecordBatch | None,
         ends: Sequence[End],
     ) -> tuple[list[Run], int | None]:
-        """Return the runs of a stretch, and the index of the batch behind it in ``ends``."""
+        """Return the runs of the stretch before island ``number``, and the island behind it."""
         found: list[tuple[int, list[Run]]] = []
         for copy in self._copies:
             try:
-                aligned = self._align(copy, own, start, last, before, ends)
+                aligned = self._align(copy, own, number, before, ends)
             except SourceError as error:
                 self._note_unread(copy, error)
                 continue
@@ -136,10 +141,10 @@ class Healer:
                 found.append(aligned)
         if not found:
             return [], None
-        nearest = min(index for index, _ in found)
+        nearest = min(island for island, _ in found)
         runs: list[Run] = []
-        for index, candidates in found:
-            for run in candidates if index == nearest else ():
+        for island, candidates in found:
+            for run in candidates if island == nearest else ():
                 runs += list(uncovered(run, runs))
                 runs.sort(key=lambda each: each.at)
         return runs, nearest
@@ -148,49 +153,45 @@ class Healer:
         self,
         copy: PartitionCopy,
         own: OwnSegment,
-        start: int,
-        last: RecordBatch | None,
+        number: int,
         before: RecordBatch | None,
         ends: Sequence[End],
     ) -> tuple[int, list[Run]] | None:
-        place = self._place(copy, own, last, before)
-        if place is None:
-            return None
-        previous = last or before
-        magic = ends[0].batch.magic if previous is None else previous.magic
-        allowed = AllowedBatches(
-            self._lineage.entries,
-            lowest=-1 if previous is None else previous.leader_epoch,
-            highest=None,
-            limit=copy.limit,
-            dense=self._dense and magic >= _MAGIC,
-            next_offset=own.base_offset if last is None else last.last_offset + 1,
-        )
-        aligned = align(copy, place, start, ends, allowed)
-        if aligned is None:
-            return None
-        index, runs = aligned
-        highest = ends[index].batch.leader_epoch
-        if any(run.last.leader_epoch > highest for run in runs):
-            return None
-        return index, runs
-
-    def _place(
-        self,
-        copy: PartitionCopy,
-        own: OwnSegment,
-        last: RecordBatch | None,
-        before: RecordBatch | None,
-    ) -> Place | None:
-        """Return the place in a copy of a stretch behind ``last``, or at the start of the log."""
-        if last is not None:
-            return place_after(copy, last)
-        place = place_of_segment(copy, own.base_offset)
-        if place is None and before is not None and before.last_offset + 1 == own.base_offset:
-            place = place_after(copy, before)
-        return place
+        """Lay the stretch beside a copy, from the nearest batch on that both have."""
+        for anchor in _anchors(copy, own, number, before):
+            batch, magic = anchor.batch, ends[0].batch.magic
+            allowed = AllowedBatches(
+                self._lineage.entries,
+                lowest=-1 if batch is None else batch.leader_epoch,
+                highest=None,
+                limit=copy.limit,
+                dense=self._dense and magic >= _MAGIC,
+                next_offset=own.base_offset if batch is None else batch.last_offset + 1,
+            )
+            aligned = align(copy, anchor.place, anchor.position, ends, allowed)
+            if aligned is None:
+                if anchor.sure:
+                    break
+                continue
+            index, runs = aligned
+            highest = ends[index].batch.leader_epoch
+            if all(run.last.leader_epoch <= highest for run in runs):
+                return ends[index].island, runs
+        return None
 
     # --- ends of logs and missing segments
+
+    def _fill_front(self, first: OwnSegment, most: int) -> Iterator[Draft]:
+        """Yield the logs before the first one, which has lost them if its epochs begin before."""
+        start = self._lineage.start
+        behind = first.first
+        if not self._dense or start is None or start >= first.base_offset or behind is None:
+            return
+        rest = list(self._follower(first.base_offset, behind).start(start).runs)
+        while rest:
+            runs = list(_runs_of_new_log(rest, most))
+            del rest[: len(runs)]
+            yield new_draft(self._new_segment(runs[0].first_offset), runs)
 
     def _fill_end(
         self,
@@ -213,7 +214,7 @@ class Healer:
             yield draft
             return
         behind = None if following is None else following.first
-        chain = self._follow(last, stop, behind)
+        chain = self._follower(stop, behind).follow(last)
         rest = list(chain.runs)
         if not rest:
             yield draft
@@ -226,8 +227,9 @@ class Healer:
             del rest[: len(runs)]
             yield new_draft(self._new_segment(runs[0].first_offset), runs)
 
-    def _follow(self, last: RecordBatch, stop: int | None, behind: RecordBatch | None) -> Chain:
-        def allowed(copy: PartitionCopy, epoch: int, offset: int) -> AllowedBatches | None:
+    def _follower(self, stop: int | None, behind: RecordBatch | None) -> Follower:
+        def allowed(copy: PartitionCopy, batch: RecordBatch | None) -> AllowedBatches | None:
+            epoch = -1 if batch is None else batch.leader_epoch
             highest = None if behind is None else behind.leader_epoch
             if stop is None:
                 parted = parting(self._lineage.spans, self._lineage.end, copy)
@@ -245,18 +247,20 @@ class Healer:
                 highest=highest,
                 limit=copy.limit,
                 dense=True,
-                next_offset=offset,
+                next_offset=None if batch is None else batch.last_offset + 1,
             )
 
-        return follow(self._copies, last, stop, behind, allowed, self._note_unread)
+        return Follower(self._copies, stop, behind, allowed, self._note_unread)
 
     def _runs_of_log(self, own: OwnSegment, runs: Sequence[Run], most: int) -> Iterator[Run]:
         """Yield the first runs that belong into an existing log."""
-        size, whole = own.sound_end, own.sound_end == own.size
+        size, end, whole = own.sound_end, own.end_offset, own.sound_end == own.size
         for number, run in enumerate(runs):
             fits = size + run.size <= most and run.last.last_offset - own.base_offset <= (
                 MAX_OFFSET_DELTA
             )
+            if run.first_offset != end:
+                return
             if number == 0:
                 # In a whole log nothing shows that it has gone on, but the copy's own segment.
                 goes_on = not own.islands or run.position > 0
@@ -266,7 +270,7 @@ class Healer:
             if not (fits and goes_on):
                 return
             yield run
-            size += run.size
+            size, end = size + run.size, run.last.last_offset + 1
 
     def _extend(self, draft: Draft, runs: Sequence[Run], *, keep_rest: bool) -> Draft:
         """Return the draft with ``runs`` behind its last sound batch.
@@ -297,14 +301,74 @@ class Healer:
         self._note(f"{copy.path} could not be read: {error}")
 
 
+class _Anchor(NamedTuple):
+    """A batch that a copy has too, None for the start of a log.
+
+    The batch behind it is at ``position`` of the log under repair, and at ``place`` in the copy.
+    ``sure``: it does not lie inside a record's value.
+    """
+
+    position: int
+    batch: RecordBatch | None
+    place: Place
+    sure: bool = True
+
+
+def _anchors(
+    copy: PartitionCopy, own: OwnSegment, number: int, before: RecordBatch | None
+) -> Iterator[_Anchor]:
+    """Yield the nearest batches before island ``number`` that a copy has, the nearest first.
+
+    There are none in a copy that has another batch in the place of one.
+    """
+    for island in reversed(own.islands[max(number - _ANCHORS, 0) : number]):
+        for batch in (island.last, island.first):
+            found = find(copy, batch)
+            if found.is_other and not island.hunted:
+                return
+            if found.after is not None:
+                end = batch.position + batch.size
+                yield _Anchor(end, batch, found.after, not island.hunted)
+    if number <= _ANCHORS:
+        place = place_of_segment(copy, own.base_offset)
+        if place is not None:
+            yield _Anchor(0, None, place)
+        elif before is not None and before.last_offset + 1 == own.base_offset:
+            place = find(copy, before).after
+            if place is not None:
+                yield _Anchor(0, before, place)
+
+
+def _ends(own: OwnSegment, following: OwnSegment | None) -> list[End]:
+    """Return the batches that may be behind a damage: the first and last ones of islands.
+
+    The copy may have one of them damaged.
+    """
+    ends: list[End] = []
+    for number, island in enumerate(own.islands):
+        ends.append(End(island.start, island.first, number))
+        if island.last.position > island.start:
+            ends.append(End(island.last.position, island.last, number))
+    if following is not None and following.first is not None:
+        ends.append(End(own.size, following.first, len(own.islands)))
+    return ends
+
+
+def _clipped(run: Run, start: int, stop: int) -> Iterator[Run]:
+    """Yield the part of a run from position ``start`` up to ``stop``, if any."""
+    at, end = max(run.at, start), min(run.at + run.size, stop)
+    if at < end:
+        yield replace(run, at=at, size=end - at, position=run.position + at - run.at)
+
+
 def _runs_of_new_log(runs: Sequence[Run], most: int) -> Iterator[Run]:
     """Yield the first runs that belong into one new log: a copy's segment begins another one."""
-    size = 0
+    size = end = 0
     for number, run in enumerate(runs):
-        if number and (run.position == 0 or size + run.size > most):
+        if number and (run.first_offset != end or run.position == 0 or size + run.size > most):
             return
         yield run
-        size += run.size
+        size, end = size + run.size, run.last.last_offset + 1
 
 
 def _moved(run: Run, start: int) -> Run:

@@ -94,6 +94,13 @@ class AllowedBatches:
         ) and not any(first < entry.start_offset <= last for entry in self._entries)
 
 
+def epoch_in(copy: PartitionCopy, offset: int) -> int | None:
+    """Return the leader epoch in which a copy has ``offset``, None if its epochs do not say so."""
+    if not copy.epochs or not copy.segments:
+        return None
+    return _epochs_of(copy, copy.epochs).epoch_at(offset)
+
+
 def parting(own: Sequence[EpochSpan], end: int, copy: PartitionCopy) -> int | None:
     """Return the offset below ``end`` at which the lineage of a copy parts from the log.
 
@@ -102,6 +109,9 @@ def parting(own: Sequence[EpochSpan], end: int, copy: PartitionCopy) -> int | No
     """
     if not copy.epochs or not copy.segments:
         return None
-    other = LeaderEpochs.of(copy.epochs, copy.segments[0].base_offset, _HIGHEST)
-    shared = first_difference(own, other.spans, end)
+    shared = first_difference(own, _epochs_of(copy, copy.epochs).spans, end)
     return shared if shared < end else None
+
+
+def _epochs_of(copy: PartitionCopy, entries: Sequence[EpochEntry]) -> LeaderEpochs:
+    return LeaderEpochs.of(entries, copy.segments[0].base_offset, _HIGHEST)

@@ -144,7 +144,9 @@ def _lineage(verdict: Verdict, facts: PartitionFacts) -> OwnLineage:
     runs = (run for survey in verdict.surveys for run in survey.events.epochs())
     spans = (EpochSpan(run.epoch, run.first_offset, run.last_offset + 1) for run in runs)
     rising = tuple(span for span in spans if span.epoch >= 0)
-    return OwnLineage(known or of_batches, rising, verdict.surveys[-1].end_offset)
+    # Retention moves the first leader epoch to the log start.
+    start = max(facts.log_start or 0, known[0].start_offset) if known else None
+    return OwnLineage(known or of_batches, rising, verdict.surveys[-1].end_offset, start)
 
 
 def _healed_verdict(

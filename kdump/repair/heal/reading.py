@@ -14,6 +14,7 @@ from kdump.repair.heal.copies import PartitionCopy
 from kdump.storage.access import open_source
 from kdump.storage.seek import entry_position
 from kdump.storage.walk import Damage, walk
+from kdump.values import frozen
 
 
 class Place(NamedTuple):
@@ -39,29 +40,63 @@ def _key(batch: RecordBatch) -> tuple[int, ...]:
     )
 
 
-def place_after(copy: PartitionCopy, batch: RecordBatch) -> Place | None:
-    """Return the place after ``batch`` in a copy; None if the copy does not have it.
+@frozen
+class Found:
+    """The place after a batch in a copy, and the place where the batch behind it begins.
+
+    ``after`` is None if the copy does not have the batch. ``is_other``: it has another one there.
+    """
+
+    after: Place | None = None
+    is_other: bool = False
+
+
+def find(copy: PartitionCopy, batch: RecordBatch) -> Found:
+    """Look for ``batch`` in a copy. Raises SourceError."""
+    number = _segment_with(copy, batch.base_offset)
+    if number is None:
+        return Found()
+    offset, is_other = batch.base_offset, False
+    for found, hunted in _batches_at(copy, number, offset):
+        if is_same(found, batch):
+            return Found(Place(number, found.position + found.size))
+        is_other |= not hunted and found.base_offset <= batch.last_offset
+    return Found(is_other=is_other)
+
+
+def place_of_offset(copy: PartitionCopy, offset: int) -> Place | None:
+    """Return the place of the batch that begins with ``offset``, None without one.
 
     Raises SourceError.
     """
-    number = _segment_with(copy, batch.base_offset)
-    if number is None:
-        return None
+    number = _segment_with(copy, offset)
+    for found, hunted in () if number is None else _batches_at(copy, number, offset):
+        if found.base_offset == offset and not hunted:
+            assert number is not None
+            return Place(number, found.position)
+    return None
+
+
+def _batches_at(
+    copy: PartitionCopy, number: int, offset: int
+) -> Iterator[tuple[RecordBatch, bool]]:
+    """Yield the first batch of a segment that reaches ``offset``, and whether it was hunted.
+
+    Several where a search after damage has found some. A wrong index is read past.
+    """
     segment = copy.segments[number]
+    base = segment.base_offset
     with open_source(segment.log, mapped=False, sealed=copy.is_sealed(number)) as source:
-        offset, base = batch.base_offset, segment.base_offset
         start = entry_position(source, segment.index, base, offset)
         for position in dict.fromkeys((start, 0)):
             for piece in walk(source, base, position):
-                if isinstance(piece, Damage) or piece[len(piece) - 1].base_offset < offset:
+                if isinstance(piece, Damage):
                     continue
-                row = bisect_left(piece.column("base_offset"), offset)
-                found = piece[min(row, len(piece) - 1)]
-                if is_same(found, batch):
-                    return Place(number, found.position + found.size)
-                if not piece.hunted:
-                    break
-    return None
+                row = bisect_left(piece.column("last_offset"), offset)
+                if row < len(piece):
+                    yield piece[row], piece.hunted
+                    if not piece.hunted:
+                        break
 
 
 def place_of_segment(copy: PartitionCopy, base_offset: int) -> Place | None:
@@ -70,6 +105,12 @@ def place_of_segment(copy: PartitionCopy, base_offset: int) -> Place | None:
     if number is None or copy.segments[number].base_offset != base_offset:
         return None
     return Place(number, 0)
+
+
+def place_of_segment_with(copy: PartitionCopy, offset: int) -> Place | None:
+    """Return the start of the segment whose range holds ``offset``, or else of the first one."""
+    number = _segment_with(copy, offset)
+    return Place(number or 0, 0) if copy.segments else None
 
 
 def pieces_from(copy: PartitionCopy, place: Place) -> Iterator[tuple[int, BatchTable | Damage]]:

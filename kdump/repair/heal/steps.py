@@ -37,7 +37,8 @@ def heal_steps(
     ``files`` are those in the directory.
     """
     small, small_notes = small_file_steps(evidence, facts, files)
-    producers, producer_notes = producer_steps(evidence, facts, files, every=False)
+    new = {log.draft.own.base_offset for log in healed if log.draft.old_size is None}
+    producers, producer_notes = producer_steps(evidence, facts, files, every=False, wanted=new)
     indexes, index_notes = _indexes(evidence, healed, files, settings)
     epochs = [step for step in small if _is_epochs(step)]
     others = [step for step in small if not _is_epochs(step)]

@@ -8,7 +8,7 @@ Spec: ``ProducerStateManager``, ``TransactionIndex`` (KIP-98); KOD 7.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kdump.audit.checks import partition_files, producers, txn_indexes
@@ -36,7 +36,8 @@ _LISTED: Final = 3
 class _ReplayedPartition:
     """A partition, the replay of its log, and the names of the files that contradict it.
 
-    ``ends`` are those of its transactions, which ``replay`` has.
+    ``ends`` are those of its transactions, which ``replay`` has. ``wanted`` are the base offsets of
+    segments whose snapshot is to exist.
     """
 
     facts: PartitionFacts
@@ -45,6 +46,7 @@ class _ReplayedPartition:
     files: Mapping[str, Stamp]
     every: bool
     ends: KnownEnds
+    wanted: Collection[int]
 
     @property
     def first(self) -> int:
@@ -74,12 +76,18 @@ class _Replacement(NamedTuple):
 
 
 def producer_steps(
-    evidence: Evidence, facts: PartitionFacts, files: Mapping[str, Stamp], *, every: bool
+    evidence: Evidence,
+    facts: PartitionFacts,
+    files: Mapping[str, Stamp],
+    *,
+    every: bool,
+    wanted: Collection[int] = (),
 ) -> tuple[list[Step], list[str]]:
     """Return the steps for transaction indexes and producer snapshots, and notes.
 
     ``facts`` are those of the evidence, ``files`` those in the directory. ``every``: also replace
-    sound transaction indexes that differ, and add snapshots that are only missing.
+    sound transaction indexes that differ, and add snapshots that are only missing. ``wanted`` are
+    base offsets of segments that get a snapshot in any case.
     """
     replayed, surveys = evidence.replay, evidence.surveys
     if replayed is None:
@@ -91,7 +99,7 @@ def producer_steps(
     ends = known_ends(surveys, entries, facts)
     known = replay(ends.surveys, entries, compacted=facts.settings.compacted)
     wrong = frozenset(_wrong_files(evidence))
-    partition = _ReplayedPartition(facts, known, wrong, files, every, ends)
+    partition = _ReplayedPartition(facts, known, wrong, files, every, ends, wanted)
     replacements = [*_txn_indexes(partition), *_snapshots(partition)]
     if isinstance(start, str):
         return steps, [_unchanged_note(start)] if replacements else []
@@ -204,6 +212,8 @@ def _missing(partition: _ReplayedPartition, base_offset: int, known: int, *, las
     lowest = max(partition.first, partition.facts.log_start or 0)
     if base_offset <= lowest or base_offset in snapshots:
         return False
+    if base_offset in partition.wanted:
+        return True
     if partition.every:
         return bool(snapshots or known)
     if not any(

@@ -1,0 +1,112 @@
+"""``kdump heal`` against a generator that knows everything: seeded damage in several copies.
+
+What any copy has is back at its place; nothing else is ever written; what none has stays.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from planning import healing, left, undone
+from torn_copies import Copy, Log, damaged_copy, epoch_file, random_log
+
+from kdump.repair.transaction.apply import apply
+from kdump.storage.source import WindowedFile
+from kdump.storage.walk import Damage, batch_bytes, walk
+
+pytestmark = pytest.mark.usefixtures("unsearched")
+
+FEW, MANY = 30, 300
+
+
+def sound(directory: Path) -> dict[int, bytes]:
+    """The batches of all logs by base offset, but those that a search has found."""
+    found = {}
+    for path in sorted(directory.glob("*.log")):
+        with WindowedFile(path) as source:
+            for piece in walk(source, int(path.stem)):
+                if not isinstance(piece, Damage) and not piece.hunted:
+                    found |= {
+                        batch.base_offset: bytes(batch_bytes(source, batch)) for batch in piece
+                    }
+    return found
+
+
+def wrong(seed: int, place: Path) -> list[str]:
+    """What is wrong after copies of one seed have healed a partition, and after the undo."""
+    rng = random.Random(seed)
+    log = random_log(rng)
+    files = {"leader-epoch-checkpoint": epoch_file(log)}
+    own = damaged_copy(log, rng, rng.randrange(1, 6))
+    copies = []
+    for _ in range(rng.randrange(1, 3)):
+        split = log.with_other_borders(rng) if rng.random() < 0.3 else log
+        copies.append(damaged_copy(split, rng, rng.randrange(4)))
+    (place / "server.properties").write_text("log.index.interval.bytes=300\n")
+    partition = own.write(place / "own", files)
+    paths = [copy.write(place / f"copy{number}", files) for number, copy in enumerate(copies)]
+    before, beside = left(place / "own"), [left(path) for path in paths]
+    made = healing(partition, *paths)
+    if made.plan.steps:
+        apply(made.plan, assume_stopped=True)
+    found = compared(log, own, copies, partition, complete=made.complete)
+    if [left(path) for path in paths] != beside:
+        found.append("a copy has changed")
+    again = healing(partition, *paths)
+    if any(step.name.endswith(".log") for step in again.plan.puts):
+        found.append(f"a second run goes on: {again.plan.notes}")
+    if made.plan.steps:
+        undone(partition, made.plan)
+        if left(place / "own") != before:
+            found.append("the undo leaves something else")
+    return found
+
+
+def compared(
+    log: Log, own: Copy, copies: list[Copy], partition: Path, *, complete: bool
+) -> list[str]:
+    """What is wrong with a healed partition."""
+    truth, now = log.batches, sound(partition)
+    found = [f"other bytes at offset {base}" for base in now if now[base] != truth.get(base)]
+    known = own.has().union(*(copy.has() for copy in copies))
+    found += [f"offset {base} is not back" for base in sorted(known - set(now))]
+    if known == set(truth):
+        if not complete:
+            found.append("the plan says that something stays")
+        whole = b"".join(path.read_bytes() for path in sorted(partition.glob("*.log")))
+        if whole != b"".join(truth.values()):
+            found.append("the logs are not those that were")
+        for base, batches in log.segments.items():
+            path = partition / f"{base:020d}.log"
+            same = path.exists() and path.read_bytes() == b"".join(batches)
+            if base in own.logs and all(copy.log is log for copy in copies) and not same:
+                found.append(f"{path.name} is another one")
+    elif complete and not set(truth) - known <= {*behind(log, known)}:
+        found.append("the plan does not say what stays")
+    return found
+
+
+def behind(log: Log, known: set[int]) -> list[int]:
+    """The batches behind the last and before the first one that is known."""
+    first, last = min(known, default=0), max(known, default=0)
+    return [base for base in log.batches if not first <= base <= last]
+
+
+@pytest.mark.parametrize("seed", range(FEW))
+def test_what_a_copy_has_is_back(seed: int, place: Path) -> None:
+    assert wrong(seed, place) == []
+
+
+@pytest.mark.nightly
+def test_what_a_copy_has_is_back_in_many_seeds(place: Path) -> None:
+    found = {}
+    first = FEW + int(os.environ.get("KDUMP_NIGHT", "0")) * MANY
+    for seed in range(first, first + MANY):
+        top = place / str(seed)
+        top.mkdir()
+        if bad := wrong(seed, top):
+            found[seed] = bad
+    assert found == {}
