@@ -71,12 +71,12 @@ def compared(
     """What is wrong with a healed partition."""
     truth, now = log.batches, sound(partition)
     found = [f"other bytes at offset {base}" for base in now if now[base] != truth.get(base)]
-    known = own.has().union(*(copy.has() for copy in copies))
-    found += [f"offset {base} is not back" for base in sorted(known - set(now))]
+    known = within_reach(log, own, own.has().union(*(copy.has() for copy in copies)))
+    whole = b"".join(path.read_bytes() for path in sorted(partition.glob("*.log")))
+    found += [f"offset {base} is not back" for base in sorted(known) if truth[base] not in whole]
     if known == set(truth):
         if not complete:
             found.append("the plan says that something stays")
-        whole = b"".join(path.read_bytes() for path in sorted(partition.glob("*.log")))
         if whole != b"".join(truth.values()):
             found.append("the logs are not those that were")
         for base, batches in log.segments.items():
@@ -84,15 +84,24 @@ def compared(
             same = path.exists() and path.read_bytes() == b"".join(batches)
             if base in own.logs and all(copy.log is log for copy in copies) and not same:
                 found.append(f"{path.name} is another one")
-    elif complete and not set(truth) - known <= {*behind(log, known)}:
+    elif complete and missing_within(log, known):
         found.append("the plan does not say what stays")
     return found
 
 
-def behind(log: Log, known: set[int]) -> list[int]:
-    """The batches behind the last and before the first one that is known."""
+def within_reach(log: Log, own: Copy, known: set[int]) -> set[int]:
+    """The batches of ``known`` without those behind a gap at the end: no follower has such ones."""
+    last = max(own.has(), default=min(log.batches))
+    for base in log.batches:
+        if base > last and base not in known:
+            return {each for each in known if each < base}
+    return known
+
+
+def missing_within(log: Log, known: set[int]) -> list[int]:
+    """The batches that none has between the first and the last one that any has."""
     first, last = min(known, default=0), max(known, default=0)
-    return [base for base in log.batches if not first <= base <= last]
+    return [base for base in log.batches if first <= base <= last and base not in known]
 
 
 @pytest.mark.parametrize("seed", range(FEW))

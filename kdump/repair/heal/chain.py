@@ -44,19 +44,22 @@ class Chain:
 class Follower:
     """Finds batches below offset ``stop`` in ``copies``; None for no end.
 
-    ``behind`` is the batch at ``stop``: a copy that has another one there gives nothing.
+    ``behind`` is the batch at ``stop``: a copy that has another one there gives nothing. ``proofs``
+    are sound batches of the log from there on: a copy that has one of them is of the same lineage up
+    to it.
     """
 
     copies: Sequence[PartitionCopy]
     stop: int | None
     behind: RecordBatch | None
+    proofs: Sequence[RecordBatch]
     allowed: AllowedAfter
     on_error: OnError
 
-    def follow(self, last: RecordBatch) -> Chain:
-        """Return the batches behind ``last``."""
+    def follow(self, last: RecordBatch, *, known: bool = True) -> Chain:
+        """Return the batches behind ``last``. Unless it is ``known``, none that follow at once."""
         runs: list[Run] = []
-        found = self._next(last, 0)
+        found = (self._next(last, 0) if known else []) or self._skip(last, 0)
         while found:
             for run in found:
                 add_run(runs, run)
@@ -71,11 +74,11 @@ class Follower:
         """Return the batches from the one that holds ``offset`` on, of copies with ``behind``."""
         for copy in self.copies:
             rules = self.allowed(copy, None)
-            if rules is None or self.behind is None:
+            if rules is None:
                 continue
             try:
                 place = self._place_beyond(copy, offset)
-                if place is None or find(copy, self.behind).after is None:
+                if place is None or not self._is_proven(copy):
                     continue
                 runs = self._read(copy, place, 0, rules)
             except SourceError as error:
@@ -145,12 +148,7 @@ class Follower:
         return runs
 
     def _skip(self, last: RecordBatch, at: int) -> list[Run]:
-        """Return the nearest batches that any copy has behind a gap, and before ``behind``.
-
-        The copy has ``behind`` too, so that all it has before is of the same lineage.
-        """
-        if self.behind is None:
-            return []
+        """Return the nearest batches that any copy of the same lineage has behind a gap."""
         nearest: list[Run] = []
         for copy in self.copies:
             rules = self.allowed(copy, last)
@@ -158,7 +156,7 @@ class Follower:
                 continue
             try:
                 place = self._place_beyond(copy, last.last_offset + 1)
-                if place is None or find(copy, self.behind).after is None:
+                if place is None or not self._is_proven(copy):
                     continue
                 rules.skip()
                 found = self._read(copy, place, at, rules)
@@ -170,6 +168,9 @@ class Follower:
             if not nearest or found[0].first_offset < nearest[0].first_offset:
                 nearest = found
         return nearest
+
+    def _is_proven(self, copy: PartitionCopy) -> bool:
+        return any(find(copy, proof).after is not None for proof in self.proofs)
 
     def _place_beyond(self, copy: PartitionCopy, offset: int) -> Place | None:
         """Return the place of the first batch of a copy that reaches ``offset``."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from kdump.copies.lineage import EpochSpan
 from kdump.errors import SourceError
 from kdump.format.batch import MAX_OFFSET_DELTA, RecordBatch
 from kdump.format.checkpoint import EpochEntry
@@ -15,7 +15,7 @@ from kdump.repair.heal.alignment import End, Run, align
 from kdump.repair.heal.chain import Follower
 from kdump.repair.heal.copies import PartitionCopy
 from kdump.repair.heal.draft import Draft, new_draft, uncovered
-from kdump.repair.heal.lineage import AllowedBatches, parting
+from kdump.repair.heal.lineage import AllowedBatches, epoch_in
 from kdump.repair.heal.own_log import OwnSegment
 from kdump.repair.heal.reading import Place, find, place_of_segment
 from kdump.storage.logdir import MAX_LOG_BYTES, Partition, Segment
@@ -39,21 +39,13 @@ _COMPANIONS: Final = (
 class OwnLineage:
     """The leader epochs of the log under repair.
 
-    ``entries`` are those of its checkpoint, also those that begin at its ``end`` or behind it.
-    ``spans`` are the epochs of its batches. ``start`` is where its epochs and its log start offset
-    say that it begins, None if its checkpoint does not.
+    ``entries`` are those of its checkpoint, also those that begin at its end or behind it, else
+    those of its batches. ``start`` is where its epochs and its log start offset say that it begins,
+    None if its checkpoint does not.
     """
 
     entries: tuple[EpochEntry, ...]
-    spans: tuple[EpochSpan, ...]
-    end: int
     start: int | None = None
-
-    @property
-    def latest(self) -> int:
-        """The last leader epoch, -1 without any."""
-        known = [entry.epoch for entry in self.entries]
-        return max([*known, *(span.epoch for span in self.spans)], default=-1)
 
 
 @frozen
@@ -90,12 +82,15 @@ class Healer:
                 *(copy.largest for copy in self._copies),
             ]
         )
-        drafts = list(self._fill_front(segments[0], min(most, MAX_LOG_BYTES)))
+        most = min(most, MAX_LOG_BYTES)
+        drafts = list(self._fill_front(segments, most))
         for number, own in enumerate(segments):
-            following = segments[number + 1] if number + 1 < len(segments) else None
+            rest = segments[number + 1 :]
             before = drafts[-1].own.last if drafts else None
-            draft = self._fill_stretches(Draft(own, own.size, own.size), before, following)
-            drafts += self._fill_end(draft, before, following, min(most, MAX_LOG_BYTES))
+            draft = self._fill_stretches(
+                Draft(own, own.size, own.size), before, rest[0] if rest else None
+            )
+            drafts += self._fill_end(draft, before, rest, most)
         return Healing(tuple(drafts), tuple(self._notes))
 
     # --- stretches of the same size
@@ -181,13 +176,12 @@ class Healer:
 
     # --- ends of logs and missing segments
 
-    def _fill_front(self, first: OwnSegment, most: int) -> Iterator[Draft]:
-        """Yield the logs before the first one, which has lost them if its epochs begin before."""
+    def _fill_front(self, segments: Sequence[OwnSegment], most: int) -> Iterator[Draft]:
+        """Yield logs before the first one, which are lost if the leader epochs begin before it."""
         start = self._lineage.start
-        behind = first.first
-        if not self._dense or start is None or start >= first.base_offset or behind is None:
+        if not self._dense or start is None or start >= segments[0].base_offset:
             return
-        rest = list(self._follower(first.base_offset, behind).start(start).runs)
+        rest = list(self._follower(segments).start(start).runs)
         while rest:
             runs = list(_runs_of_new_log(rest, most))
             del rest[: len(runs)]
@@ -197,50 +191,59 @@ class Healer:
         self,
         draft: Draft,
         before: RecordBatch | None,
-        following: OwnSegment | None,
+        following: Sequence[OwnSegment],
         most: int,
     ) -> Iterator[Draft]:
         """Yield the draft with the batches that follow it, and new logs behind it."""
         own = draft.own
         last = own.last or before
-        stop = None if following is None else following.base_offset
+        stop = following[0].base_offset if following else None
         if (
             not self._dense
             or last is None
-            or last.last_offset + 1 != own.end_offset
-            or (bool(own.islands) and own.islands[-1].hunted)
-            or (stop is not None and own.end_offset >= stop)
+            or (stop is not None and max(own.end_offset, last.last_offset + 1) >= stop)
         ):
             yield draft
             return
-        behind = None if following is None else following.first
-        chain = self._follower(stop, behind).follow(last)
-        rest = list(chain.runs)
+        # Batches that a search has found may lie in a value: nothing follows them at once.
+        known = last.last_offset + 1 == own.end_offset
+        known = known and not (own.islands and own.islands[-1].hunted)
+        found = self._follower(following).follow(last, known=known)
+        rest = list(found.runs)
         if not rest:
             yield draft
             return
         taken = list(self._runs_of_log(own, rest, most))
         del rest[: len(taken)]
-        yield self._extend(draft, taken, keep_rest=not (rest or chain.complete))
+        end = taken[-1].last.last_offset + 1 if taken else own.end_offset
+        whole = rest[0].first_offset == end if rest else found.complete
+        yield self._extend(draft, taken, keep_rest=not whole)
         while rest:
             runs = list(_runs_of_new_log(rest, most))
             del rest[: len(runs)]
             yield new_draft(self._new_segment(runs[0].first_offset), runs)
 
-    def _follower(self, stop: int | None, behind: RecordBatch | None) -> Follower:
+    def _follower(self, following: Sequence[OwnSegment]) -> Follower:
+        """Return what finds the batches before the segments in ``following``."""
+        stop = following[0].base_offset if following else None
+        behind = following[0].first if following else None
+        islands = (island for own in following for island in own.islands if not island.hunted)
+        proofs = [(island.first, island.last) for island in islice(islands, _ANCHORS)]
+
         def allowed(copy: PartitionCopy, batch: RecordBatch | None) -> AllowedBatches | None:
             epoch = -1 if batch is None else batch.leader_epoch
             highest = None if behind is None else behind.leader_epoch
             if stop is None:
-                parted = parting(self._lineage.spans, self._lineage.end, copy)
-                if parted is not None:
+                offset = 0 if batch is None else batch.last_offset
+                found = epoch_in(copy, offset)
+                if found is None:
+                    highest = epoch
+                elif found != epoch:
                     self._note(
-                        f"{copy.path} is of another lineage from offset {parted} on: nothing is "
-                        "taken from it behind the log"
+                        f"{copy.path} is of another lineage: it has offset {offset} in leader "
+                        f"epoch {found}, not {epoch}; nothing is taken from it behind the log"
                     )
                     return None
-                if not copy.epochs:
-                    highest = max(epoch, self._lineage.latest)
             return AllowedBatches(
                 self._lineage.entries,
                 lowest=epoch,
@@ -250,7 +253,9 @@ class Healer:
                 next_offset=None if batch is None else batch.last_offset + 1,
             )
 
-        return Follower(self._copies, stop, behind, allowed, self._note_unread)
+        return Follower(
+            self._copies, stop, behind, list(chain(*proofs)), allowed, self._note_unread
+        )
 
     def _runs_of_log(self, own: OwnSegment, runs: Sequence[Run], most: int) -> Iterator[Run]:
         """Yield the first runs that belong into an existing log."""

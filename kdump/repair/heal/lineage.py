@@ -1,8 +1,9 @@
 """The batches that the lineage of the log under repair allows.
 
 An offset and a leader epoch name one record, so that a batch of the right epoch at the right offset
-is the one that the log had. A batch of a later epoch is taken only behind the log, from a copy
-whose epochs are those of the log up to there.
+is the one that the log had. Two logs that have one record in the same epoch are equal up to there.
+So a batch of a later epoch is taken behind the log, if the copy has the end of the log in its
+epoch.
 
 Spec: ``LeaderEpochFileCache`` (KIP-101, KIP-279).
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kdump.copies.lineage import EpochSpan, LeaderEpochs, first_difference
+from kdump.copies.lineage import LeaderEpochs
 from kdump.format.batch import BatchTable
 from kdump.format.checkpoint import EpochEntry
 from kdump.repair.heal.copies import PartitionCopy
@@ -98,20 +99,5 @@ def epoch_in(copy: PartitionCopy, offset: int) -> int | None:
     """Return the leader epoch in which a copy has ``offset``, None if its epochs do not say so."""
     if not copy.epochs or not copy.segments:
         return None
-    return _epochs_of(copy, copy.epochs).epoch_at(offset)
-
-
-def parting(own: Sequence[EpochSpan], end: int, copy: PartitionCopy) -> int | None:
-    """Return the offset below ``end`` at which the lineage of a copy parts from the log.
-
-    ``own`` are the epochs of the batches of the log. None if it does not part, or if the copy has
-    no leader epochs.
-    """
-    if not copy.epochs or not copy.segments:
-        return None
-    shared = first_difference(own, _epochs_of(copy, copy.epochs).spans, end)
-    return shared if shared < end else None
-
-
-def _epochs_of(copy: PartitionCopy, entries: Sequence[EpochEntry]) -> LeaderEpochs:
-    return LeaderEpochs.of(entries, copy.segments[0].base_offset, _HIGHEST)
+    start = copy.segments[0].base_offset
+    return LeaderEpochs.of(copy.epochs, start, _HIGHEST).epoch_at(offset)

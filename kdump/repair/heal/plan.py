@@ -14,7 +14,6 @@ from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.survey.survey import Survey, effective_compaction
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.copies.lineage import EpochSpan
 from kdump.errors import Refused, SourceError, UsageError
 from kdump.repair.content.extent import log_end_of, log_start_of
 from kdump.repair.heal.copies import open_copies
@@ -141,12 +140,9 @@ def _lineage(verdict: Verdict, facts: PartitionFacts) -> OwnLineage:
     """Return the leader epochs by the checkpoint, or by the batches if it cannot be read."""
     known = None if facts.epochs is None else facts.epochs.value
     of_batches = () if verdict.replay is None else verdict.replay.epochs
-    runs = (run for survey in verdict.surveys for run in survey.events.epochs())
-    spans = (EpochSpan(run.epoch, run.first_offset, run.last_offset + 1) for run in runs)
-    rising = tuple(span for span in spans if span.epoch >= 0)
     # Retention moves the first leader epoch to the log start.
     start = max(facts.log_start or 0, known[0].start_offset) if known else None
-    return OwnLineage(known or of_batches, rising, verdict.surveys[-1].end_offset, start)
+    return OwnLineage(known or of_batches, start)
 
 
 def _healed_verdict(
