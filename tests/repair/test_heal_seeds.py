@@ -40,7 +40,7 @@ def wrong(seed: int, place: Path) -> list[str]:
     rng = random.Random(seed)
     log = random_log(rng)
     files = {"leader-epoch-checkpoint": epoch_file(log)}
-    own = damaged_copy(log, rng, rng.randrange(1, 6))
+    own = damaged_copy(log, rng, rng.randrange(1, 6), covered=True)
     copies = []
     for _ in range(rng.randrange(1, 3)):
         split = log.with_other_borders(rng) if rng.random() < 0.3 else log

@@ -114,15 +114,18 @@ def _value(rng: random.Random, offset: int) -> bytes:
     return rng.randbytes(rng.randrange(300))
 
 
-def damaged_copy(log: Log, rng: random.Random, count: int) -> Copy:
-    """A copy with ``count`` damages; at least one of its logs stays."""
+def damaged_copy(log: Log, rng: random.Random, count: int, *, covered: bool = False) -> Copy:
+    """A copy with ``count`` damages; at least one of its logs stays.
+
+    ``covered``: bits are flipped only where checksums cover them.
+    """
     copy = Copy(log, {base: b"".join(batches) for base, batches in log.segments.items()})
     for _ in range(count):
-        _damage(copy, rng.choice(KINDS), rng)
+        _damage(copy, rng.choice(KINDS), rng, covered=covered)
     return copy
 
 
-def _damage(copy: Copy, kind: str, rng: random.Random) -> None:
+def _damage(copy: Copy, kind: str, rng: random.Random, *, covered: bool) -> None:
     base = rng.choice(list(copy.logs))
     data = copy.logs[base]
     if kind == "index":
@@ -140,7 +143,10 @@ def _damage(copy: Copy, kind: str, rng: random.Random) -> None:
     elif not data:
         return
     elif kind == "flip":
-        copy.logs[base] = forge.flip(data, rng.randrange(len(data)), 1 << rng.randrange(8))
+        at = rng.randrange(len(data))
+        start = max(each for each in _starts(copy.log.segments[base]) if each <= at)
+        if not (covered and (at - start < 8 or 12 <= at - start < 17)):
+            copy.logs[base] = forge.flip(data, at, 1 << rng.randrange(8))
     elif kind == "size":
         starts = [at for at in _starts(copy.log.segments[base]) if at + 12 <= len(data)]
         at = rng.choice(starts) + 8

@@ -45,8 +45,8 @@ class Follower:
     """Finds batches below offset ``stop`` in ``copies``; None for no end.
 
     ``behind`` is the batch at ``stop``: a copy that has another one there gives nothing. ``proofs``
-    are sound batches of the log from there on: a copy that has one of them is of the same lineage up
-    to it.
+    are sound batches of the log from there on: a copy that has one of them is of the same lineage
+    up to it.
     """
 
     copies: Sequence[PartitionCopy]

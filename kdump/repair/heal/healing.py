@@ -86,7 +86,7 @@ class Healer:
         drafts = list(self._fill_front(segments, most))
         for number, own in enumerate(segments):
             rest = segments[number + 1 :]
-            before = drafts[-1].own.last if drafts else None
+            before = drafts[-1].own if drafts else None
             draft = self._fill_stretches(
                 Draft(own, own.size, own.size), before, rest[0] if rest else None
             )
@@ -96,7 +96,7 @@ class Healer:
     # --- stretches of the same size
 
     def _fill_stretches(
-        self, draft: Draft, before: RecordBatch | None, following: OwnSegment | None
+        self, draft: Draft, before: OwnSegment | None, following: OwnSegment | None
     ) -> Draft:
         """Return the draft with all stretches that lie between two batches of the log."""
         own = draft.own
@@ -121,7 +121,7 @@ class Healer:
         self,
         own: OwnSegment,
         number: int,
-        before: RecordBatch | None,
+        before: OwnSegment | None,
         ends: Sequence[End],
     ) -> tuple[list[Run], int | None]:
         """Return the runs of the stretch before island ``number``, and the island behind it."""
@@ -149,7 +149,7 @@ class Healer:
         copy: PartitionCopy,
         own: OwnSegment,
         number: int,
-        before: RecordBatch | None,
+        before: OwnSegment | None,
         ends: Sequence[End],
     ) -> tuple[int, list[Run]] | None:
         """Lay the stretch beside a copy, from the nearest batch on that both have."""
@@ -190,13 +190,13 @@ class Healer:
     def _fill_end(
         self,
         draft: Draft,
-        before: RecordBatch | None,
+        before: OwnSegment | None,
         following: Sequence[OwnSegment],
         most: int,
     ) -> Iterator[Draft]:
         """Yield the draft with the batches that follow it, and new logs behind it."""
         own = draft.own
-        last = own.last or before
+        last = own.last or (None if before is None else before.last)
         stop = following[0].base_offset if following else None
         if (
             not self._dense
@@ -207,7 +207,8 @@ class Healer:
             return
         # Batches that a search has found may lie in a value: nothing follows them at once.
         known = last.last_offset + 1 == own.end_offset
-        known = known and not (own.islands and own.islands[-1].hunted)
+        if own.islands and own.islands[-1].hunted:
+            known = known and self._has_unhunted(last)
         found = self._follower(following).follow(last, known=known)
         rest = list(found.runs)
         if not rest:
@@ -222,6 +223,18 @@ class Healer:
             runs = list(_runs_of_new_log(rest, most))
             del rest[: len(runs)]
             yield new_draft(self._new_segment(runs[0].first_offset), runs)
+
+    def _has_unhunted(self, batch: RecordBatch) -> bool:
+        """Return whether a walk over a copy finds a batch that a search in the log has found."""
+        for copy in self._copies:
+            try:
+                found = find(copy, batch)
+            except SourceError as error:
+                self._note_unread(copy, error)
+                continue
+            if found.after is not None and not found.hunted:
+                return True
+        return False
 
     def _follower(self, following: Sequence[OwnSegment]) -> Follower:
         """Return what finds the batches before the segments in ``following``."""
@@ -320,11 +333,28 @@ class _Anchor(NamedTuple):
 
 
 def _anchors(
-    copy: PartitionCopy, own: OwnSegment, number: int, before: RecordBatch | None
+    copy: PartitionCopy, own: OwnSegment, number: int, before: OwnSegment | None
 ) -> Iterator[_Anchor]:
-    """Yield the nearest batches before island ``number`` that a copy has, the nearest first.
+    """Yield the nearest batches before island ``number`` that a copy has, the nearest first."""
+    yield from _anchors_within(copy, own, number)
+    if number > _ANCHORS:
+        return
+    place = place_of_segment(copy, own.base_offset)
+    if place is not None:
+        yield _Anchor(0, None, place)
+    elif before is not None and (before.size, before.end_offset) == (
+        before.sound_end,
+        own.base_offset,
+    ):
+        # In a copy with other borders the batches of the segment before come first.
+        for anchor in _anchors_within(copy, before, len(before.islands)):
+            yield anchor._replace(position=anchor.position - before.size)
 
-    There are none in a copy that has another batch in the place of one.
+
+def _anchors_within(copy: PartitionCopy, own: OwnSegment, number: int) -> Iterator[_Anchor]:
+    """Yield the nearest batches of a segment before island ``number`` that a copy has.
+
+    It gives none that lie before another batch than that of the log.
     """
     for island in reversed(own.islands[max(number - _ANCHORS, 0) : number]):
         for batch in (island.last, island.first):
@@ -334,14 +364,6 @@ def _anchors(
             if found.after is not None:
                 end = batch.position + batch.size
                 yield _Anchor(end, batch, found.after, not island.hunted)
-    if number <= _ANCHORS:
-        place = place_of_segment(copy, own.base_offset)
-        if place is not None:
-            yield _Anchor(0, None, place)
-        elif before is not None and before.last_offset + 1 == own.base_offset:
-            place = find(copy, before).after
-            if place is not None:
-                yield _Anchor(0, before, place)
 
 
 def _ends(own: OwnSegment, following: OwnSegment | None) -> list[End]:

@@ -42,12 +42,13 @@ def _key(batch: RecordBatch) -> tuple[int, ...]:
 
 @frozen
 class Found:
-    """The place after a batch in a copy, and the place where the batch behind it begins.
+    """The place after a batch in a copy, None if the copy does not have the batch.
 
-    ``after`` is None if the copy does not have the batch. ``is_other``: it has another one there.
+    ``hunted``: a search has found it. ``is_other``: the copy has another batch there.
     """
 
     after: Place | None = None
+    hunted: bool = False
     is_other: bool = False
 
 
@@ -59,8 +60,10 @@ def find(copy: PartitionCopy, batch: RecordBatch) -> Found:
     offset, is_other = batch.base_offset, False
     for found, hunted in _batches_at(copy, number, offset):
         if is_same(found, batch):
-            return Found(Place(number, found.position + found.size))
-        is_other |= not hunted and found.base_offset <= batch.last_offset
+            return Found(Place(number, found.position + found.size), hunted)
+        # No checksum covers the offset and the epoch: one flipped bit makes no other batch.
+        differs = (found.crc, found.size) != (batch.crc, batch.size)
+        is_other |= differs and not hunted and found.base_offset <= batch.last_offset
     return Found(is_other=is_other)
 
 
