@@ -71,7 +71,7 @@ def compared(
     """What is wrong with a healed partition."""
     truth, now = log.batches, sound(partition)
     found = [f"other bytes at offset {base}" for base in now if now[base] != truth.get(base)]
-    known = within_reach(log, own, own.has().union(*(copy.has() for copy in copies)))
+    known = within_reach(log, own, own.has().union(*(copy.surely_has() for copy in copies)))
     whole = b"".join(path.read_bytes() for path in sorted(partition.glob("*.log")))
     found += [f"offset {base} is not back" for base in sorted(known) if truth[base] not in whole]
     if known == set(truth):
@@ -84,7 +84,7 @@ def compared(
             same = path.exists() and path.read_bytes() == b"".join(batches)
             if base in own.logs and all(copy.log is log for copy in copies) and not same:
                 found.append(f"{path.name} is another one")
-    elif complete and missing_within(log, known):
+    elif complete and missing_within(log, {base for base in truth if truth[base] in whole}):
         found.append("the plan does not say what stays")
     return found
 

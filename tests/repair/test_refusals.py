@@ -18,7 +18,7 @@ import pytest
 from crashing.conditions import LOCK, Trial
 from crashing.places import UnmountableError, in_memory, mounted
 from crashing.running import Run, run
-from crashing.subjects import CONVERT, LOSSY, MOVED, PARTITION, REINDEX, Subject
+from crashing.subjects import CONVERT, HEAL, LOSSY, MOVED, PARTITION, REINDEX, Subject
 from crashing.trees import put, take
 from damaged import name
 from long_samples import first_of
@@ -43,10 +43,10 @@ input()
 """
 
 
-@pytest.fixture
-def trial() -> Iterator[Trial]:
+@pytest.fixture(params=[LOSSY, HEAL], ids=str)
+def trial(request: pytest.FixtureRequest) -> Iterator[Trial]:
     with in_memory() as root:
-        yield Trial.of(LOSSY, root)
+        yield Trial.of(request.param, root)
 
 
 @contextmanager

@@ -65,6 +65,19 @@ class Copy:
                 position += len(data)
         return found
 
+    def surely_has(self) -> set[int]:
+        """Those of them that the sizes before lead to: others are looked for, by what they are."""
+        found = set()
+        for base, batches in self.log.segments.items():
+            position, data = 0, self.logs.get(base, b"")
+            for batch in batches:
+                if data[position + 8 : position + 12] != batch[8:12]:
+                    break
+                if data[position : position + len(batch)] == batch:
+                    found.add(base_of(batch))
+                position += len(batch)
+        return found
+
     def write(self, directory: Path, files: Mapping[str, bytes | None]) -> Path:
         """Write it as ``orders-0`` below ``directory``, and return that."""
         segments = {base: self.log.segments[base] for base in self.logs}

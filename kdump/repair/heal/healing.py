@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import field, replace
 from itertools import chain, islice
 from typing import Final, NamedTuple
@@ -198,18 +198,19 @@ class Healer:
         own = draft.own
         last = own.last or (None if before is None else before.last)
         stop = following[0].base_offset if following else None
-        if (
-            not self._dense
-            or last is None
-            or (stop is not None and max(own.end_offset, last.last_offset + 1) >= stop)
-        ):
+        end = own.end_offset if last is None else max(own.end_offset, last.last_offset + 1)
+        if not self._dense or (stop is not None and end >= stop):
             yield draft
             return
-        # Batches that a search has found may lie in a value: nothing follows them at once.
-        known = last.last_offset + 1 == own.end_offset
-        if own.islands and own.islands[-1].hunted:
-            known = known and self._has_unhunted(last)
-        found = self._follower(following).follow(last, known=known)
+        follower = self._follower(following)
+        if last is None:
+            found = follower.start(own.base_offset)
+        else:
+            # Batches that a search has found may lie in a value: nothing follows them at once.
+            known = last.last_offset + 1 == own.end_offset
+            if own.islands and own.islands[-1].hunted:
+                known = known and self._has_unhunted(last)
+            found = follower.follow(last, known=known)
         rest = list(found.runs)
         if not rest:
             yield draft
@@ -281,8 +282,8 @@ class Healer:
                 return
             if number == 0:
                 # In a whole log nothing shows that it has gone on, but the copy's own segment.
-                goes_on = not own.islands or run.position > 0
-                goes_on = goes_on and (not whole or run.segment == own.base_offset)
+                goes_on = run.position > 0 and (not whole or run.segment == own.base_offset)
+                goes_on = goes_on or not own.islands
             else:
                 goes_on = run.position > 0
             if not (fits and goes_on):
@@ -336,8 +337,8 @@ def _anchors(
     copy: PartitionCopy, own: OwnSegment, number: int, before: OwnSegment | None
 ) -> Iterator[_Anchor]:
     """Yield the nearest batches before island ``number`` that a copy has, the nearest first."""
-    yield from _anchors_within(copy, own, number)
-    if number > _ANCHORS:
+    is_other = yield from _anchors_within(copy, own, number)
+    if is_other or number > _ANCHORS:
         return
     place = place_of_segment(copy, own.base_offset)
     if place is not None:
@@ -351,19 +352,22 @@ def _anchors(
             yield anchor._replace(position=anchor.position - before.size)
 
 
-def _anchors_within(copy: PartitionCopy, own: OwnSegment, number: int) -> Iterator[_Anchor]:
+def _anchors_within(
+    copy: PartitionCopy, own: OwnSegment, number: int
+) -> Generator[_Anchor, None, bool]:
     """Yield the nearest batches of a segment before island ``number`` that a copy has.
 
-    It gives none that lie before another batch than that of the log.
+    Returns whether it has another batch in the place of one: those before it count no more.
     """
     for island in reversed(own.islands[max(number - _ANCHORS, 0) : number]):
         for batch in (island.last, island.first):
             found = find(copy, batch)
             if found.is_other and not island.hunted:
-                return
+                return True
             if found.after is not None:
                 end = batch.position + batch.size
                 yield _Anchor(end, batch, found.after, not island.hunted)
+    return False
 
 
 def _ends(own: OwnSegment, following: OwnSegment | None) -> list[End]:
