@@ -32,9 +32,7 @@ META = b"version=1\ncluster.id=%s\nnode.id=%d\n"
 Logs = dict[int, Sequence[bytes]]
 
 
-def write(
-    top: Path, segments: Logs, *, epochs: Logs | None = None, **files: bytes | None
-) -> Path:
+def write(top: Path, segments: Logs, *, epochs: Logs | None = None, **files: bytes | None) -> Path:
     """A partition whose epochs are those of ``epochs``, else of its own batches."""
     whole = segments if epochs is None else epochs
     rows = forge.epoch_rows(data for base in sorted(whole) for data in whole[base])
@@ -148,7 +146,9 @@ def test_a_snapshot_of_a_new_segment_is_written(place: Path) -> None:
     assert heal(partition, place / "copy" / PARTITION)
     for base in (100, 200, 300):
         snapshot = name(base, ".snapshot")
-        assert (partition / snapshot).read_bytes() == (place / "copy" / PARTITION / snapshot).read_bytes()
+        assert (partition / snapshot).read_bytes() == (
+            place / "copy" / PARTITION / snapshot
+        ).read_bytes()
     assert logs(partition) == logs(place / "copy" / PARTITION)
 
 
@@ -281,7 +281,9 @@ def test_a_copy_that_has_changed_is_refused(place: Path) -> None:
     partition = write(place / "own", {0: broken(good, 2)})
     copy = write(place / "copy", {0: good})
     plan, before = healing(partition, copy).plan, left(place / "own")
-    (copy / name(0, ".log")).write_bytes(b"".join([*good[:2], *plain(10, 15, text=b"other"), *good[3:]]))
+    (copy / name(0, ".log")).write_bytes(
+        b"".join([*good[:2], *plain(10, 15, text=b"other"), *good[3:]])
+    )
     with pytest.raises(Refused, match="expected the bytes that the plan takes, found other bytes"):
         apply(plan)
     assert left(place / "own") == before
@@ -410,7 +412,9 @@ def test_the_command(place: Path) -> None:
     assert left(place) == before
     done = command(place, "--apply", "--format", "json")
     assert done.code == OK, done
-    (receipt,) = (line for line in map(json.loads, done.out.splitlines()) if line["type"] == "receipt")
+    (receipt,) = (
+        line for line in map(json.loads, done.out.splitlines()) if line["type"] == "receipt"
+    )
     assert set(receipt["taken"]) == {name(base, ".log") for base in SEGMENTS}
     assert receipt["problems"] == 0
     again = command(place)

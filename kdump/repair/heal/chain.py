@@ -46,7 +46,7 @@ class Follower:
 
     ``behind`` is the batch at ``stop``: a copy that has another one there gives nothing. ``proofs``
     are sound batches of the log from there on: a copy that has one of them is of the same lineage
-    up to it.
+    up to it. ``over_gaps``: without an end, batches behind a gap are those of ``allowed`` copies.
     """
 
     copies: Sequence[PartitionCopy]
@@ -55,6 +55,7 @@ class Follower:
     proofs: Sequence[RecordBatch]
     allowed: AllowedAfter
     on_error: OnError
+    over_gaps: bool = False
 
     def follow(self, last: RecordBatch, *, known: bool = True) -> Chain:
         """Return the batches behind ``last``. Unless it is ``known``, none that follow at once."""
@@ -170,6 +171,8 @@ class Follower:
         return nearest
 
     def _is_proven(self, copy: PartitionCopy) -> bool:
+        if self.stop is None and self.over_gaps:
+            return True
         return any(find(copy, proof).after is not None for proof in self.proofs)
 
     def _place_beyond(self, copy: PartitionCopy, offset: int) -> Place | None:

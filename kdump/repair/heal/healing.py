@@ -59,7 +59,8 @@ class Healing:
 class Healer:
     """Heals the log of ``partition`` from ``copies``, the first of them that has a stretch.
 
-    ``dense``: the log was never compacted, so that missing offsets are lost.
+    ``dense``: the log was never compacted, so that missing offsets are lost. ``over_gaps``: also
+    take what copies have behind the log after offsets that none has.
     """
 
     def __init__(
@@ -69,9 +70,10 @@ class Healer:
         lineage: OwnLineage,
         *,
         dense: bool,
+        over_gaps: bool = False,
     ) -> None:
         self._partition, self._copies, self._lineage = partition, copies, lineage
-        self._dense = dense
+        self._dense, self._over_gaps = dense, over_gaps
         self._notes: dict[str, None] = {}
 
     def heal(self, segments: Sequence[OwnSegment]) -> Healing:
@@ -112,9 +114,9 @@ class Healer:
             found, island = (
                 self._fill_stretch(own, number, before, behind) if behind else ([], None)
             )
+            for window in () if island is None else _windows(own, number, island):
+                runs += (part for run in found for part in _clipped(run, *window))
             number = number + 1 if island is None else island + 1
-            stop = own.size if island in (None, len(own.islands)) else own.islands[island].start
-            runs += (part for run in found for part in _clipped(run, start, stop))
         return draft.with_runs(runs, own.size) if runs else draft
 
     def _fill_stretch(
@@ -268,7 +270,13 @@ class Healer:
             )
 
         return Follower(
-            self._copies, stop, behind, list(chain(*proofs)), allowed, self._note_unread
+            self._copies,
+            stop,
+            behind,
+            list(chain(*proofs)),
+            allowed,
+            self._note_unread,
+            over_gaps=self._over_gaps,
         )
 
     def _runs_of_log(self, own: OwnSegment, runs: Sequence[Run], most: int) -> Iterator[Run]:
@@ -383,6 +391,19 @@ def _ends(own: OwnSegment, following: OwnSegment | None) -> list[End]:
     if following is not None and following.first is not None:
         ends.append(End(own.size, following.first, len(own.islands)))
     return ends
+
+
+def _windows(own: OwnSegment, number: int, island: int) -> Iterator[tuple[int, int]]:
+    """Yield the start and the end of what may be replaced before island ``island``.
+
+    It begins behind the island before ``number``. Batches stay, but those that a search has found.
+    """
+    start = own.islands[number - 1].end if number else 0
+    for each in own.islands[number:island]:
+        if not each.hunted:
+            yield start, each.start
+            start = each.end
+    yield start, own.islands[island].start if island < len(own.islands) else own.size
 
 
 def _clipped(run: Run, start: int, stop: int) -> Iterator[Run]:

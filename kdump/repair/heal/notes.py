@@ -5,25 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from kdump.repair.heal.alignment import Run
 from kdump.repair.heal.draft import Draft
 from kdump.repair.heal.result import LeftOffsets
+from kdump.storage.walk import sound_batch
 
+#: The note on a log that the cleaner may have compacted.
+COMPACTED_NOTE: Final = (
+    "the log may be compacted, so that copies hold other batches: only stretches of the same size "
+    "between the same batches are taken"
+)
 #: The most places that are named.
 _LISTED: Final = 20
 
 
 def taken_notes(drafts: Sequence[Draft]) -> Iterator[str]:
-    """Yield the stretches that are taken from copies."""
+    """Yield the stretches that are taken from copies. Raises SourceError."""
     runs = [(draft, run) for draft in drafts for run in draft.runs]
     for draft, run in runs[:_LISTED]:
+        first, last = _offsets(draft, run)
         yield (
             f"{draft.segment.log.name}, position {run.at}: {run.size:,} bytes, offsets "
-            f"{run.first_offset} to {run.last.last_offset}, from position {run.position} of "
-            f"{run.log}"
+            f"{first} to {last}, from position {run.position} of {run.log}"
         )
     if len(runs) > _LISTED:
         size = sum(run.size for _, run in runs[_LISTED:])
         yield f"{len(runs) - _LISTED:,} more stretches from copies, {size:,} bytes"
+
+
+def _offsets(draft: Draft, run: Run) -> tuple[int, int]:
+    """Return the first and the last offset of a run, of which only a part may be taken."""
+    first, last = run.first_offset, run.last.last_offset
+    with draft.open() as source:
+        begin = sound_batch(source, draft.own.base_offset, run.at)
+        behind = sound_batch(source, draft.own.base_offset, run.at + run.size)
+    if begin is not None:
+        first = begin.base_offset
+    return first, last if behind is None else min(last, behind.base_offset - 1)
 
 
 def left_notes(left: Sequence[LeftOffsets]) -> Iterator[str]:

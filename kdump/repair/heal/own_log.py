@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kdump.audit.survey.survey import Survey
 from kdump.format.batch import RecordBatch
@@ -15,6 +15,10 @@ from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Closing, Identity, Source
 from kdump.storage.walk import Damage, sound_batch, walk
 from kdump.values import frozen
+
+
+#: The size of the window for a log of which only the first and the last batch are read.
+_ENDS_BYTES: Final = 128 << 10
 
 
 class Part(NamedTuple):
@@ -92,9 +96,10 @@ def own_segment(survey: Survey) -> OwnSegment:
     Raises SourceError.
     """
     segment = survey.segment
-    with open_source(segment.log, mapped=False, sealed=True) as source:
-        if survey.damages or survey.last_position is None:
+    if survey.damages or survey.last_position is None:
+        with open_source(segment.log, mapped=False, sealed=True) as source:
             return read_segment(segment, source)
+    with open_source(segment.log, mapped=False, window_bytes=_ENDS_BYTES) as source:
         first = sound_batch(source, segment.base_offset, 0)
         last = sound_batch(source, segment.base_offset, survey.last_position)
         if first is None or last is None:  # its offsets do not fit the name of the segment

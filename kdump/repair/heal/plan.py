@@ -18,7 +18,7 @@ from kdump.errors import Refused, SourceError, UsageError
 from kdump.repair.content.extent import log_end_of, log_start_of
 from kdump.repair.heal.copies import open_copies
 from kdump.repair.heal.healing import Healer, OwnLineage
-from kdump.repair.heal.notes import left_notes, taken_notes
+from kdump.repair.heal.notes import COMPACTED_NOTE, left_notes, taken_notes
 from kdump.repair.heal.own_log import own_segment
 from kdump.repair.heal.result import HealedLog, left_offsets, survey_draft
 from kdump.repair.heal.steps import heal_steps
@@ -80,7 +80,7 @@ def plan_heal(
         raise Refused(f"{path}: expected a copy of it, found none: {'; '.join(notes)}")
     compacted = effective_compaction(verdict.surveys, facts.settings.compacted)
     dense = compacted is False
-    lineage = _lineage(verdict, facts)
+    lineage = lineage_of(verdict, facts)
     healer = Healer(facts.partition, copies, lineage, dense=dense)
     healing = healer.heal([own_segment(survey) for survey in verdict.surveys])
     changed = [draft for draft in healing.drafts if draft.changed]
@@ -101,6 +101,7 @@ def plan_heal(
         notes=(
             *taken_notes(changed),
             *left_notes(left),
+            *([] if dense or not left else [COMPACTED_NOTE]),
             *notes,
             *healing.notes,
             *step_notes,
@@ -124,6 +125,8 @@ def _check_verdict(verdict: Verdict) -> PartitionFacts:
             f"{path}: expected a topic's partition, found the metadata log of the cluster: its "
             "quorum decides what is valid there"
         )
+    if facts.partition.name is not None and facts.partition.name.suffix == "delete":
+        raise Refused(f"{path}: expected a partition, found a directory that a broker deletes")
     if not target.segments:
         raise Refused(f"{path}: expected at least 1 segment, found no log of a segment")
     surveyed = {survey.segment.log: survey for survey in verdict.surveys}
@@ -136,7 +139,7 @@ def _check_verdict(verdict: Verdict) -> PartitionFacts:
     return facts
 
 
-def _lineage(verdict: Verdict, facts: PartitionFacts) -> OwnLineage:
+def lineage_of(verdict: Verdict, facts: PartitionFacts) -> OwnLineage:
     """Return the leader epochs by the checkpoint, or by the batches if it cannot be read."""
     known = None if facts.epochs is None else facts.epochs.value
     of_batches = () if verdict.replay is None else verdict.replay.epochs
