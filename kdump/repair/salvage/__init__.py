@@ -7,6 +7,7 @@ marker        A transaction marker that replaces a lost marker.
 selection     The stretches that a salvage takes, and what it leaves.
 offset_gaps   The offsets that a salvage leaves out, and the pieces that held them.
 lost_markers  The markers that a salvage writes for transactions without an end.
+merging       The log of a partition put together from several copies.
 logs          The logs of the new partition.
 topic_id      The topic id of the new partition, and what a broker does with it.
 way_back      The commands that replace the old partition by the new one.

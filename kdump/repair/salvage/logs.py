@@ -16,7 +16,6 @@ from kdump.errors import SourceError
 from kdump.repair.salvage.marker import NewMarker
 from kdump.repair.salvage.selection import PieceSelection
 from kdump.repair.salvage.stretches import Stretch
-from kdump.storage.access import open_source
 from kdump.storage.names import FileKind, format_file_name
 from kdump.storage.source import WINDOW_BYTES, Identity
 from kdump.values import frozen
@@ -54,8 +53,9 @@ class NewLog:
         if not self.stretches:
             yield from (marker.data for marker in self.markers)
             return
-        path, identity = selection.segments[self.number].log, selection.identities[self.number]
-        with open_source(path, mapped=False) as source:
+        segment, identity = selection.segments[self.number], selection.identities[self.number]
+        path = segment.log
+        with selection.opener(segment) as source:
             if identity is None or not _is_continuation(source.identity, identity):
                 raise SourceError(
                     path,

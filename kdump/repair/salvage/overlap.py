@@ -11,26 +11,28 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from kdump.repair.salvage.stretches import Piece, Stretch, Why, as_left, split
+from kdump.repair.salvage.stretches import Opener, Piece, Stretch, Why, as_left, open_log, split
 from kdump.storage.logdir import Segment
 
 #: How often two sides are compared by reading again; after that the earlier side stays.
 _MOST_COMPARISONS: Final = 1_000
 
 
-def resolve_overlaps(segments: Sequence[Segment], pieces: Sequence[Piece]) -> Iterator[Piece]:
+def resolve_overlaps(
+    segments: Sequence[Segment], pieces: Sequence[Piece], opener: Opener = open_log
+) -> Iterator[Piece]:
     """Yield ``pieces`` of ``segments``, with overlapping stretches replaced by their parts.
 
-    The offsets of the yielded stretches rise. Raises SourceError.
+    The offsets of the yielded stretches rise. ``opener`` opens the logs. Raises SourceError.
     """
-    return _Overlaps(segments).resolve_overlaps(pieces)
+    return _Overlaps(segments, opener).resolve_overlaps(pieces)
 
 
 class _Overlaps:
     """Resolves the overlaps of the stretches of a partition."""
 
-    def __init__(self, segments: Sequence[Segment]) -> None:
-        self._segments = segments
+    def __init__(self, segments: Sequence[Segment], opener: Opener) -> None:
+        self._segments, self._opener = segments, opener
         self._comparisons = 0
         # The parts of each piece; the stretches taken so far with the number of their piece.
         self._slots: list[list[Piece]] = []
@@ -130,7 +132,7 @@ class _Overlaps:
             return None, stretch
         if field == "base_offset" and stretch.last_offset <= bound:
             return stretch, None
-        return split(self._segments[stretch.log], stretch, field, bound)
+        return split(self._segments[stretch.log], stretch, field, bound, self._opener)
 
 
 def _runs(pieces: Sequence[Piece]) -> Iterator[list[tuple[int, Stretch]]]:

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from kdump.audit.codes import TRANSACTION_END_LOST
 from kdump.audit.replay.replay import OpenTransaction
+from kdump.repair.heal.alignment import Run
+from kdump.repair.heal.draft import Draft
 from kdump.repair.newdir.output import Output, encode_identity, encode_output
 from kdump.repair.salvage.logs import NewLog, log_name
 from kdump.repair.salvage.lost_markers import TransactionEnd
@@ -16,6 +18,7 @@ from kdump.repair.salvage.offset_gaps import OffsetGap
 from kdump.repair.salvage.selection import PieceSelection
 from kdump.repair.salvage.stretches import Left, Stretch, Why
 from kdump.repair.salvage.way_back import Command, way_back
+from kdump.storage.objects.address import AnyPath, typed_text
 from kdump.storage.walk import Reason
 from kdump.values import frozen
 
@@ -50,7 +53,9 @@ class Salvaged(Output):
 
     ``log_end`` is the offset after the last batch of ``logs``. ``open`` are the transactions
     without an end, ``ends`` the transactions whose marker was lost. ``log_directory`` is that of
-    the partition, None if the result does not replace the partition.
+    the partition, None if the result does not replace the partition. ``runs`` are the batches of
+    other copies, with the log that they are in; ``copies`` are all copies, the partition first, none
+    if there is only one.
     """
 
     selection: PieceSelection
@@ -60,6 +65,8 @@ class Salvaged(Output):
     open: tuple[OpenTransaction, ...]
     ends: tuple[TransactionEnd, ...]
     log_directory: Path | None
+    runs: tuple[tuple[Draft, Run], ...] = ()
+    copies: tuple[AnyPath, ...] = ()
 
     @property
     def last_stable_offset(self) -> int:
@@ -114,7 +121,20 @@ def encode(salvaged: Salvaged) -> dict[str, Any]:
         "transaction_end_count": len(salvaged.ends),
         "transaction_ends": [_end(transaction) for transaction in salvaged.ends[:LISTED]],
     }
+    if salvaged.copies:
+        fields["copies"] = [typed_text(path) for path in salvaged.copies]
+        fields["taken_from"] = [_run(draft, run) for draft, run in salvaged.runs[:LISTED]]
     return encode_output(salvaged, "salvage", fields)
+
+
+def _run(draft: Draft, run: Run) -> dict[str, Any]:
+    return {
+        "log": draft.segment.log.name,
+        "position": run.at,
+        "bytes": run.size,
+        "from": typed_text(run.log),
+        "from_position": run.position,
+    }
 
 
 def _end(transaction: TransactionEnd) -> dict[str, Any]:

@@ -49,6 +49,7 @@ from kdump.repair.salvage.backup import Backup
 from kdump.repair.salvage.logs import NewLog, log_name, new_logs, old_position
 from kdump.repair.salvage.lost_markers import findings_of, replacement_markers, transaction_ends
 from kdump.repair.salvage.marker import NewMarker
+from kdump.repair.salvage.merging import MergedLog
 from kdump.repair.salvage.offset_gaps import (
     OffsetGap,
     batch_gaps,
@@ -57,7 +58,7 @@ from kdump.repair.salvage.offset_gaps import (
 )
 from kdump.repair.salvage.receipt import Salvaged, encode
 from kdump.repair.salvage.selection import PieceSelection, leave_out, select_pieces
-from kdump.repair.salvage.stretches import Left, Why
+from kdump.repair.salvage.stretches import Left, Why, open_log
 from kdump.repair.salvage.topic_id import topic_id_for
 from kdump.repair.transaction.directories import read_as_owner
 from kdump.repair.transaction.plan import log_directory_of
@@ -82,12 +83,14 @@ def salvage(
     hunted: bool,
     backup: Backup | None = None,
     topic_id: str | None = None,
+    merged: MergedLog | None = None,
     report: Callable[[int], None] = lambda _: None,
 ) -> Salvaged:
     """Write every sound batch of a partition to a new directory in ``output``.
 
     ``hunted``: include batches that a search after damage has found. ``backup``: read the logs of
     this backup, not those of the partition. ``topic_id`` overrides the topic id in the files.
+    ``merged``: read the logs that several copies give together; ``target`` is its target.
     ``report`` is called with counts of bytes that were read. Raises Refused, SourceError, OSError;
     none of them leaves files behind. Raises Unfinished if the new directory is complete, and its
     sync failed.
@@ -102,6 +105,7 @@ def salvage(
             hunted=hunted,
             backup=backup,
             topic_id=topic_id,
+            merged=merged,
             report=report,
         )
 
@@ -114,6 +118,7 @@ def _salvage(
     hunted: bool,
     backup: Backup | None,
     topic_id: str | None,
+    merged: MergedLog | None,
     report: Callable[[int], None],
 ) -> Salvaged:
     started, begun_ns = time.monotonic(), time.time_ns()
@@ -129,7 +134,12 @@ def _salvage(
     starts = None if backup is None else backup.starts
     compacted = facts.settings.compacted
     selection = select_pieces(
-        segments, hunted=hunted, compacted=compacted, starts=starts, report=report
+        segments,
+        hunted=hunted,
+        compacted=compacted,
+        starts=starts,
+        opener=open_log if merged is None else merged.open,
+        report=report,
     )
     _check_space(selection, facts, output)
     with build_directory(destination, as_local(partition.path)) as building:
@@ -139,10 +149,12 @@ def _salvage(
             building.put(PARTITION_METADATA, [identified.content])
         ends = transaction_ends(writer.ends, selection.markers, replayed)
         notes += [*name_notes(partition), *identified.notes, *writer.notes]
+        notes += () if merged is None else merged.notes
         notes += _notes(facts, selection, replayed)
         source = as_local(partition.path) if backup is None else backup.path
         arguments = (
             os.fspath(source),
+            *(() if merged is None else map(str, merged.copies[1:])),
             *(("--hunted",) if hunted else ()),
             *(() if topic_id is None else ("--topic-id", topic_id)),
         )
@@ -176,6 +188,8 @@ def _salvage(
             ends,
             # The logs of a backup do not replace the partition.
             log_directory_of(target) if backup is None else None,
+            () if merged is None else merged.runs,
+            () if merged is None else merged.copies,
         )
         leave_receipt(building, plan, salvaged, encode(salvaged))
     return salvaged
@@ -260,7 +274,9 @@ class _Writer:
 
     def _write_log(self, selection: PieceSelection, log: NewLog) -> None:
         origin, identity = selection.segments[log.number].log, selection.identities[log.number]
-        like = self._building.attributes(as_local(origin))
+        # A log that the preferred copy lacks gets the attributes of the directory's files.
+        existing = (segment.log for segment in selection.segments if segment.log.exists())
+        like = self._building.attributes(as_local(origin if origin.exists() else next(existing)))
         mtime_ns = None if identity is None else identity.mtime_ns
         name, base_offset = log_name(log), log.base_offset
         self._building.put(name, log.pieces(selection), like, mtime_ns)

@@ -17,8 +17,17 @@ from kdump.format.batch import MARKER_BYTES, MAX_OFFSET_DELTA, BatchTable, Recor
 from kdump.format.legacy import is_wrapper
 from kdump.repair.salvage.marker import NewMarker
 from kdump.repair.salvage.overlap import resolve_overlaps
-from kdump.repair.salvage.stretches import Left, Piece, Stretch, Sum, Why, as_left, split
-from kdump.storage.access import open_source
+from kdump.repair.salvage.stretches import (
+    Left,
+    Opener,
+    Piece,
+    Stretch,
+    Sum,
+    Why,
+    as_left,
+    open_log,
+    split,
+)
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import as_local
 from kdump.storage.source import Identity, Source
@@ -35,7 +44,7 @@ class PieceSelection:
 
     ``identities`` are those of the files when they were read, None for a file that could not be
     opened. ``errors`` has a sentence for each file that could not be read to its end. ``markers``
-    replace missing transaction markers, in the order of offsets.
+    replace missing transaction markers, in the order of offsets. ``opener`` opens the logs.
     """
 
     segments: tuple[Segment, ...]
@@ -43,6 +52,7 @@ class PieceSelection:
     identities: tuple[Identity | None, ...]
     errors: tuple[str, ...] = ()
     markers: tuple[NewMarker, ...] = ()
+    opener: Opener = open_log
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
@@ -61,6 +71,7 @@ def select_pieces(
     hunted: bool,
     compacted: bool | None,
     starts: Mapping[Path, int] | None = None,
+    opener: Opener = open_log,
     report: Callable[[int], None] = lambda _: None,
 ) -> PieceSelection:
     """Read the logs of ``segments``, in the order of base offsets, and select the pieces to take.
@@ -68,8 +79,8 @@ def select_pieces(
     ``hunted``: take batches that a search after damage has found. ``compacted`` is by
     the settings, None if unknown. Missing offsets end a stretch unless it is True; if it is
     unknown, until the gaps of the log show that it may be compacted. ``starts`` has the position
-    where the reading of a log begins, if that is not 0. ``report`` is called with counts of bytes
-    that were read.
+    where the reading of a log begins, if that is not 0. ``opener`` opens the logs. ``report`` is
+    called with counts of bytes that were read.
     """
     pieces: list[Piece] = []
     identities: list[Identity | None] = []
@@ -79,7 +90,7 @@ def select_pieces(
         scan = _Scan(number, segment.base_offset, start, hunted=hunted, compacted=compacted)
         identity = None
         try:
-            with open_source(segment.log, mapped=False) as source:
+            with opener(segment) as source:
                 identity = source.identity
                 scan.read(source, report)
         except SourceError as error:
@@ -87,8 +98,10 @@ def select_pieces(
             scan.unread(0 if identity is None else identity.size)
         pieces += scan.pieces
         identities.append(identity)
-    resolved = resolve_overlaps(segments, pieces)
-    return PieceSelection(tuple(segments), tuple(resolved), tuple(identities), tuple(errors))
+    resolved = resolve_overlaps(segments, pieces, opener)
+    return PieceSelection(
+        tuple(segments), tuple(resolved), tuple(identities), tuple(errors), opener=opener
+    )
 
 
 def leave_out(selection: PieceSelection, log: int, positions: Sequence[int]) -> PieceSelection:
@@ -107,9 +120,10 @@ def leave_out(selection: PieceSelection, log: int, positions: Sequence[int]) -> 
         )
         stretch = pieces[index]
         assert isinstance(stretch, Stretch)
-        before, rest = split(selection.segments[log], stretch, "position", position - 1)
+        segment, opener = selection.segments[log], selection.opener
+        before, rest = split(segment, stretch, "position", position - 1, opener)
         assert rest is not None
-        batch, after = split(selection.segments[log], rest, "position", position)
+        batch, after = split(segment, rest, "position", position, opener)
         assert batch is not None
         parts = (before, as_left(batch, Why.REFUSED), after)
         pieces[index : index + 1] = [part for part in parts if part is not None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import Enum
 from typing import Final
@@ -81,6 +81,14 @@ class Left:
 
 Piece = Stretch | Left
 
+Opener = Callable[[Segment], Source]
+"""Opens the log of a segment. Raises SourceError."""
+
+
+def open_log(segment: Segment) -> Source:
+    """Open the log of a segment as it is on disk. Raises SourceError."""
+    return open_source(segment.log, mapped=False)
+
 
 def as_left(stretch: Stretch, why: Why) -> Left:
     """Return the stretch as a piece that is not taken."""
@@ -97,15 +105,15 @@ def as_left(stretch: Stretch, why: Why) -> Left:
 
 
 def split(
-    segment: Segment, stretch: Stretch, field: str, bound: int
+    segment: Segment, stretch: Stretch, field: str, bound: int, opener: Opener = open_log
 ) -> tuple[Stretch | None, Stretch | None]:
     """Split a stretch of ``segment`` before the first batch whose ``field`` is above ``bound``.
 
-    Returns both parts, None for an empty one. ``field`` must rise from batch to batch. Raises
-    SourceError.
+    Returns both parts, None for an empty one. ``field`` must rise from batch to batch. ``opener``
+    opens the log. Raises SourceError.
     """
     sums = Sum(stretch.log), Sum(stretch.log)
-    with open_source(segment.log, mapped=False) as source:
+    with opener(segment) as source:
         for table in _tables(source, segment, stretch):
             row = bisect_right(table.column(field), bound)
             for part, first, stop in ((sums[0], 0, row), (sums[1], row, len(table))):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kdump.cli.ui.progress import Mode
     from kdump.repair.salvage.backup import Backup
     from kdump.repair.salvage.receipt import Salvaged
+    from kdump.storage.objects.address import AnyPath
 
 
 def _topic_id(_: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
@@ -92,6 +93,10 @@ def salvage(
 ) -> int:
     """Copy every sound batch of a partition, before and after damage, to a new directory.
 
+    Several PATHs of the same partition are copies of it. The result is the log of the copy that an
+    unclean election prefers, by its last leader epoch and its end, with what other copies of its
+    lineage have sound. The receipt says which bytes came from which copy.
+
     PATH is a partition directory. A broker may have renamed it to delete it (-delete), or because
     the cluster does not assign it to the broker (-stray). Segments that a broker has renamed to
     delete them (.deleted) are read too. PATH may also be the backup of a repair,
@@ -115,6 +120,7 @@ def salvage(
     from kdump.errors import Refused
     from kdump.repair.newdir.output import check_targets
     from kdump.repair.salvage.backup import partition_of
+    from kdump.repair.salvage.merging import merge_copies
     from kdump.repair.salvage.salvage import salvage as salvage_partition
     from kdump.storage.objects.address import as_local
 
@@ -126,7 +132,8 @@ def salvage(
     unread = False
     try:
         backups = _backups(paths)
-        check_targets(targets, output)
+        groups = _copies(targets, backups)
+        check_targets([copies[0] for copies in groups.values()], output)
     except Refused as error:
         output_report.error(error)
         output_report.finish(REFUSED)
@@ -135,6 +142,10 @@ def salvage(
 
         def write(target: Target) -> Salvaged:
             nonlocal unread
+            copies, merged = groups[target.path], None
+            if len(copies) > 1:
+                merged = merge_copies(copies, scope.context, report=meter.advance)
+                target = merged.target
             receipt = salvage_partition(
                 target,
                 scope.context,
@@ -142,12 +153,14 @@ def salvage(
                 hunted=hunted,
                 backup=backups.get(as_local(target.path)),
                 topic_id=topic_id,
+                merged=merged,
                 report=meter.advance,
             )
             unread |= bool(receipt.selection.errors)
             return receipt
 
-        codes = write_all(targets, write, output_report, meter)
+        first = [copies[0] for copies in groups.values()]
+        codes = write_all(first, write, output_report, meter)
     exit_code = first_of(codes | {INCOMPLETE} if unread else codes)
     output_report.finish(exit_code)
     return exit_code
@@ -173,6 +186,24 @@ def _backups(paths: tuple[Path, ...]) -> dict[Path, Backup]:
             )
         backups[owner] = read_backup(path)
     return backups
+
+
+def _copies(
+    targets: Sequence[Target], backups: Mapping[Path, Backup]
+) -> dict[AnyPath, list[Target]]:
+    """Return the copies of each partition, by the path of the first; a backup is none."""
+    by_name: dict[tuple[str, int], list[Target]] = {}
+    groups: dict[AnyPath, list[Target]] = {}
+    for target in targets:
+        name = None if target.partition is None else target.partition.name
+        alone = name is None or bool(name.suffix) or target.path in backups
+        if name is None or alone:
+            groups[target.path] = [target]
+        elif (name.topic, name.partition) in by_name:
+            by_name[name.topic, name.partition].append(target)
+        else:
+            groups[target.path] = by_name[name.topic, name.partition] = [target]
+    return groups
 
 
 def _check_topics(targets: Sequence[Target], topic_id: str | None) -> None:

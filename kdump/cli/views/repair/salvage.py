@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -96,6 +97,12 @@ def lines(receipt: Salvaged) -> Iterator[str]:
         f"{_sums_text(taken)}{offsets}; {len(receipt.logs):,} of "
         f"{count_text(len(selection.segments), 'segment')}",
     )
+    if receipt.copies:
+        sizes = Counter[str]()
+        for _, run in receipt.runs:
+            sizes[str(run.log.parent)] += run.size
+        for path in receipt.copies[1:]:
+            yield paragraph("copy", f"{printable(str(path))}: {size_text(sizes[str(path)])}")
     yield paragraph(
         "result",
         f"log start offset {receipt.logs[0].base_offset}, log end offset {receipt.log_end}",
