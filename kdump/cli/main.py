@@ -46,6 +46,7 @@ _COMMANDS: Final = {
     "metadata": "kdump.cli.commands.metadata:metadata",
     "quorum": "kdump.cli.commands.quorum:quorum",
     "next-start": "kdump.cli.commands.next_start:next_start",
+    "manifest": "kdump.cli.commands.manifest:manifest",
     "salvage": "kdump.cli.commands.repair.salvage:salvage",
     "reindex": "kdump.cli.commands.repair.reindex:reindex",
     "truncate-to-valid": "kdump.cli.commands.repair.truncate:truncate_to_valid",

@@ -106,7 +106,7 @@ def create_destination(path: AnyPath) -> Iterator[Destination]:
     Raise UsageError if the path exists, SourceError if it cannot be created.
     """
     destination: Destination
-    destination = _Prefix(path) if isinstance(path, RemotePath) else _Directory(path)
+    destination = _Prefix(path) if isinstance(path, RemotePath) else _Directory(as_local(path))
     try:
         destination.begin()
         yield destination
@@ -120,7 +120,7 @@ def open_sink(file: AnyPath, rights: Rights | None) -> Sink:
     if isinstance(file, RemotePath):
         return Upload(file)
     with acting(rights):
-        return file.open("xb", buffering=_BUFFER_BYTES)
+        return as_local(file).open("xb", buffering=_BUFFER_BYTES)
 
 
 def discard(file: AnyPath, rights: Rights | None) -> None:
@@ -129,7 +129,7 @@ def discard(file: AnyPath, rights: Rights | None) -> None:
         upload.abandon(file)
     else:
         with acting(rights):
-            file.unlink(missing_ok=True)
+            as_local(file).unlink(missing_ok=True)
 
 
 def write_error(path: AnyPath, error: OSError) -> SourceError:

@@ -10,9 +10,11 @@ ownership      Opening of a directory component by component, with the users who
 objects/       Object stores, read through child processes.
 source         Source: the bytes of one regular file, mapped or through a reused window.
 object_source  ObjectSource: the bytes of one object in a store, through a reused window.
-access         Opening of a path, in the file system or in a store, as a Source.
 walk           walk(): a segment as sound batches and damage. It tells a torn tail, a bad checksum,
                an impossible size and zeros of preallocation apart.
+manifests/     Manifests as directories: their paths and files are read like those of the file
+               system.
+access         Opening of a path, in the file system, in a store or in a manifest, as a Source.
 seek           The position from which to read a segment for an offset, by its offset index.
 repair_record  The folders that repairs have left in a partition: backups and unfinished repairs.
 logdir         Listing of a log directory: partitions, segments and other files.

@@ -1,12 +1,14 @@
-"""Opening of a path, in the file system or in a store, as a Source."""
+"""Opening of a path, in the file system, in a store or in a manifest, as a Source."""
 
 from __future__ import annotations
 
 import os
 from typing import Final
 
+from kdump.storage.manifests.opening import open_in_manifest
+from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.object_source import READ_BYTES, ObjectSource
-from kdump.storage.objects.address import AnyPath, RemotePath
+from kdump.storage.objects.address import AnyPath, RemotePath, StoredPath, as_local
 from kdump.storage.source import (
     WINDOW_BYTES,
     MappedFile,
@@ -31,7 +33,7 @@ def open_source(
     pace: Pace | None = None,
     window_bytes: int | None = None,
 ) -> Source:
-    """Open the regular file, or the object in a store, at ``path``.
+    """Open the regular file, the object in a store, or the file in a manifest, at ``path``.
 
     ``mapped`` allows a map of the file. It is for forked workers alone, and for files that no
     process writes. An object is not mapped, nor is a file with ``window_bytes`` or ``pace``: the
@@ -43,12 +45,15 @@ def open_source(
 
     Raises SourceError, VanishedError.
     """
+    if isinstance(path, ManifestPath):
+        return open_in_manifest(path)
     if isinstance(path, RemotePath):
         return ObjectSource(path, window_bytes=window_bytes or READ_BYTES, pace=pace)
+    local = as_local(path)
     if mapped and pace is None:
-        return MappedFile(path) if window_bytes is None else PiecesOfFile(path, window_bytes)
+        return MappedFile(local) if window_bytes is None else PiecesOfFile(local, window_bytes)
     own = WINDOW_BYTES if pace is None else PACED_WINDOW_BYTES
-    return WindowedFile(path, sealed=sealed, window_bytes=window_bytes or own, pace=pace)
+    return WindowedFile(local, sealed=sealed, window_bytes=window_bytes or own, pace=pace)
 
 
 def read_end(path: AnyPath, most_bytes: int) -> tuple[int, bytes]:
@@ -56,11 +61,11 @@ def read_end(path: AnyPath, most_bytes: int) -> tuple[int, bytes]:
 
     Raises SourceError, VanishedError.
     """
-    if isinstance(path, RemotePath):
+    if isinstance(path, StoredPath):
         with open_source(path, mapped=False, window_bytes=most_bytes) as source:
             start = max(source.size - most_bytes, 0)
             return source.size, bytes(source.window(start, source.size - start))
-    descriptor, status = open_regular(path)
+    descriptor, status = open_regular(as_local(path))
     try:
         size = status.st_size
         length = min(size, most_bytes)  # pread allocates the requested length

@@ -21,11 +21,13 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import field
+from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
 from kdump.errors import SourceError, VanishedError
 from kdump.storage.logdir import enclosing_log_directory
+from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.names import LOCK
 from kdump.storage.objects.address import AnyPath, RemotePath, as_local
 from kdump.storage.source import open_regular, status_of
@@ -126,6 +128,8 @@ def liveness(path: AnyPath, *, lock_held: bool = False) -> Liveness:
     holds the lock, so that only open files count. Raises SourceError if the status of ``path``
     cannot be read.
     """
+    if isinstance(path, ManifestPath):
+        return _stored_liveness(path)
     if isinstance(path, RemotePath):
         return Liveness(State.STOPPED, "brokers use no log directory in an object store")
     targets = {_key(path)}
@@ -171,6 +175,18 @@ def liveness(path: AnyPath, *, lock_held: bool = False) -> Liveness:
     if hidden is not None:
         reason += f", as far as kdump sees: {hidden}"
     return Liveness(State.STOPPED, reason, None, *found)
+
+
+def _stored_liveness(path: ManifestPath) -> Liveness:
+    """Return the liveness of the named path that ``path`` is or is in, as it was then."""
+    contents = path.manifest().contents
+    made = datetime.fromtimestamp(contents.begun_ns // 1_000_000_000, UTC)
+    when = f"when the manifest was made, {made:%Y-%m-%d %H:%M:%S} UTC"
+    inner = path.inner
+    for root in contents.roots:
+        if inner == root.path or inner.startswith(root.path + b"/") or not root.path:
+            return Liveness(State(root.state), f"{when}, {root.reason}")
+    return Liveness(State.UNKNOWN, f"{when}, this was not asked")
 
 
 def uses(files: Iterable[AnyPath]) -> Iterator[Use]:

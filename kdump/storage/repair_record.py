@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kdump.errors import SourceError
 from kdump.storage.access import read_end
-from kdump.storage.objects.address import AnyPath, RemotePath, exists, scan
+from kdump.storage.objects.address import AnyPath, StoredPath, exists, scan
 from kdump.storage.source import source_error
 from kdump.values import frozen
 
@@ -81,7 +81,7 @@ def is_linked(partition: AnyPath) -> bool:
     """
     path = partition / FOLDERS
     with suppress(PermissionError):
-        return not isinstance(path, RemotePath) and path.is_symlink()
+        return not isinstance(path, StoredPath) and path.is_symlink()
     return False
 
 

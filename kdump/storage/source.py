@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from kdump.errors import DeniedError, SourceError, VanishedError
-from kdump.storage.objects.address import AnyPath, RemotePath
+from kdump.storage.objects.address import AnyPath, StoredPath
 from kdump.storage.page_cache import absent_runs
 from kdump.storage.throttle import Pace
 from kdump.values import frozen
@@ -156,9 +156,9 @@ def user_name(uid: int) -> str:
 def _owner(path: AnyPath) -> int | None:
     """Return the user id of the owner of ``path``, or of its nearest parent that ``stat`` reaches.
 
-    None for an object in a store.
+    None for a path outside of the file system.
     """
-    for candidate in () if isinstance(path, RemotePath) else (path, *path.parents):
+    for candidate in () if isinstance(path, StoredPath) else (path, *path.parents):
         with suppress(OSError):
             return candidate.stat().st_uid
     return None

@@ -13,6 +13,7 @@ Spec: ``FileLogInputStream.nextBatch``, ``DefaultRecordBatch.ensureValid``, ``Lo
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from array import array
 from collections.abc import Iterator
 from enum import Enum
@@ -34,7 +35,7 @@ from kdump.format.batch import (
 )
 from kdump.format.codecs import DEFAULT_LIMIT
 from kdump.format.kernel import headers as _headers
-from kdump.storage.source import Source
+from kdump.storage.source import Closing, Source
 from kdump.values import frozen
 
 if TYPE_CHECKING:  # as in codecs
@@ -93,6 +94,37 @@ class Damage:
     computed_crc: int | None = None
 
 
+class WalkedLog(Closing):
+    """A Source of a log that was walked before, and whose records are not there.
+
+    Its windows begin where batches or damage begin, and have the headers there and what is known of
+    control batches. Any other window is a SourceError.
+    """
+
+    @abstractmethod
+    def pieces(self, start: int) -> Iterator[BatchTable | Damage]:
+        """Yield what ``walk`` yields from position ``start`` on. Raises SourceError."""
+
+    @abstractmethod
+    def sound_batch(self, position: int) -> RecordBatch | None:
+        """Return the sound batch at ``position``, whatever its offsets. Raises SourceError."""
+
+    @abstractmethod
+    def first_batch(self) -> RecordBatch | None:
+        """Return what ``first_batch`` returns. Raises SourceError."""
+
+    @abstractmethod
+    def first_offset(self, wrapper: RecordBatch) -> int | None:
+        """Return the first offset in a compressed message of magic 0 or 1, None if unreadable.
+
+        Raises SourceError.
+        """
+
+    @abstractmethod
+    def ends_with_zeros(self) -> bool:
+        """Return whether the damage at the end of the log ends with zeros. Raises SourceError."""
+
+
 def walk(source: Source, base_offset: int, start: int = 0) -> Iterator[BatchTable | Damage]:
     """Yield batches and damage that cover ``source`` from ``start`` to its last byte, in order.
 
@@ -102,6 +134,8 @@ def walk(source: Source, base_offset: int, start: int = 0) -> Iterator[BatchTabl
 
     Raises SourceError if the file cannot be read.
     """
+    if isinstance(source, WalkedLog):
+        return source.pieces(start)
     return _Walk(source, base_offset, start).pieces()
 
 
@@ -113,6 +147,10 @@ def sound_batch(source: Source, base_offset: int, position: int) -> RecordBatch 
     """
     if not 0 <= position < source.size:
         return None
+    if isinstance(source, WalkedLog):
+        batch, lowest, highest = source.sound_batch(position), *offset_range(base_offset)
+        fits = batch and lowest < batch.base_offset <= batch.last_offset <= highest
+        return batch if fits else None
     walk_here = _Walk(source, base_offset, position)
     end = walk_here.sound_at(position, walk_here.lowest)
     return None if end is None else RecordBatch(*walk_here.probe)
@@ -125,6 +163,8 @@ def first_batch(source: Source, base_offset: int) -> RecordBatch | None:
     batch. So two pages are read of the log, however large the batch is. Raises SourceError if the
     file cannot be read.
     """
+    if isinstance(source, WalkedLog):
+        return source.first_batch()
     walk_here = _Walk(source, base_offset, 0)
     if not walk_here.plausible_at(0):
         return None
@@ -154,9 +194,8 @@ class _Walk:
     def __init__(self, source: Source, base_offset: int, start: int) -> None:
         self.source = source
         self.position = start
-        self.lowest = max(base_offset - 1, MIN_OFFSET)  # a file name may hold any number
+        self.lowest, self.highest = offset_range(base_offset)
         self.last_offset = self.lowest
-        self.highest = min(base_offset + MAX_OFFSET_DELTA, _MAX_OFFSET)
         self.hunted = False
         self.work_left = HUNTING_BOUND * (source.size - start) + HUNTING_FLOOR
         # Most segments are small: clearing all rows would take longer than the walk.
@@ -344,6 +383,19 @@ class _Walk:
                 return False
             position += len(piece)
         return True
+
+
+def offset_range(base_offset: int) -> tuple[int, int]:
+    """Return the offset below all of a segment, and the highest that its index can hold."""
+    # A file name may hold any number.
+    return max(base_offset - 1, MIN_OFFSET), min(base_offset + MAX_OFFSET_DELTA, _MAX_OFFSET)
+
+
+def ends_with_zeros(source: Source) -> bool:
+    """Return whether the last 61 bytes, the size of a header, are zeros. Raises SourceError."""
+    if isinstance(source, WalkedLog):
+        return source.ends_with_zeros()
+    return not any(source.window(max(source.size - HEADER_BYTES, 0)))
 
 
 def _zeros(count: int) -> memoryview:

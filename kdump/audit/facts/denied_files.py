@@ -19,7 +19,7 @@ from typing import Final
 
 from kdump.storage.logdir import EntryType, LogDirectory, Partition
 from kdump.storage.names import FileKind
-from kdump.storage.objects.address import AnyPath, RemotePath
+from kdump.storage.objects.address import AnyPath, StoredPath
 from kdump.storage.rights import Rights
 from kdump.storage.source import user_name
 from kdump.values import frozen
@@ -124,7 +124,7 @@ def _denied(rights: Rights, files: Iterable[tuple[AnyPath, int]]) -> Iterator[De
 
 
 def _status(path: AnyPath) -> os.stat_result | None:
-    if not isinstance(path, RemotePath):
+    if not isinstance(path, StoredPath):
         with suppress(OSError):  # a file that vanished or cannot be reached has other findings
             return path.stat()
     return None

@@ -17,7 +17,7 @@ from kdump.errors import SourceError
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.storage.access import open_source, read_end
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath, RemotePath
+from kdump.storage.objects.address import AnyPath, StoredPath
 from kdump.storage.source import Source
 from kdump.storage.walk import first_batch, sound_batch
 from kdump.values import frozen
@@ -81,7 +81,7 @@ def _open(path: AnyPath, *, mapped: bool, window_bytes: int = _WINDOW_BYTES) -> 
 
 def _first_offset(source: Source, segment: Segment, *, mapped: bool) -> int | None:
     """Return the first offset of the log by its first two headers, None if they do not show it."""
-    if isinstance(segment.log, RemotePath):  # to open it again is another request to the store
+    if isinstance(segment.log, StoredPath):  # to open it again costs more than a read
         first = first_batch(source, segment.base_offset)
     else:
         with _open(segment.log, mapped=mapped, window_bytes=_HEAD_BYTES) as head:

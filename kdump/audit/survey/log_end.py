@@ -19,7 +19,7 @@ from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Source
-from kdump.storage.walk import batch_bytes
+from kdump.storage.walk import WalkedLog, batch_bytes
 from kdump.values import frozen
 
 #: Small, because most reads are single headers.
@@ -195,6 +195,8 @@ def first_offset_of(source: Source, batch: RecordBatch) -> int | None:
     """
     if not is_wrapper(batch):
         return batch.base_offset
+    if isinstance(source, WalkedLog):
+        return source.first_offset(batch)
     try:
         return first_offset(batch, batch_bytes(source, batch))
     except DecodeError:

@@ -33,7 +33,7 @@ from kdump.audit.survey.payloads import coordinator_decoder, undecodable_records
 from kdump.audit.survey.rebuilt_indexes import Rebuild, RebuiltIndexes
 from kdump.audit.survey.recovery import Recovery, RecoveryResult
 from kdump.errors import DecodeError, DeniedError, LimitError, SourceError, VanishedError
-from kdump.format.batch import HEADER_BYTES, MARKER_BYTES, BatchTable, RecordBatch, is_marker
+from kdump.format.batch import HEADER_BYTES, BatchTable, RecordBatch, is_marker
 from kdump.format.kernel import headers as _headers
 from kdump.format.legacy import is_wrapper
 from kdump.format.records import RecordReader, RecordSummary
@@ -42,7 +42,7 @@ from kdump.storage.logdir import Segment, directory_name
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Identity, Source
 from kdump.storage.throttle import Pace
-from kdump.storage.walk import Damage, Reason, batch_bytes, walk
+from kdump.storage.walk import Damage, Reason, batch_bytes, ends_with_zeros, walk
 from kdump.values import frozen
 
 #: The most irregularities of one kind that a survey lists; all are counted.
@@ -308,7 +308,7 @@ class LogPass:
             if isinstance(piece, Damage):
                 self._close_gap()
                 self.headers.add_damage()
-                marker = is_marker(source.window(piece.position, MARKER_BYTES))
+                marker = is_marker(source.window(piece.position, HEADER_BYTES))
                 self.open_gap = Gap(
                     piece, self.headers.previous, None, self.last_time_ms, marker=marker
                 )
@@ -342,7 +342,7 @@ class LogPass:
                         self._fault(fault)
             self._advance(piece.end)
         if self.open_gap is not None and self.open_gap.damage.size > HEADER_BYTES:
-            self.zero_tail = not any(source.window(self.size - HEADER_BYTES))
+            self.zero_tail = ends_with_zeros(source)
         self._close_gap()
         if self.indexes is not None:
             self.indexes.finish(self.size)

@@ -65,9 +65,9 @@ def next_start(
 ) -> int:
     """Forecast what a broker of 3.9 to 4.3 does with log directories at its next start.
 
-    PATH is a log directory or a partition directory, or the address of a copy, such as
-    s3://BUCKET/PREFIX. A partition outside of a log directory counts as stopped uncleanly, with no
-    flushed record.
+    PATH is a log directory or a partition directory, the address of a copy, such as
+    s3://BUCKET/PREFIX, or a manifest. A partition outside of a log directory counts as stopped
+    uncleanly, with no flushed record.
     """
     from kdump.audit.run.prescan import quick_pass
     from kdump.audit.run.reconcile import reconcile_directories
@@ -78,7 +78,7 @@ def next_start(
     from kdump.cli.views.verify.next_start import JsonStarts, TextStarts
     from kdump.storage.workers import default_jobs
 
-    scope = find_scope(targets)
+    scope = find_scope(targets, manifests=True)
     assumptions = Assumptions(clean, recovery_point, log_start)
     report = (JsonStarts if form == "json" else TextStarts)(
         click.echo, scope.roots, scope.context.config

@@ -82,11 +82,12 @@ def verify(
 ) -> int:
     """Check every file of a log directory, and forecast a broker's next start.
 
-    PATH is a log directory, a partition directory or a segment, or the address of a copy, such as
-    s3://BUCKET/PREFIX. A quick check of everything comes first. Then verify reads every batch
-    header, checks every checksum, and compares them with indexes, producer snapshots, leader epochs
-    and checkpoints. Nothing is changed, and a broker may be running. The broker keeps its page
-    cache and has priority at the disks. What it may still be writing is not reported as damage.
+    PATH is a log directory, a partition directory or a segment, the address of a copy, such as
+    s3://BUCKET/PREFIX, or a manifest. A quick check of everything comes first. Then verify reads
+    every batch header, checks every checksum, and compares them with indexes, producer snapshots,
+    leader epochs and checkpoints. Nothing is changed, and a broker may be running. The broker keeps
+    its page cache and has priority at the disks. What it may still be writing is not reported as
+    damage.
     """
     from kdump.audit.codes import Severity
     from kdump.audit.targets.scope import requested_findings

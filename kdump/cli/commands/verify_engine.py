@@ -24,6 +24,7 @@ from kdump.cli.options.targets import TargetOptions, find_scope, named_paths
 from kdump.cli.ui.progress import Progress
 from kdump.cli.views.verify.summary import Depth, LeftOut
 from kdump.errors import UsageError
+from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.throttle import Pace
 from kdump.values import frozen
 
@@ -97,7 +98,10 @@ class Engine(Protocol):
 def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
     """Yield the engine for ``request``, which reports progress to ``meter``. Raise UsageError."""
     if not request.spark.given:
-        scope = find_scope(request.targets, stores=request.state is None)
+        plain = request.state is None
+        scope = find_scope(request.targets, stores=plain, manifests=plain)
+        if request.depth == "deep":
+            _refuse_manifests(scope)
         if request.state is None:
             yield _Local(request, meter, scope, None)
             return
@@ -117,6 +121,15 @@ def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
 
         listing = list_paths(session, paths, settings, request.targets.topic_selection)
         yield _Fleet(request.depth, listing, meter, session)
+
+
+def _refuse_manifests(scope: Scope) -> None:
+    for root in scope.roots:
+        if isinstance(root.path, ManifestPath):
+            raise UsageError(
+                f"--deep: expected directories, found the manifest {root.path.file}, which holds "
+                "no records: verify it without --deep"
+            )
 
 
 class _Local:

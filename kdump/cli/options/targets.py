@@ -100,23 +100,26 @@ target_options = option_group(
 )
 
 
-def find_scope(options: TargetOptions, *, stores: bool = True) -> Scope:
+def find_scope(options: TargetOptions, *, stores: bool = True, manifests: bool = False) -> Scope:
     """Return the roots and targets at the paths of ``options``, or those that its config names.
 
-    Without ``stores``, addresses of object stores are refused. Raise UsageError, Click's too, and
-    SourceError.
+    Without ``stores``, addresses of object stores are refused. With ``manifests``, those that a
+    manifest has are in the place of its file. Raise UsageError, Click's too, and SourceError.
     """
     from kdump.audit.targets.listing import list_scope
+    from kdump.storage.manifests.path import paths_in
 
     paths, settings = named_paths(options)
     if not stores:
         _refuse_stores(paths)
+    if manifests:
+        paths = [inner for path in paths for inner in paths_in(path)]
     return list_scope(paths, settings, options.topic_selection)
 
 
-def find_read_scope(options: TargetOptions) -> Scope:
+def find_read_scope(options: TargetOptions, *, stores: bool = True) -> Scope:
     """Return what `find_scope` does. Raise the error of a root that cannot be read."""
-    scope = find_scope(options)
+    scope = find_scope(options, stores=stores)
     for root in scope.roots:
         if isinstance(root.content, Exception):
             raise root.content

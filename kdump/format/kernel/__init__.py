@@ -28,4 +28,6 @@ select     The hot loops over rows that the kernel filled: which of them are ask
 ranges     The hot loops over offsets: rows within ranges, and the ranges that rows form.
 lines      Columns of batches and records to lines of text or JSON: the plain ones, in bulk.
 encode     The hot loops that write: records of rows as those of a batch of magic 2.
+residuals  The hot loops of manifests: headers of batches as differences from what is expected, and
+           back.
 """

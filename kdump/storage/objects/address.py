@@ -1,7 +1,8 @@
 """Addresses such as ``s3://bucket/prefix``, joined and split as paths are.
 
-An address is no ``Path``: it has no method that touches the file system. ``AnyPath`` is either.
-What reads takes ``AnyPath``, what writes takes a ``Path``, which ``as_local`` makes sure of.
+An address is no ``Path``: it has no method that touches the file system. Neither has a path in a
+manifest; both are a ``StoredPath``. ``AnyPath`` is any of these. What reads takes ``AnyPath``, what
+writes takes a ``Path``, which ``as_local`` makes sure of.
 
 Spec: ``pyarrow.fs``; the spelling is that of its URIs.
 """
@@ -12,11 +13,12 @@ import errno
 import importlib.util
 import os
 import stat
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
-from typing import Final, Protocol, Self
+from typing import ClassVar, Final, Protocol, Self
 from urllib.parse import parse_qsl, urlencode
 
 from kdump.errors import UsageError
@@ -30,12 +32,75 @@ S3_OPTIONS: Final = ("endpoint_override", "scheme", "region", "anonymous")
 _MISSING: Final = (errno.ENOENT, errno.ENOTDIR)
 
 
-class RemotePath(PurePosixPath):
+class StoredPath(PurePosixPath):
+    """A path outside of the file system; it has the methods of ``Path`` that readers use.
+
+    A subclass holds all of its place in its parts, so that any of its paths can be joined, split
+    and sent to a worker. ``KIND`` says in errors what was found instead of a path.
+    """
+
+    KIND: ClassVar = "a path outside of the file system"
+
+    def __fspath__(self) -> str:
+        """Raise TypeError: the functions of ``os`` would take it for a file beside them."""
+        raise TypeError(f"expected a path in the file system, found {self.KIND} {self}")
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, ...]]:
+        return type(self), self.parts
+
+    def is_absolute(self) -> bool:
+        """Return True: there is no current directory here."""
+        return True
+
+    def absolute(self) -> Self:
+        """Return the path itself."""
+        return self
+
+    def resolve(self, strict: bool = False) -> Self:
+        """Return the path itself: there are no links here."""
+        return self
+
+    @abstractmethod
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """Return the status, as ``os.stat`` gives it. Raises OSError."""
+
+    @abstractmethod
+    def entries(self) -> Sequence[ScanEntry]:
+        """List what is directly below. Raises OSError."""
+
+    def lstat(self) -> os.stat_result:
+        """Do the same as ``stat``: there are no links here."""
+        return self.stat()
+
+    def exists(self, *, follow_symlinks: bool = True) -> bool:
+        """Return whether there is something here. Raises OSError where that is unknown."""
+        return self._is(lambda _: True)
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """Return whether there is a directory. Raises OSError where that is unknown."""
+        return self._is(stat.S_ISDIR)
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        """Return whether there is a file. Raises OSError where that is unknown."""
+        return self._is(stat.S_ISREG)
+
+    def _is(self, kind: Callable[[int], bool]) -> bool:
+        try:
+            return kind(self.stat().st_mode)
+        except OSError as error:
+            if error.errno in _MISSING:
+                return False
+            raise
+
+
+class RemotePath(StoredPath):
     """An address in an object store.
 
     Its first part is the scheme with a colon, then the options if there are any. Its second part is
     the bucket, or the host.
     """
+
+    KIND: ClassVar = "the address"
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -83,53 +148,9 @@ class RemotePath(PurePosixPath):
         scheme, _, query = first.partition("?")
         return f"{scheme}//{'/'.join(rest)}" + (f"?{query}" if query else "")
 
-    def __fspath__(self) -> str:
-        """Raise TypeError: the functions of ``os`` would take it for a file beside them."""
-        raise TypeError(f"expected a path in the file system, found the address {self}")
-
-    def __reduce__(self) -> tuple[type[Self], tuple[str, ...]]:
-        return type(self), self.parts
-
-    def is_absolute(self) -> bool:
-        """Return True: every address is absolute."""
-        return True
-
-    def absolute(self) -> Self:
-        """Return the address itself: every address is absolute."""
-        return self
-
-    def resolve(self, strict: bool = False) -> Self:
-        """Return the address itself: stores have no links."""
-        return self
-
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """Ask the store for the status, as ``os.stat`` gives it. Raises OSError."""
         return self.stat_result(self.status())
-
-    def lstat(self) -> os.stat_result:
-        """Do the same as ``stat``: stores have no links."""
-        return self.stat()
-
-    def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Return whether there is an object here or below.
-
-        Raises OSError where the store does not answer.
-        """
-        return self._is(None)
-
-    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Return whether there are objects below.
-
-        Raises OSError where the store does not answer.
-        """
-        return self._is(True)
-
-    def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Return whether there is an object.
-
-        Raises OSError where the store does not answer.
-        """
-        return self._is(False)
 
     def entries(self) -> list[RemoteEntry]:
         """List the objects and prefixes directly below. Raises OSError."""
@@ -153,17 +174,9 @@ class RemotePath(PurePosixPath):
         exact = dict.fromkeys(("st_atime_ns", "st_mtime_ns", "st_ctime_ns"), status.mtime_ns)
         return os.stat_result((kind, inode, device, 1, 0, 0, status.size, *times), exact)
 
-    def _is(self, directory: bool | None) -> bool:
-        try:
-            return directory in (None, self.status().directory)
-        except OSError as error:
-            if error.errno in _MISSING:
-                return False
-            raise
 
-
-AnyPath = Path | RemotePath
-"""A path in the file system, or an address in a store."""
+AnyPath = Path | StoredPath
+"""A path in the file system, an address in a store, or a path in a manifest."""
 
 
 def typed_text(path: AnyPath) -> str:
@@ -226,10 +239,10 @@ def as_path(text: str) -> AnyPath:
 
 
 def as_local(path: AnyPath) -> Path:
-    """Return a path in the file system as such. Raises UsageError for an address."""
+    """Return a path in the file system as such. Raises UsageError for any other."""
     if isinstance(path, Path):
         return path
-    raise UsageError(f"{path}: expected a path in the file system, found an address")
+    raise UsageError(f"{path}: expected a path in the file system, found {path.KIND}")
 
 
 def is_address(text: str) -> bool:
@@ -239,14 +252,14 @@ def is_address(text: str) -> bool:
 
 def scan(path: AnyPath) -> AbstractContextManager[Iterator[ScanEntry]]:
     """List a directory, as ``os.scandir`` does. Raises OSError."""
-    if isinstance(path, RemotePath):
+    if isinstance(path, StoredPath):
         return nullcontext(iter(path.entries()))
     return os.scandir(path)
 
 
 def exists(path: AnyPath) -> bool:
     """Return whether something is at ``path``; a link to nowhere counts."""
-    return path.exists() if isinstance(path, RemotePath) else os.path.lexists(path)
+    return path.exists() if isinstance(path, StoredPath) else os.path.lexists(path)
 
 
 def _number(text: str) -> int:

@@ -1,0 +1,151 @@
+"""Contents: when a manifest was made, of what, and where each directory is in it.
+
+====================  =====  ===============================================================
+contents              bytes
+====================  =====  ===============================================================
+begun                 8      the time before the first read, in nanoseconds since 1970
+finished              8      the time after the last read
+flags                 1      1: anonymous
+made by               2+...  the program and its version
+origin                2+...  the directory that all paths are in; empty if anonymous
+roots                 4      their number; for each
+- path                2+...  below the origin: what was named
+- state               1      whether a broker used it: 0 live, 1 stopped, 2 unknown
+- reason              2+...  of this state
+directories           4      their number; for each, by path
+- path                2+...  below the origin; empty for the origin itself
+- mode                4      and so on: the status, as of an entry
+- owner, group        4, 4
+- inode               8
+- size                8
+- mtime               8
+- section             8      the position of its section; 0 if it was not listed
+- error               2+...  why it could not be listed, else empty
+====================  =====  ===============================================================
+
+Paths have slashes between their names, and none at their ends.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from kdump.format.manifest.cursor import Cursor, pack_count, pack_data
+from kdump.format.manifest.directories import StoredStatus
+from kdump.values import frozen
+
+#: The states of a root by their number (``kdump.storage.liveness.State``).
+STATES: Final = ("live", "stopped", "unknown")
+_HEAD: Final = struct.Struct(">qqB")
+_STATE: Final = struct.Struct(">B")
+_DIRECTORY: Final = struct.Struct(">IIIQqqQ")
+_ANONYMOUS: Final = 1
+
+
+@frozen
+class StoredRoot:
+    """A path that was named; ``state`` is one of ``STATES``."""
+
+    path: bytes
+    state: str
+    reason: str
+
+
+@frozen
+class StoredDirectory:
+    """A directory, and where its entries are; ``error`` says why it could not be listed."""
+
+    path: bytes
+    status: StoredStatus
+    section: int
+    error: str = ""
+
+
+@frozen
+class Contents:
+    """The contents of a manifest; times are in nanoseconds since 1970."""
+
+    begun_ns: int
+    finished_ns: int
+    anonymous: bool
+    made_by: str
+    origin: bytes
+    roots: tuple[StoredRoot, ...]
+    directories: tuple[StoredDirectory, ...]
+
+
+def encode_contents(contents: Contents) -> bytes:
+    """Return the payload of the contents."""
+    parts = [
+        _HEAD.pack(contents.begun_ns, contents.finished_ns, contents.anonymous * _ANONYMOUS),
+        pack_data(_encode(contents.made_by)),
+        pack_data(contents.origin),
+        pack_count(len(contents.roots)),
+    ]
+    for root in contents.roots:
+        state = _STATE.pack(STATES.index(root.state))
+        parts += (pack_data(root.path), state, pack_data(_encode(root.reason)))
+    directories = sorted(contents.directories, key=lambda directory: directory.path)
+    parts.append(pack_count(len(directories)))
+    for directory in directories:
+        status = directory.status
+        fields = (
+            status.mode,
+            status.uid,
+            status.gid,
+            status.inode,
+            status.size,
+            status.mtime_ns,
+            directory.section,
+        )
+        parts += (pack_data(directory.path), _DIRECTORY.pack(*fields))
+        parts.append(pack_data(_encode(directory.error)))
+    return b"".join(parts)
+
+
+def decode_contents(payload: bytes) -> Contents:
+    """Return the contents of a payload. Raises DecodeError."""
+    cursor = Cursor(payload, "contents")
+    begun, finished, flags = cursor.unpack(_HEAD)
+    made_by = cursor.data().decode(errors="replace")
+    origin = cursor.data()
+    if flags > _ANONYMOUS:
+        raise cursor.error("known flags", f"{flags}")
+    roots = tuple(_roots(cursor))
+    directories = tuple(_directories(cursor))
+    cursor.end()
+    return Contents(begun, finished, bool(flags), made_by, origin, roots, directories)
+
+
+def _roots(cursor: Cursor) -> Iterator[StoredRoot]:
+    for _ in range(cursor.count(5)):
+        path = _path(cursor)
+        (state,) = cursor.unpack(_STATE)
+        if state >= len(STATES):
+            raise cursor.error(f"a state below {len(STATES)}", f"{state}")
+        yield StoredRoot(path, STATES[state], cursor.data().decode(errors="replace"))
+
+
+def _directories(cursor: Cursor) -> Iterator[StoredDirectory]:
+    before: bytes | None = None
+    for _ in range(cursor.count(_DIRECTORY.size)):
+        path = _path(cursor)
+        *status, section = cursor.unpack(_DIRECTORY)
+        if before is not None and path <= before:
+            raise cursor.error("directories in order", repr(path))
+        error = cursor.data().decode(errors="replace")
+        yield StoredDirectory(path, StoredStatus(*status), section, error)
+        before = path
+
+
+def _path(cursor: Cursor) -> bytes:
+    path = cursor.data()
+    if (path and any(name in (b"", b".", b"..") for name in path.split(b"/"))) or b"\0" in path:
+        raise cursor.error("a path below the origin", repr(path[:255]))
+    return path
+
+
+def _encode(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")[:10_000]

@@ -1,0 +1,12 @@
+"""``kdump manifest``: log directories without their records, in one file.
+
+It reads logs as ``kdump verify`` does. ``kdump.format.manifest`` has the format of the file,
+``kdump.storage.manifests`` reads it.
+
+names        Names of topics in an anonymous manifest, and the small files that hold names.
+key          read_key(): the secret that the names in an anonymous manifest are derived from.
+log_folding  fold_log(): reads a log and its indexes once, and emits them as sections.
+output       Output: a new manifest, section by section.
+tree         The directories of a manifest: what is listed, and which files are kept.
+making       make_manifest(): reads log directories and writes their manifest.
+"""

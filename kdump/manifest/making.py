@@ -1,0 +1,507 @@
+"""make_manifest(): reads log directories and writes their manifest.
+
+Small files of a partition are read before its logs, so that they are not newer than these. A
+partition whose segments are renamed or removed meanwhile is read again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from kdump.errors import DeniedError, KdumpError, SourceError
+from kdump.format.manifest.contents import (
+    Contents,
+    StoredDirectory,
+    StoredRoot,
+    encode_contents,
+)
+from kdump.format.manifest.directories import (
+    PART_BYTES,
+    Content,
+    StoredEntry,
+    StoredStatus,
+    encode_directory,
+    encode_parts,
+)
+from kdump.format.manifest.indexes import with_log
+from kdump.format.manifest.logs import BlockEntry, StoredLog, encode_log
+from kdump.format.manifest.sections import Kind
+from kdump.manifest.log_folding import (
+    Emitted,
+    FileOutcome,
+    LogOutcome,
+    LogTask,
+    Slot,
+    fold_log,
+    status_of_file,
+)
+from kdump.manifest.names import Names
+from kdump.manifest.output import Output
+from kdump.manifest.tree import (
+    Base,
+    Listed,
+    belongs,
+    is_kept,
+    is_kept_of_repair,
+    is_whole,
+    list_files,
+    repair_folders,
+    status_of_path,
+)
+from kdump.storage import workers
+from kdump.storage.access import open_source
+from kdump.storage.liveness import Liveness, State
+from kdump.storage.logdir import LogDirectory, Partition, Segment, list_partition, open_path
+from kdump.storage.names import FileKind
+from kdump.storage.source import source_error
+from kdump.storage.throttle import Pace, use_idle_io
+from kdump.values import frozen
+
+#: How often a partition is read whose files change meanwhile.
+_ROUNDS: Final = 3
+#: The suffix of segments that the next start takes; those with other suffixes it deletes.
+_SWAP: Final = ".swap"
+#: The largest small file that is kept, as checks read no larger ones.
+_SMALL_BYTES: Final = 64 << 20
+_ANONYMOUS_REASONS: Final = {
+    State.LIVE: "a broker used it",
+    State.STOPPED: "no broker used it",
+    State.UNKNOWN: "it was unknown whether a broker used it",
+}
+
+
+@frozen
+class NamedRoot:
+    """A path that was named, and whether a broker uses it."""
+
+    path: Path
+    liveness: Liveness
+
+
+@frozen
+class Made:
+    """What was put into a manifest; ``log_bytes`` is the size of the logs that were read."""
+
+    partitions: int
+    logs: int
+    batches: int
+    damages: int
+    log_bytes: int
+    unread: tuple[str, ...]
+
+
+@frozen
+class Request:
+    """What a manifest is made of, and how. Times are in nanoseconds since 1970."""
+
+    origin: Path
+    bases: tuple[Base, ...]
+    roots: tuple[NamedRoot, ...]
+    made_by: str
+    names: Names
+    jobs: int
+    pace: Pace | None
+    clock_ns: Callable[[], int]
+
+    @property
+    def stopped(self) -> bool:
+        """Whether certainly no broker uses any of the paths."""
+        return all(root.liveness.state is State.STOPPED for root in self.roots)
+
+
+def make_manifest(request: Request, output: Output, on_progress: Callable[[int], None]) -> Made:
+    """Read what is requested, and write it to ``output``. Raises KdumpError."""
+    maker = _Maker(request, output, on_progress)
+    begun = request.clock_ns()
+    for base in request.bases:
+        maker.read_base(base)
+    maker.read_partitions()
+    contents = Contents(
+        begun,
+        request.clock_ns(),
+        request.names.anonymous,
+        request.made_by,
+        b"" if request.names.anonymous else bytes(request.origin),
+        tuple(maker.stored_root(root) for root in request.roots),
+        tuple(maker.directories.values()),
+    )
+    output.finish(output.put(Kind.CONTENTS, encode_contents(contents)))
+    return maker.made()
+
+
+@dataclass(slots=True)
+class _Partition:
+    """A partition directory that is being read; ``files`` are its entries by name."""
+
+    path: Path
+    place: str
+    status: StoredStatus
+    whole_of: str
+    listing: Partition | None = None
+    files: dict[str, StoredEntry] = field(default_factory=dict)
+    outcomes: dict[int, LogOutcome] = field(default_factory=dict)
+    sections: dict[int, dict[Slot, list[int]]] = field(default_factory=dict)
+    tasks: dict[int, Segment] = field(default_factory=dict)
+    rounds: int = 0
+    error: str = ""
+
+
+class _Maker:
+    def __init__(
+        self, request: Request, output: Output, on_progress: Callable[[int], None]
+    ) -> None:
+        self.request, self.output, self.on_progress = request, output, on_progress
+        self.names = request.names
+        self.directories: dict[str, StoredDirectory] = {}
+        self._waiting: list[_Partition] = []
+        self._open: dict[int, _Partition] = {}  # by the number of a task
+        self._numbers = 0
+        self._logs = self._batches = self._damages = self._log_bytes = self._partitions = 0
+        self._unread: list[str] = []
+
+    # --- the top of a log directory
+
+    def read_base(self, base: Base) -> None:
+        """Read the files at the top of a log directory, and note its partitions."""
+        status = status_of_path(base.path)
+        if base.partitions is None and not self._is_log_directory(base):
+            self._waiting.append(_Partition(base.path, base.place, status, base.path.name))
+            return
+        entries: list[StoredEntry] = []
+        for file in list_files(base.path):
+            if file.is_directory:
+                if belongs(base, file.name.name):
+                    entries.append(self._directory(base, file))
+            elif base.partitions is None or file.name.kind is not FileKind.UNKNOWN:
+                entries.append(self._file(file))
+        self._write_directory(base.place, status, entries)
+
+    def _is_log_directory(self, base: Base) -> bool:
+        return isinstance(open_path(base.path), LogDirectory)
+
+    def _directory(self, base: Base, listed: Listed) -> StoredEntry:
+        name = self.names.directory(listed.name.name)
+        place = f"{base.place}/{name}" if base.place else name
+        self._waiting.append(_Partition(listed.path, place, listed.status, listed.name.name))
+        return StoredEntry(name.encode(errors="surrogateescape"), listed.status)
+
+    def stored_root(self, root: NamedRoot) -> StoredRoot:
+        """Return a root with its place in the manifest."""
+        real = Path(os.path.abspath(root.path))  # noqa: PTH100 - without following links
+        for base in self.request.bases:
+            if real == base.path:
+                place = base.place
+                break
+            if real.parent == base.path:
+                place = "/".join(filter(None, (base.place, self.names.directory(real.name))))
+                break
+        else:
+            raise SourceError(root.path, f"{root.path}: expected a directory that was read")
+        reason = root.liveness.reason
+        if self.names.anonymous:
+            reason = _ANONYMOUS_REASONS[root.liveness.state]
+        state = root.liveness.state.value
+        return StoredRoot(place.encode(errors="surrogateescape"), state, reason)
+
+    # --- partitions
+
+    def read_partitions(self) -> None:
+        """Read all partitions, those that have changed meanwhile once more."""
+        live = not self.request.stopped
+        pace = self.request.pace
+
+        def work(task: LogTask, report: Callable[[int | Emitted], None]) -> LogOutcome:
+            if live:
+                use_idle_io()
+            return fold_log(task, report, pace=pace)
+
+        def retry(task: LogTask, died: workers.WorkerDied) -> LogTask | None:
+            if died.signal != signal.SIGBUS or not task.mapped:
+                return None
+            self._open[task.number].sections[task.number] = defaultdict(list)
+            return replace(task, mapped=False)
+
+        while self._waiting:
+            partitions, self._waiting = self._waiting, []
+            with closing(
+                workers.run(
+                    work,
+                    self._tasks(partitions),
+                    self.request.jobs,
+                    retry=retry,
+                    on_progress=self._take,
+                )
+            ) as outcomes:
+                for outcome in outcomes:
+                    self._finish_log(outcome)
+
+    def _take(self, progress: int | Emitted) -> None:
+        if isinstance(progress, int):
+            self.on_progress(progress)
+            return
+        sections = self._open[progress.number].sections[progress.number]
+        sections[progress.slot].append(self.output.add(progress.section))
+
+    def _tasks(self, partitions: Sequence[_Partition]) -> Iterator[LogTask]:
+        for partition in partitions:
+            tasks = self._list(partition)
+            for task in tasks:
+                partition.sections[task.number] = defaultdict(list)
+                self._open[task.number] = partition
+            yield from tasks
+            if not tasks:
+                self._finish_partition(partition)
+
+    def _list(self, partition: _Partition) -> list[LogTask]:
+        """List a partition, read its small files, and return the tasks for its logs."""
+        partition.rounds += 1
+        partition.files.clear()
+        partition.outcomes.clear()
+        partition.sections.clear()
+        partition.tasks.clear()
+        partition.error = ""
+        listing = list_partition(partition.path)
+        if isinstance(listing, SourceError):
+            self._note(listing)
+            partition.listing = None
+            text = str(listing).removeprefix(f"{partition.path}: ")
+            partition.error = text.removeprefix("cannot be read: ")
+            return []
+        partition.listing = listing
+        swaps = (segment for segment in listing.transient if segment.suffix == _SWAP)
+        segments = (*listing.segments, *swaps)
+        logs = {segment.log.name: segment for segment in segments}
+        read_with_log = {
+            path.name
+            for segment in segments
+            for path in (segment.index, segment.time_index)
+            if path is not None
+        }
+        listed = {file.name.name: file for file in list_files(partition.path)}
+        for name, file in listed.items():
+            if name not in logs and name not in read_with_log:
+                partition.files[name] = self._file(file)
+        tasks = []
+        for name, segment in logs.items():
+            if name not in listed:
+                continue
+            tasks.append(self._task(partition, segment, listed[name], listing))
+            for path in (segment.log, segment.index, segment.time_index):
+                if path is not None and path.name in listed:
+                    found = listed[path.name]
+                    partition.files[path.name] = StoredEntry(path.name.encode(), found.status)
+        return tasks
+
+    def _task(
+        self, partition: _Partition, segment: Segment, file: Listed, listing: Partition
+    ) -> LogTask:
+        number = self._numbers
+        self._numbers += 1
+        partition.tasks[number] = segment
+        last = bool(listing.segments) and segment is listing.segments[-1]
+        anonymous = self.names.anonymous
+        return LogTask(
+            number,
+            segment.log,
+            segment.base_offset,
+            segment.index,
+            segment.time_index,
+            mapped=self.request.stopped,
+            sealed=not last,
+            whole=is_whole(partition.whole_of, file.status.size, anonymous=anonymous),
+            anonymous=anonymous,
+        )
+
+    def _finish_log(self, outcome: workers.Result[LogTask, LogOutcome]) -> None:
+        number, value = outcome.task.number, outcome.value
+        partition = self._open.pop(number)
+        if isinstance(value, KdumpError):
+            raise value
+        if isinstance(value, workers.WorkerDied):
+            text = f"cannot be read: the process that read it was ended by {value.label}"
+            value = LogOutcome(FileOutcome(None, text), None, None, changed=False)
+        partition.outcomes[number] = value
+        if len(partition.outcomes) == len(partition.tasks):
+            self._finish_partition(partition)
+
+    def _finish_partition(self, partition: _Partition) -> None:
+        if partition.rounds < _ROUNDS and self._has_changed(partition):
+            self._waiting.append(partition)
+            return
+        for number, outcome in partition.outcomes.items():
+            self._add_log(partition, partition.tasks[number], outcome, partition.sections[number])
+        self._partitions += 1
+        if partition.error:
+            self._note_directory(partition.place, partition.status, 0, partition.error)
+            return
+        self._write_directory(partition.place, partition.status, partition.files.values())
+        if not self.names.anonymous:
+            self._add_repairs(partition)
+
+    def _has_changed(self, partition: _Partition) -> bool:
+        if self.request.stopped:
+            return False
+        if any(outcome.changed for outcome in partition.outcomes.values()):
+            return True
+        now = list_partition(partition.path)
+        return partition.listing is not None and (
+            isinstance(now, SourceError) or now.segments != partition.listing.segments
+        )
+
+    def _add_log(
+        self,
+        partition: _Partition,
+        segment: Segment,
+        outcome: LogOutcome,
+        sections: dict[Slot, list[int]],
+    ) -> None:
+        """Write the section of a log, and note the entries of its files."""
+        files = partition.files
+        log = files[segment.log.name]
+        position = 0
+        if outcome.log.identity is not None:
+            status = status_of_file(outcome.log.identity, log.status)
+            self._logs += 1
+            self._log_bytes += status.size
+            if outcome.blocks or not sections[Slot.LOG_BYTES]:
+                position = self._put_log(outcome, status.size, sections[Slot.BLOCKS])
+                log = replace(log, status=status, content=Content.LOG, section=position)
+            else:
+                log = self._bytes(replace(log, status=status), sections[Slot.LOG_BYTES])
+        else:
+            log = self._failed(segment.log.parent / segment.log.name, log, outcome.log)
+        files[segment.log.name] = log
+        for path, found, slot in (
+            (segment.index, outcome.index, Slot.INDEX_BYTES),
+            (segment.time_index, outcome.time_index, Slot.TIME_INDEX_BYTES),
+        ):
+            if path is None or path.name not in files or found is None:
+                continue
+            entry = files[path.name]
+            if found.identity is not None:
+                entry = replace(entry, status=status_of_file(found.identity, entry.status))
+            if found.error:
+                entry = self._failed(path, entry, found)
+            elif found.folded is not None and position:
+                payload = with_log(found.folded, position)
+                entry = replace(
+                    entry, content=Content.INDEX, section=self.output.put(Kind.INDEX, payload)
+                )
+            else:
+                entry = self._bytes(entry, sections[slot])
+            files[path.name] = entry
+
+    def _put_log(self, outcome: LogOutcome, size: int, sections: Sequence[int]) -> int:
+        blocks = []
+        position = 0
+        for (end, batches, digest), section in zip(outcome.blocks, sections, strict=True):
+            blocks.append(BlockEntry(position, end, batches, section, digest))
+            position = end
+            self._batches += batches
+        self._damages += outcome.damages
+        log = StoredLog(size, outcome.plausible, outcome.digest, tuple(blocks), outcome.excerpts)
+        return self.output.put(Kind.LOG, encode_log(log))
+
+    def _bytes(self, entry: StoredEntry, parts: Sequence[int]) -> StoredEntry:
+        """Return an entry whose bytes are in these DATA sections."""
+        if entry.status.size <= PART_BYTES:
+            section = parts[0] if parts else self.output.put(Kind.DATA, b"")
+            return replace(entry, content=Content.DATA, section=section)
+        section = self.output.put(Kind.PARTS, encode_parts(parts))
+        return replace(entry, content=Content.PARTS, section=section)
+
+    def _failed(self, path: object, entry: StoredEntry, outcome: FileOutcome) -> StoredEntry:
+        if not self.names.anonymous:
+            self._unread.append(f"{path}: {outcome.error}")
+        content = Content.DENIED if outcome.denied else Content.ERROR
+        return replace(entry, content=content, error=outcome.error)
+
+    def _note(self, error: SourceError) -> None:
+        if not self.names.anonymous:
+            self._unread.append(str(error))
+
+    # --- small files
+
+    def _file(self, file: Listed) -> StoredEntry:
+        name = self.names.file(file.name).encode(errors="surrogateescape")
+        entry = StoredEntry(name, file.status)
+        if not is_kept(file, anonymous=self.names.anonymous):
+            return entry
+        return self._read(file, entry)
+
+    def _read(self, file: Listed, entry: StoredEntry) -> StoredEntry:
+        try:
+            with open_source(file.path, mapped=False) as source:
+                status = status_of_file(source.identity, file.status)
+                if source.size > _SMALL_BYTES:
+                    text = f"expected at most {_SMALL_BYTES} bytes, found {source.size}"
+                    return replace(entry, status=status, content=Content.ERROR, error=text)
+                data = bytes(source.window(0, source.size)[: source.size])
+        except SourceError as error:
+            self._note(error)
+            return _failed(entry.name, file.status, file.path, error)
+        if file.name.kind is FileKind.OFFSET_CHECKPOINT:
+            data = self.names.offsets(data)
+            status = replace(status, size=len(data))
+        parts = [
+            self.output.put(Kind.DATA, data[start : start + PART_BYTES])
+            for start in range(0, len(data), PART_BYTES)
+        ]
+        return self._bytes(replace(entry, status=status), parts)
+
+    def _add_repairs(self, partition: _Partition) -> None:
+        for directory in repair_folders(partition.path):
+            place = f"{partition.place}/{directory.relative_to(partition.path)}"
+            try:
+                entries = [
+                    self._read(file, StoredEntry(file.name.name.encode(), file.status))
+                    if is_kept_of_repair(file)
+                    else StoredEntry(file.name.name.encode(errors="surrogateescape"), file.status)
+                    for file in list_files(directory)
+                ]
+                status = status_of_path(directory)
+            except SourceError as error:
+                self._note(error)
+                continue
+            except OSError as error:
+                self._note(source_error(directory, error))
+                continue
+            self._write_directory(place, status, entries)
+
+    # --- directories
+
+    def _write_directory(
+        self, place: str, status: StoredStatus, entries: Iterable[StoredEntry]
+    ) -> None:
+        section = self.output.put(Kind.DIRECTORY, encode_directory(entries))
+        self._note_directory(place, status, section)
+
+    def _note_directory(
+        self, place: str, status: StoredStatus, section: int, error: str = ""
+    ) -> None:
+        path = place.encode(errors="surrogateescape")
+        self.directories[place] = StoredDirectory(path, status, section, error)
+
+    def made(self) -> Made:
+        """Return what was put into the manifest."""
+        return Made(
+            self._partitions,
+            self._logs,
+            self._batches,
+            self._damages,
+            self._log_bytes,
+            tuple(self._unread),
+        )
+
+
+def _failed(name: bytes, status: StoredStatus, path: Path, error: SourceError) -> StoredEntry:
+    text = str(error).removeprefix(f"{path}: ")
+    content = Content.DENIED if isinstance(error, DeniedError) else Content.ERROR
+    return StoredEntry(name, status, content, error=text)

@@ -1,0 +1,177 @@
+"""The directories of a manifest: what is listed, and which files are kept."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+from kdump.errors import SourceError
+from kdump.format.manifest.directories import StoredStatus
+from kdump.storage.logdir import enclosing_log_directory
+from kdump.storage.names import (
+    CLUSTER_METADATA_TOPIC,
+    TRANSACTION_TOPIC,
+    FileKind,
+    FileName,
+    parse_directory_name,
+    parse_file_name,
+)
+from kdump.storage.objects.address import AnyPath, as_local, scan
+from kdump.storage.repair_record import BEGUN, FOLDERS, PLAN, RECEIPT, UNDOING
+from kdump.storage.source import source_error
+from kdump.values import frozen
+
+#: The largest log of transactions that is kept whole: the checks of open transactions read it.
+_TRANSACTION_BYTES: Final = 64 << 20
+#: The largest file of a repair that is kept.
+_REPAIR_BYTES: Final = 16 << 20
+_NEVER: Final = frozenset({FileKind.UNKNOWN, FileKind.CLEAN_MARKER, FileKind.LOCK})
+#: Files that hold names of users, hosts or topics in a form that is not rewritten.
+_WITH_NAMES: Final = frozenset({FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT})
+#: The topics whose records a check of other partitions needs.
+_CONTEXT: Final = frozenset({CLUSTER_METADATA_TOPIC, TRANSACTION_TOPIC})
+
+
+@frozen
+class Listed:
+    """An entry of a directory as it was listed, with its status."""
+
+    name: FileName
+    path: Path
+    status: StoredStatus
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a regular file, links followed."""
+        return stat.S_ISREG(self.status.mode)
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is a directory, links followed."""
+        return stat.S_ISDIR(self.status.mode)
+
+
+@frozen
+class Base:
+    """A directory of the manifest with its place, and the partitions that were named in it.
+
+    ``partitions`` are their names, None for all. ``anonymous`` names are those of the manifest.
+    """
+
+    path: Path
+    place: str
+    partitions: frozenset[str] | None
+
+
+def bases_of(paths: Collection[AnyPath], *, anonymous: bool) -> tuple[Path, tuple[Base, ...]]:
+    """Return the origin of the paths, and the directories that hold them, in order.
+
+    A partition is listed in its log directory. Raises SourceError.
+    """
+    named: dict[Path, set[str] | None] = {}
+    for path in map(as_local, paths):
+        real = Path(os.path.abspath(path))  # noqa: PTH100 - without following links
+        above = enclosing_log_directory(real)
+        if above is None or as_local(above) == real:
+            named[real] = None
+            continue
+        partitions = named.setdefault(Path(os.path.abspath(as_local(above))), set())  # noqa: PTH100
+        if partitions is not None:
+            partitions.add(real.name)
+    origin = Path(os.path.commonpath([path.parent for path in named]))
+    bases = []
+    for number, (path, names) in enumerate(named.items(), start=1):
+        place = f"log-directory-{number}" if anonymous else str(path.relative_to(origin))
+        bases.append(Base(path, place, None if names is None else frozenset(names)))
+    return origin, tuple(bases)
+
+
+def list_files(directory: Path) -> list[Listed]:
+    """List a directory with the status of each entry, by name. Raises SourceError."""
+    try:
+        with scan(directory) as entries:
+            names = sorted(entry.name for entry in entries)
+    except OSError as error:
+        raise source_error(directory, error) from error
+    return list(_listed(directory, names))
+
+
+def status_of_path(path: Path) -> StoredStatus:
+    """Return the status of a path, or of the link where that leads nowhere. Raises OSError."""
+    try:
+        found = path.stat()
+    except OSError:
+        found = path.lstat()
+    return stored_status(found)
+
+
+def stored_status(status: os.stat_result) -> StoredStatus:
+    """Return ``status`` as a manifest has it."""
+    return StoredStatus(
+        status.st_mode,
+        status.st_uid,
+        status.st_gid,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+    )
+
+
+def belongs(base: Base, name: str) -> bool:
+    """Return whether the manifest has the directory of this name in ``base``."""
+    parts = parse_directory_name(name)
+    if base.partitions is None or name in base.partitions:
+        return True
+    return parts is not None and parts.topic in _CONTEXT and not parts.suffix
+
+
+def is_kept(file: Listed, *, anonymous: bool) -> bool:
+    """Return whether the bytes of a small file are kept."""
+    if not file.is_file or file.name.kind in _NEVER:
+        return False
+    if file.name.kind is FileKind.KDUMP or (anonymous and file.name.kind in _WITH_NAMES):
+        return False
+    return file.name.kind is not FileKind.LOG
+
+
+def is_whole(directory: str, size: int, *, anonymous: bool) -> bool:
+    """Return whether the records of a log are kept: checks of other partitions need them."""
+    name = parse_directory_name(directory)
+    if anonymous or name is None or name.suffix:
+        return False
+    if name.topic == CLUSTER_METADATA_TOPIC:
+        return True
+    return name.topic == TRANSACTION_TOPIC and size <= _TRANSACTION_BYTES
+
+
+def repair_folders(partition: Path) -> Iterator[Path]:
+    """Yield the directories of the repairs of a partition, those above before those in them."""
+    top = partition / FOLDERS
+    if top.is_symlink() or not top.is_dir():
+        return
+    pending = [top]
+    while pending:
+        directory = pending.pop()
+        yield directory
+        try:
+            pending += (entry.path for entry in list_files(directory) if entry.is_directory)
+        except SourceError:
+            continue
+
+
+def is_kept_of_repair(file: Listed) -> bool:
+    """Return whether a file of a repair is kept: its plan, its receipt and what marks its state."""
+    known = file.name.name in (PLAN, BEGUN, UNDOING, RECEIPT)
+    return known and file.is_file and file.status.size <= _REPAIR_BYTES
+
+
+def _listed(directory: Path, names: list[str]) -> Iterator[Listed]:
+    for name in names:
+        path = directory / name
+        try:
+            yield Listed(parse_file_name(name), path, status_of_path(path))
+        except OSError:  # it vanished meanwhile
+            continue

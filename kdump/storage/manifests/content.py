@@ -1,0 +1,102 @@
+"""The bytes of files in a manifest, and of indexes, as a Source."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+from kdump.errors import DecodeError, SourceError
+from kdump.format.manifest.directories import PART_BYTES, Content, StoredEntry, decode_parts
+from kdump.format.manifest.indexes import StoredIndex, decode_index, unfold
+from kdump.format.manifest.sections import Kind
+from kdump.storage.manifests.path import ManifestPath
+from kdump.storage.source import Closing, Identity
+
+
+class BytesInManifest(Closing):
+    """A Source of a file whose bytes are in a manifest, in parts of 1 MiB."""
+
+    def __init__(self, path: ManifestPath, entry: StoredEntry) -> None:
+        self.path = path
+        self.size = entry.status.size
+        self.identity = Identity.of(path.stat_result(entry.status))
+        self._manifest = path.manifest()
+        self._parts = array("Q", (entry.section,) if self.size <= PART_BYTES else ())
+        if entry.content is Content.PARTS:
+            try:
+                payload = self._manifest.section(Kind.PARTS, entry.section)
+                self._parts = decode_parts(payload, self.size)
+            except DecodeError as error:
+                raise SourceError(path, f"{path}: {error}") from error
+        self._start = 0
+        self._view = memoryview(b"")
+
+    def window(self, position: int, at_least: int = 1) -> memoryview:
+        """Return the bytes of the file from ``position`` on; see ``Source.window``."""
+        wanted = min(at_least, self.size - position)
+        if wanted <= 0:
+            return memoryview(b"")
+        if not self._start <= position <= self._start + len(self._view) - wanted:
+            first, last = position // PART_BYTES, (position + wanted - 1) // PART_BYTES
+            parts = b"".join(self._part(number) for number in range(first, last + 1))
+            self._start, self._view = first * PART_BYTES, memoryview(parts)
+        return self._view[position - self._start :]
+
+    def close(self) -> None:
+        """See ``Source.close``."""
+        self._view = memoryview(b"")
+
+    def _part(self, number: int) -> bytes:
+        expected = min(PART_BYTES, self.size - number * PART_BYTES)
+        part = b""
+        if number < len(self._parts):
+            part = self._manifest.section(Kind.DATA, self._parts[number])
+        if len(part) != expected:
+            raise SourceError(
+                self.path,
+                f"{self.path}: expected {expected} bytes in the manifest, found {len(part)}",
+            )
+        return part
+
+
+class IndexInManifest(Closing):
+    """A Source of an index that is stored by the batches of its log."""
+
+    def __init__(self, path: ManifestPath, entry: StoredEntry) -> None:
+        self.path = path
+        self.identity = Identity.of(path.stat_result(entry.status))
+        self._manifest = path.manifest()
+        try:
+            self._index = decode_index(self._manifest.section(Kind.INDEX, entry.section))
+        except DecodeError as error:
+            raise SourceError(path, f"{path}: {error}") from error
+        self.size = entry.status.size
+        if self._index.size != self.size:
+            raise SourceError(
+                path, f"{path}: expected {self.size} bytes, found an index of {self._index.size}"
+            )
+        self._view: memoryview | None = None
+
+    def window(self, position: int, at_least: int = 1) -> memoryview:
+        """Return the bytes of the index from ``position`` on; see ``Source.window``."""
+        end = self._index.end
+        if self._view is None and position >= self.size - len(end):
+            return memoryview(end)[position - (self.size - len(end)) :]
+        if self._view is None:
+            self._view = memoryview(self._unfold(self._index))
+        return self._view[position:]
+
+    def close(self) -> None:
+        """See ``Source.close``."""
+        self._view = None
+
+    def _unfold(self, index: StoredIndex) -> bytes:
+        log = self._manifest.log(index.log)
+
+        def tables() -> Iterator[memoryview]:
+            return (self._manifest.block(block).rows for block in log.blocks)
+
+        try:
+            return unfold(index, tables())
+        except DecodeError as error:
+            raise SourceError(self.path, f"{self.path}: {error}") from error

@@ -1,0 +1,195 @@
+"""ManifestFile: the sections of a manifest, read when they are needed.
+
+Little of it is in memory: the contents, the entries of the last few directories, and the last few
+blocks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+from kdump.errors import DecodeError, SourceError
+from kdump.format.manifest.blocks import Block, decode_block
+from kdump.format.manifest.contents import Contents, StoredDirectory, decode_contents
+from kdump.format.manifest.directories import StoredEntry, decode_directory
+from kdump.format.manifest.logs import BlockEntry, StoredLog, decode_log
+from kdump.format.manifest.sections import (
+    HEADER_BYTES,
+    MAGIC,
+    SECTION_BYTES,
+    TRAILER_BYTES,
+    Kind,
+    check_header,
+    section_length,
+    unpack_section,
+    unpack_trailer,
+)
+from kdump.storage.source import Identity, open_regular, source_error
+
+K = TypeVar("K", bytes, int)
+T = TypeVar("T")
+
+#: The most manifests that are open, and of each the most directories, logs and blocks in memory. A
+#: block takes up to a megabyte.
+_OPEN: Final = 16
+_DIRECTORIES: Final = 4
+_LOGS: Final = 16
+_BLOCKS: Final = 24
+
+_opened: OrderedDict[tuple[str, Identity], ManifestFile] = OrderedDict()
+
+
+def is_manifest(path: Path) -> bool:
+    """Return whether a regular file begins as a manifest does; False if that cannot be read."""
+    try:
+        if not path.is_file():
+            return False
+        descriptor, _ = open_regular(path)
+    except (OSError, SourceError):
+        return False
+    try:
+        return os.pread(descriptor, len(MAGIC), 0) == MAGIC
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def open_manifest(path: str) -> ManifestFile:
+    """Return the manifest in the file ``path``, which stays open. Raises SourceError."""
+    try:
+        identity = Identity.of(os.stat(path))  # noqa: PTH116 - it is called for each path in it
+    except OSError as error:
+        raise source_error(Path(path), error) from error
+    key = path, identity
+    found = _opened.get(key)
+    if found is None:
+        found = _opened[key] = ManifestFile(Path(path))
+        if len(_opened) > _OPEN:
+            _opened.popitem(last=False)[1].close()
+    return found
+
+
+class ManifestFile:
+    """An open manifest. ``directories`` has its directories by their path below the origin.
+
+    ``above`` are the directories above these, each with the names below it. All of its errors are
+    SourceErrors.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor, status = open_regular(path)
+        try:
+            self.identity = Identity.of(status)
+            self._end = max(self.identity.size - TRAILER_BYTES, 0)
+            self.contents = self._read_contents()
+        except BaseException:
+            self.close()
+            raise
+        self.directories: dict[bytes, StoredDirectory] = {
+            directory.path: directory for directory in self.contents.directories
+        }
+        self.above: dict[bytes, set[bytes]] = {}
+        for directory in self.directories:
+            below = directory
+            while below:
+                below, _, name = below.rpartition(b"/")
+                names = self.above.setdefault(below, set())
+                if name in names:
+                    break
+                names.add(name)
+        self._entries: OrderedDict[bytes, dict[bytes, StoredEntry]] = OrderedDict()
+        self._logs: OrderedDict[int, StoredLog] = OrderedDict()
+        self._blocks: OrderedDict[int, Block] = OrderedDict()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def entries(self, directory: StoredDirectory) -> dict[bytes, StoredEntry]:
+        """Return the entries of a directory by their name. Raises SourceError."""
+        if not directory.section:
+            return {}
+
+        def read() -> dict[bytes, StoredEntry]:
+            entries = decode_directory(self.section(Kind.DIRECTORY, directory.section))
+            return {entry.name: entry for entry in entries}
+
+        return self._remember(self._entries, directory.path, _DIRECTORIES, read)
+
+    def log(self, position: int) -> StoredLog:
+        """Return the log at ``position``. Raises SourceError."""
+        return self._remember(
+            self._logs, position, _LOGS, lambda: decode_log(self.section(Kind.LOG, position))
+        )
+
+    def block(self, entry: BlockEntry) -> Block:
+        """Return a block of a log. Raises SourceError."""
+
+        def read() -> Block:
+            payload = self.section(Kind.BLOCK, entry.section)
+            block = decode_block(payload, entry.position, entry.end)
+            if len(block) != entry.batches:
+                raise DecodeError(
+                    f"block of a manifest: expected {entry.batches} batches, found {len(block)}"
+                )
+            return block
+
+        return self._remember(self._blocks, entry.section, _BLOCKS, read)
+
+    def section(self, kind: Kind, position: int) -> bytes:
+        """Return the payload of the section at ``position``. Raises SourceError."""
+        try:
+            if not HEADER_BYTES <= position <= self._end - SECTION_BYTES:
+                raise DecodeError(
+                    f"expected a section of a manifest of {self.identity.size} bytes, found one at "
+                    f"{position}"
+                )
+            length = section_length(self._read(position, SECTION_BYTES))
+            if length > self._end - position:
+                raise DecodeError(
+                    f"expected a section of {length} bytes at {position} of a manifest, found its "
+                    f"end after {self._end - position}"
+                )
+            return unpack_section(kind, self._read(position, length))
+        except DecodeError as error:
+            raise self.error(error) from error
+
+    def error(self, error: DecodeError) -> SourceError:
+        """Return the error for bytes of this file that do not follow the format."""
+        return SourceError(self.path, f"{self.path}: {error}")
+
+    def _read_contents(self) -> Contents:
+        try:
+            check_header(self._read(0, HEADER_BYTES))
+            trailer = self._read(self._end, TRAILER_BYTES)
+            return decode_contents(self.section(Kind.CONTENTS, unpack_trailer(trailer)))
+        except DecodeError as error:
+            raise self.error(error) from error
+
+    def _read(self, position: int, length: int) -> bytes:
+        try:
+            return os.pread(self._descriptor, length, position)
+        except OSError as error:
+            raise source_error(self.path, error) from error
+
+    def _remember(self, known: OrderedDict[K, T], key: K, most: int, read: Callable[[], T]) -> T:
+        found = known.get(key)
+        if found is not None:
+            known.move_to_end(key)
+            return found
+        try:
+            found = read()
+        except DecodeError as error:
+            raise self.error(error) from error
+        known[key] = found
+        if len(known) > most:
+            known.popitem(last=False)
+        return found

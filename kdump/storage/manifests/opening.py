@@ -1,0 +1,41 @@
+"""Opening of a path in a manifest, as a Source."""
+
+from __future__ import annotations
+
+import stat
+
+from kdump.errors import DeniedError, SourceError
+from kdump.format.manifest.directories import Content
+from kdump.storage.manifests.content import BytesInManifest, IndexInManifest
+from kdump.storage.manifests.log import LogInManifest
+from kdump.storage.manifests.path import ManifestPath
+from kdump.storage.source import Source, source_error
+
+
+def open_in_manifest(path: ManifestPath) -> Source:
+    """Return the file at ``path`` as a Source.
+
+    Raises SourceError, also for a file that could not be read when the manifest was made, and for
+    one whose content the manifest has not.
+    """
+    try:
+        entry = path.entry()
+    except OSError as error:
+        raise source_error(path, error) from error
+    if not stat.S_ISREG(entry.status.mode):
+        raise SourceError(path, f"{path}: expected a regular file, found something else")
+    match entry.content:
+        case Content.LOG:
+            return LogInManifest(path, entry)
+        case Content.INDEX:
+            return IndexInManifest(path, entry)
+        case Content.DATA | Content.PARTS:
+            return BytesInManifest(path, entry)
+        case Content.ERROR:
+            raise SourceError(path, f"{path}: {entry.error}")
+        case Content.DENIED:
+            raise DeniedError(path, f"{path}: {entry.error}")
+        case Content.NONE:
+            raise SourceError(
+                path, f"{path}: expected the content of a file, found a manifest without it"
+            )
