@@ -1,6 +1,8 @@
 """What coordinators know, from the logs of their topics: groups and transactions, beside the logs
 that these are about.
 
+latest             The last record of each key of a compacted topic, in memory that grows with keys
+                   alone.
 log                Reads a partition of a coordinator's topic as a starting coordinator does.
 share_state        How far share groups have acknowledged, from the records of
                    ``__share_group_state``.

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from kdump.coordinators.latest import LastRecord
 from kdump.coordinators.log import CoordinatorLog, Undecodable
 from kdump.errors import DecodeError
-from kdump.format.latest import LastRecord
 from kdump.format.messages import consumer_protocol
 from kdump.format.messages.consumer_protocol import PROTOCOL_TYPE, decode_protocol
 from kdump.format.messages.payloads import Payload, UnknownTypeError, decoder_of

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from kdump.audit.survey.record_runs import Unread, record_runs
+from kdump.coordinators.latest import LastRecord, LatestRecords
 from kdump.errors import DecodeError, SourceError
 from kdump.format.batch import BatchTable, RecordRun, RecordTable
 from kdump.format.control import ControlType, control_type_id
-from kdump.format.latest import LastRecord, LatestRecords
 from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.objects.address import AnyPath

@@ -12,9 +12,9 @@ from array import array
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from kdump.coordinators.latest import LastRecord
 from kdump.errors import DecodeError
 from kdump.format.batch import RecordTable
-from kdump.format.latest import LastRecord
 from kdump.format.messages.payloads import decoder_of
 from kdump.storage.names import SHARE_TOPIC
 from kdump.values import frozen

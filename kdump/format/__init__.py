@@ -17,11 +17,11 @@ batch          Record batches of magic 2: header fields, and the columns that ho
                records.
 legacy         Messages of magic 0 and 1, alone or compressed into the value of a wrapper message.
 records        Records of batches of any magic, decoded many at a time into reused memory.
-latest         The last record of each key of a compacted topic, in memory that grows with keys
-               alone.
 record_digest  A digest of records that does not depend on how they are batched or compressed.
 lines/         Values as text and JSON lines.
 index          The offset index, the time index and the transaction index of a segment.
 encoding       Encoding of records as batches of magic 2, and the conversion of old messages to
                them.
+manifest/      Manifests: what log directories hold, without the records. The modules have the
+               exact layout.
 """

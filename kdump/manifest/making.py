@@ -177,11 +177,15 @@ class _Maker:
         entries: list[StoredEntry] = []
         for file in list_files(base.path):
             if file.is_directory:
-                if belongs(base, file.name.name):
+                if belongs(base, file.name.name, anonymous=self.names.anonymous):
                     entries.append(self._directory(base, file))
-            elif base.partitions is None or file.name.kind is not FileKind.UNKNOWN:
+            elif not self._hides(file):
                 entries.append(self._file(file))
         self._write_directory(base.place, status, entries)
+
+    def _hides(self, file: Listed) -> bool:
+        """Return whether a file at the top holds users, in a form that is not rewritten."""
+        return self.names.anonymous and file.name.kind is FileKind.BOOTSTRAP_SNAPSHOT
 
     def _is_log_directory(self, base: Base) -> bool:
         return isinstance(open_path(base.path), LogDirectory)
@@ -432,7 +436,7 @@ class _Maker:
     def _file(self, file: Listed) -> StoredEntry:
         name = self.names.file(file.name).encode(errors="surrogateescape")
         entry = StoredEntry(name, file.status)
-        if not is_kept(file, anonymous=self.names.anonymous):
+        if not is_kept(file):
             return entry
         return self._read(file, entry)
 

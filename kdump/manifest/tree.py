@@ -28,9 +28,9 @@ from kdump.values import frozen
 _TRANSACTION_BYTES: Final = 64 << 20
 #: The largest file of a repair that is kept.
 _REPAIR_BYTES: Final = 16 << 20
-_NEVER: Final = frozenset({FileKind.UNKNOWN, FileKind.CLEAN_MARKER, FileKind.LOCK})
-#: Files that hold names of users, hosts or topics in a form that is not rewritten.
-_WITH_NAMES: Final = frozenset({FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT})
+_NEVER: Final = frozenset(
+    {FileKind.UNKNOWN, FileKind.CLEAN_MARKER, FileKind.LOCK, FileKind.KDUMP, FileKind.LOG}
+)
 #: The topics whose records a check of other partitions needs.
 _CONTEXT: Final = frozenset({CLUSTER_METADATA_TOPIC, TRANSACTION_TOPIC})
 
@@ -120,21 +120,22 @@ def stored_status(status: os.stat_result) -> StoredStatus:
     )
 
 
-def belongs(base: Base, name: str) -> bool:
-    """Return whether the manifest has the directory of this name in ``base``."""
+def belongs(base: Base, name: str, *, anonymous: bool) -> bool:
+    """Return whether the manifest has the directory of this name in ``base``.
+
+    An anonymous one has no metadata log, whose records hold names.
+    """
     parts = parse_directory_name(name)
+    if anonymous and parts is not None and parts.topic == CLUSTER_METADATA_TOPIC:
+        return False
     if base.partitions is None or name in base.partitions:
         return True
     return parts is not None and parts.topic in _CONTEXT and not parts.suffix
 
 
-def is_kept(file: Listed, *, anonymous: bool) -> bool:
+def is_kept(file: Listed) -> bool:
     """Return whether the bytes of a small file are kept."""
-    if not file.is_file or file.name.kind in _NEVER:
-        return False
-    if file.name.kind is FileKind.KDUMP or (anonymous and file.name.kind in _WITH_NAMES):
-        return False
-    return file.name.kind is not FileKind.LOG
+    return file.is_file and file.name.kind not in _NEVER
 
 
 def is_whole(directory: str, size: int, *, anonymous: bool) -> bool:

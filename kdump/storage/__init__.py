@@ -15,7 +15,6 @@ walk           walk(): a segment as sound batches and damage. It tells a torn ta
 manifests/     Manifests as directories: their paths and files are read like those of the file
                system.
 access         Opening of a path, in the file system, in a store or in a manifest, as a Source.
-seek           The position from which to read a segment for an offset, by its offset index.
 repair_record  The folders that repairs have left in a partition: backups and unfinished repairs.
 logdir         Listing of a log directory: partitions, segments and other files.
 selection      Selection of batches and records by offset, time, key, producer and count.

@@ -1,6 +1,9 @@
 """Selection of batches and records by offset, time, key, producer and count.
 
-A batch is skipped without decoding its records if its header rules it out.
+A batch is skipped without decoding its records if its header rules it out. The offset index of a
+segment says from where to read it.
+
+Spec: ``OffsetIndex.lookup``, ``LogSegment.translateOffset``.
 """
 
 from __future__ import annotations
@@ -8,17 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from kdump.errors import SourceError
 from kdump.format.batch import BatchTable, RecordTable
+from kdump.format.index import OffsetIndex
 from kdump.format.kernel import select as _select
+from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
-from kdump.storage.seek import entry_position
 from kdump.storage.source import Source
-from kdump.storage.walk import Damage, walk
+from kdump.storage.walk import Damage, sound_batch, walk
 from kdump.values import frozen
 
 LOWEST: Final = -(2**63)
 HIGHEST: Final = 2**63 - 1
+#: The size of the largest index that is read: an entry for every 256 bytes of the largest segment.
+_INDEX_BYTES: Final = 64 << 20
 
 
 @frozen
@@ -112,3 +119,25 @@ class Selection:
             else:
                 yield piece.end - piece.position, self.batches(piece, previous, records=records)
                 previous = piece.column("last_offset")[-1]
+
+
+def entry_position(source: Source, index: AnyPath | None, base_offset: int, offset: int) -> int:
+    """Return the position of a batch before which no batch reaches ``offset``.
+
+    The ``index`` of the segment gives the position. It is 0 without an index, if the index cannot
+    be read, or if it does not point to a sound batch with a base offset up to ``offset``.
+
+    Raises SourceError if ``source`` cannot be read.
+    """
+    if index is None:
+        return 0
+    try:
+        with open_source(index, mapped=False) as file:
+            if file.size > _INDEX_BYTES:
+                return 0
+            entries = OffsetIndex.decode(file.window(0, file.size), base_offset)
+    except SourceError:
+        return 0
+    _, position = entries.lookup(offset)
+    batch = sound_batch(source, base_offset, position)
+    return position if batch is not None and batch.base_offset <= offset else 0

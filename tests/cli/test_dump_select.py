@@ -27,7 +27,7 @@ from forge import (
 
 from kdump.cli.main import main
 from kdump.storage.access import open_source
-from kdump.storage.seek import entry_position
+from kdump.storage.selection import entry_position
 from kdump.storage.source import WindowedFile
 from kdump.storage.walk import sound_batch, walk
 

@@ -24,6 +24,7 @@ from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, Segment, open_path, read_partition
+from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.source import Identity
 
 _RECHECK_SECONDS: Final = 0.5  # before a second read: a broker has renamed its segments by then
@@ -57,6 +58,8 @@ def reconcile(
     target = verdict.target
     if target.error is not None or not recheck.is_needed(verdict.findings):
         return verdict
+    if isinstance(target.path, ManifestPath):
+        return verdict  # it does not change
     first = Inspection(verdict.surveys, verdict.findings)
     try:
         if target.stopped:

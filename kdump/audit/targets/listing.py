@@ -13,9 +13,10 @@ from kdump.audit.facts.cluster import Configs
 from kdump.audit.facts.settings import log_directories
 from kdump.audit.targets.context import read_context
 from kdump.audit.targets.scope import Scope, check_patterns, directories_of
-from kdump.audit.targets.target import TopicSelection, assign, open_roots
+from kdump.audit.targets.target import Root, TopicSelection, assign, open_roots
 from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, open_path
+from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.objects.address import AnyPath
 
 
@@ -30,8 +31,22 @@ def list_scope(
     check_patterns(roots, selection)
     directories = directories_of(roots)
     beyond = _further_directories(settings, {facts.directory.path for facts in directories})
-    context = read_context(directories, settings, time.time_ns() // 1_000_000, beyond)
+    context = read_context(directories, settings, _time_of(roots), beyond)
     return Scope(roots, tuple(assign(root, selection) for root in roots), context)
+
+
+def _time_of(roots: Iterable[Root]) -> int:
+    """Return the time in ms at which the content of ``roots`` is judged.
+
+    For manifests alone that is the time of the newest one.
+    """
+    made = [
+        root.path.manifest().contents.finished_ns if isinstance(root.path, ManifestPath) else None
+        for root in roots
+    ]
+    known = [time_ns for time_ns in made if time_ns is not None]
+    now = max(known) if known and len(known) == len(made) else time.time_ns()
+    return now // 1_000_000
 
 
 def _further_directories(

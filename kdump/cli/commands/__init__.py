@@ -5,6 +5,7 @@ verify         ``kdump verify``: what is on disk, what is wrong, what the next s
 scrub_run      The course of a scrub: quick pass, reading, report, metrics.
 scrub          ``kdump scrub``: reads everything once in a while, and remembers what it read.
 next_start     ``kdump next-start``: what a broker does at its next start.
+manifest       ``kdump manifest``: log directories without their records, in one file.
 compare        ``kdump compare``: the copies of partitions on several brokers.
 dump           ``kdump dump``: the content of segments and small files.
 groups         ``kdump groups``: consumer groups and their committed offsets, from the disk of a

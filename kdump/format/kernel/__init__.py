@@ -9,7 +9,8 @@ headers    The hot loops over batch headers: reading, checksums of small batches
            search.
 records    The hot loops over records of any magic: decoding, and whether they match their batch's
            header.
-digest     The hot loops of digests: records in a form without gaps, and the headers of batches.
+digest     The hot loops of other forms: records without gaps and headers for digests, headers for
+           manifests.
 recovery   Recovery over batch headers: the rule that adds an index entry, and where recovery
            stops. Also the loader's pass over a log that it does not check.
 entries    The hot loops over index entries: whether they rise, and what batches say of their
@@ -28,6 +29,4 @@ select     The hot loops over rows that the kernel filled: which of them are ask
 ranges     The hot loops over offsets: rows within ranges, and the ranges that rows form.
 lines      Columns of batches and records to lines of text or JSON: the plain ones, in bulk.
 encode     The hot loops that write: records of rows as those of a batch of magic 2.
-residuals  The hot loops of manifests: headers of batches as differences from what is expected, and
-           back.
 """

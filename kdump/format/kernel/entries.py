@@ -28,7 +28,12 @@ from kdump.format.kernel.prelude import (
     POSITION,
     SIZE,
     add,
+    i32,
+    i64,
     need,
+    put_i32,
+    put_i64,
+    subtract,
 )
 
 # What becomes of an entry.
@@ -56,6 +61,13 @@ J_LOWEST_MAGIC = 6
 J_HIGHEST_MAGIC = 7
 J_COUNTS = 8  # how many entries are of each kind
 STATE_FIELDS = 14
+
+# The state of fold_index() and fold_times(), carried from one table of a segment to the next.
+N_NEXT = 0  # the first entry that is not folded
+N_ROW = 1  # the row of the entry before, counted from the start of the segment
+N_FIRST_ROW = 2  # the number of the first row of the next table
+N_UNMATCHED = 3  # 1 if an entry is about no row
+INDEX_FIELDS = 4
 
 
 @cython.cfunc
@@ -270,3 +282,157 @@ def judge_times(
     state[J_RECORD_TIMESTAMP] = of_records
     state[J_LOWEST_MAGIC] = lowest
     state[J_HIGHEST_MAGIC] = highest
+
+
+def fold_index(
+    rows: cython.const[cython.longlong][::1],
+    index: cython.const[cython.uchar][::1],
+    base_offset: cython.longlong,
+    state: cython.longlong[::1],
+    out: cython.longlong[::1],
+) -> None:
+    """Write what tells the entries of an offset index by ``rows`` into ``out``, two numbers each.
+
+    These are the rows from the entry before to the row at whose start the entry points, and its
+    offset above the last one of that batch. ``state`` has the places ``N_``.
+    """
+    need(INDEX_FIELDS, len(state), "a state")
+    need(0, state[N_NEXT], "an entry")
+    n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
+    entries: cython.Py_ssize_t = len(index) // 8
+    need(2 * entries, len(out), "room for entries")
+    at: cython.Py_ssize_t = state[N_NEXT]
+    row: cython.Py_ssize_t = 0
+    position: cython.longlong
+    while at < entries and not state[N_UNMATCHED]:
+        position = i32(index, 8 * at + 4)
+        while row < n and rows[row * BATCH_WIDTH + POSITION] < position:
+            row += 1
+        if row == n:
+            break
+        if rows[row * BATCH_WIDTH + POSITION] != position:
+            state[N_UNMATCHED] = 1
+            break
+        out[2 * at] = state[N_FIRST_ROW] + row - state[N_ROW]
+        state[N_ROW] = state[N_FIRST_ROW] + row
+        out[2 * at + 1] = subtract(
+            add(base_offset, i32(index, 8 * at)), rows[row * BATCH_WIDTH + LAST_OFFSET]
+        )
+        at += 1
+    state[N_NEXT] = at
+    state[N_FIRST_ROW] += n
+
+
+def unfold_index(
+    rows: cython.const[cython.longlong][::1],
+    folded: cython.const[cython.longlong][::1],
+    base_offset: cython.longlong,
+    state: cython.longlong[::1],
+    out: cython.uchar[::1],
+) -> None:
+    """Write the entries of an offset index that are about ``rows``; the reverse of ``fold_index``.
+
+    An entry before these rows, or one that no index holds, is unmatched.
+    """
+    need(INDEX_FIELDS, len(state), "a state")
+    need(0, state[N_NEXT], "an entry")
+    n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
+    entries: cython.Py_ssize_t = len(folded) // 2
+    need(8 * entries, len(out), "room for entries")
+    at: cython.Py_ssize_t = state[N_NEXT]
+    row: cython.longlong
+    relative: cython.longlong
+    while at < entries and not state[N_UNMATCHED]:
+        row = subtract(add(state[N_ROW], folded[2 * at]), state[N_FIRST_ROW])
+        if row >= n:
+            break
+        if row < 0:
+            state[N_UNMATCHED] = 1
+            break
+        relative = subtract(
+            add(rows[row * BATCH_WIDTH + LAST_OFFSET], folded[2 * at + 1]), base_offset
+        )
+        if (
+            not -2147483647 - 1 <= relative <= 2147483647
+            or rows[row * BATCH_WIDTH + POSITION] > 2147483647
+        ):
+            state[N_UNMATCHED] = 1
+            break
+        state[N_ROW] = state[N_FIRST_ROW] + row
+        put_i32(out, 8 * at, relative)
+        put_i32(out, 8 * at + 4, rows[row * BATCH_WIDTH + POSITION])
+        at += 1
+    state[N_NEXT] = at
+    state[N_FIRST_ROW] += n
+
+
+def fold_times(
+    rows: cython.const[cython.longlong][::1],
+    index: cython.const[cython.uchar][::1],
+    base_offset: cython.longlong,
+    state: cython.longlong[::1],
+    out: cython.longlong[::1],
+) -> None:
+    """Write what tells the entries of a time index by ``rows`` into ``out``, two numbers each.
+
+    These are the rows from the entry before to the next row with that largest timestamp, and the
+    offset of the entry above the last one of that batch. ``state`` has the places ``N_``.
+    """
+    need(INDEX_FIELDS, len(state), "a state")
+    need(0, state[N_NEXT], "an entry")
+    n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
+    entries: cython.Py_ssize_t = len(index) // 12
+    need(2 * entries, len(out), "room for entries")
+    at: cython.Py_ssize_t = state[N_NEXT]
+    row: cython.Py_ssize_t = 0
+    timestamp: cython.longlong
+    while at < entries:
+        timestamp = i64(index, 12 * at)
+        while row < n and rows[row * BATCH_WIDTH + MAX_TIMESTAMP] != timestamp:
+            row += 1
+        if row == n:
+            break
+        out[2 * at] = state[N_FIRST_ROW] + row - state[N_ROW]
+        state[N_ROW] = state[N_FIRST_ROW] + row
+        out[2 * at + 1] = subtract(
+            add(base_offset, i32(index, 12 * at + 8)), rows[row * BATCH_WIDTH + LAST_OFFSET]
+        )
+        at += 1
+    state[N_NEXT] = at
+    state[N_FIRST_ROW] += n
+
+
+def unfold_times(
+    rows: cython.const[cython.longlong][::1],
+    folded: cython.const[cython.longlong][::1],
+    base_offset: cython.longlong,
+    state: cython.longlong[::1],
+    out: cython.uchar[::1],
+) -> None:
+    """Write the entries of a time index that are about ``rows``; the reverse of ``fold_times``."""
+    need(INDEX_FIELDS, len(state), "a state")
+    need(0, state[N_NEXT], "an entry")
+    n: cython.Py_ssize_t = len(rows) // BATCH_WIDTH
+    entries: cython.Py_ssize_t = len(folded) // 2
+    need(12 * entries, len(out), "room for entries")
+    at: cython.Py_ssize_t = state[N_NEXT]
+    row: cython.longlong
+    relative: cython.longlong
+    while at < entries and not state[N_UNMATCHED]:
+        row = subtract(add(state[N_ROW], folded[2 * at]), state[N_FIRST_ROW])
+        if row >= n:
+            break
+        relative = 0
+        if row >= 0:
+            relative = subtract(
+                add(rows[row * BATCH_WIDTH + LAST_OFFSET], folded[2 * at + 1]), base_offset
+            )
+        if row < 0 or not -2147483647 - 1 <= relative <= 2147483647:
+            state[N_UNMATCHED] = 1
+            break
+        state[N_ROW] = state[N_FIRST_ROW] + row
+        put_i64(out, 12 * at, rows[row * BATCH_WIDTH + MAX_TIMESTAMP])
+        put_i32(out, 12 * at + 8, relative)
+        at += 1
+    state[N_NEXT] = at
+    state[N_FIRST_ROW] += n

@@ -190,6 +190,16 @@ def add(a: cython.longlong, b: cython.longlong) -> cython.longlong:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
+def subtract(a: cython.longlong, b: cython.longlong) -> cython.longlong:
+    """Return the difference, wrapped to 64 bits."""
+    if b == -MAX_64 - 1:
+        return add(add(a, MAX_64), 1)
+    return add(a, -b)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
 def sequence_at(
     base_sequence: cython.longlong, base_offset: cython.longlong, offset: cython.longlong
 ) -> cython.longlong:

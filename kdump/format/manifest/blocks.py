@@ -5,7 +5,7 @@ block                 bytes
 ====================  =====  ===============================================================
 batches               4      n, at most 8,192
 damages               2      at most 1,024
-columns               ...    13 columns, in the order of ``residuals.COLUMNS``
+columns               ...    13 columns, in the order of ``digest.COLUMNS``
 control bytes         4      how many follow
 coding                1      0: as they are; 1: one zstd frame of the length before
 control bytes, raw    4      after decompression
@@ -66,8 +66,8 @@ from typing import Final
 from kdump.errors import DecodeError, LimitError
 from kdump.format.batch import HEADER_BYTES, BatchTable
 from kdump.format.codecs import Codec, compress, decompress
+from kdump.format.kernel import digest as _digest
 from kdump.format.kernel import headers as _headers
-from kdump.format.kernel import residuals as _residuals
 from kdump.format.manifest.cursor import Cursor, pack_data
 from kdump.values import frozen
 
@@ -84,10 +84,10 @@ _LENGTH: Final = struct.Struct(">I")
 _DAMAGE: Final = struct.Struct(">HBBqqII")
 _CLAIMED, _SUMS, _ZEROS = 1, 2, 4
 _WIDTH: Final = BatchTable.WIDTH
-_PLACES: Final = tuple(_headers.BATCH_FIELDS.index(name) for name in _residuals.COLUMNS)
+_PLACES: Final = tuple(_headers.BATCH_FIELDS.index(name) for name in _digest.COLUMNS)
 _MAGIC: Final = _headers.BATCH_FIELDS.index("magic")
 _ATTRIBUTES: Final = _headers.BATCH_FIELDS.index("attributes")
-_STATE: Final = 2 * _residuals.PRODUCERS + 5
+_STATE: Final = 2 * _digest.PRODUCERS + 5
 _CODEC_MASK: Final = 7
 _MOST_PLANES: Final = 8
 _CONSTANT, _PLAIN, _FRAME = range(3)
@@ -135,7 +135,7 @@ def encode_block(
     """Return the payload of a block; ``rows`` are at most ``BATCHES``, in rows of the kernel."""
     n = len(rows) // _WIDTH
     differences = array("q", bytes(8 * len(rows)))
-    _residuals.fold_headers(rows, differences, array("q", bytes(16 * _residuals.PRODUCERS)))
+    _digest.subtract_expected(rows, differences, array("q", bytes(16 * _digest.PRODUCERS)))
     planes = memoryview(bytearray(8 * n))
     parts = [_HEAD.pack(n, len(damages))]
     parts += (pack_column(differences, place, _WIDTH, planes) for place in _PLACES)
@@ -204,7 +204,7 @@ def _place_batches(
         stop = n if damage is None else damage.row
         if not first <= stop <= n:
             raise cursor.error(f"a damage behind {first} to {n} batches", f"one behind {stop}")
-        reached = _residuals.unfold_headers(rows, first, stop, position, end, state)
+        reached = _digest.add_expected(rows, first, stop, position, end, state)
         if reached < stop:
             raise cursor.error("headers that a log can hold", f"another as number {reached}")
         if stop > first:
@@ -225,7 +225,7 @@ def pack_column(numbers: array[int], place: int, width: int, planes: memoryview)
     ``planes`` has room for 8 bytes a row.
     """
     n = len(numbers) // width
-    count = _residuals.put_planes(numbers, place, width, planes) if n else 0
+    count = _digest.put_planes(numbers, place, width, planes) if n else 0
     return bytes((count,)) + b"".join(
         _pack_plane(bytes(planes[k * n : (k + 1) * n])) for k in range(count)
     )
@@ -247,7 +247,7 @@ def read_column(cursor: Cursor, n: int, place: int, width: int, numbers: array[i
         raise cursor.error(f"at most {_MOST_PLANES} planes", f"{count}")
     planes = [_read_plane(cursor, n) for _ in range(count)]
     for k in (*range(1, count), 0)[:count]:
-        _residuals.add_plane(planes[k], k, place, width, numbers)
+        _digest.add_plane(planes[k], k, place, width, numbers)
 
 
 def _read_plane(cursor: Cursor, n: int) -> bytes:

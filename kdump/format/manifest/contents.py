@@ -42,6 +42,9 @@ _HEAD: Final = struct.Struct(">qqB")
 _STATE: Final = struct.Struct(">B")
 _DIRECTORY: Final = struct.Struct(">IIIQqqQ")
 _ANONYMOUS: Final = 1
+#: The longest path, in bytes and in names.
+_PATH_BYTES: Final = 4_096
+_PATH_NAMES: Final = 64
 
 
 @frozen
@@ -114,6 +117,8 @@ def decode_contents(payload: bytes) -> Contents:
     if flags > _ANONYMOUS:
         raise cursor.error("known flags", f"{flags}")
     roots = tuple(_roots(cursor))
+    if not roots:
+        raise cursor.error("a path that was named", "none")
     directories = tuple(_directories(cursor))
     cursor.end()
     return Contents(begun, finished, bool(flags), made_by, origin, roots, directories)
@@ -142,6 +147,10 @@ def _directories(cursor: Cursor) -> Iterator[StoredDirectory]:
 
 def _path(cursor: Cursor) -> bytes:
     path = cursor.data()
+    if len(path) > _PATH_BYTES or path.count(b"/") >= _PATH_NAMES:
+        raise cursor.error(
+            f"a path of at most {_PATH_BYTES} bytes and {_PATH_NAMES} names", f"{len(path)} bytes"
+        )
     if (path and any(name in (b"", b".", b"..") for name in path.split(b"/"))) or b"\0" in path:
         raise cursor.error("a path below the origin", repr(path[:255]))
     return path

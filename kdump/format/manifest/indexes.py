@@ -29,7 +29,7 @@ from typing import Final
 
 from kdump.errors import DecodeError
 from kdump.format.index import OffsetIndex, TimeIndex
-from kdump.format.kernel import residuals as _residuals
+from kdump.format.kernel import entries as _entries
 from kdump.format.manifest.blocks import pack_column, read_column
 from kdump.format.manifest.cursor import Cursor, pack_data
 from kdump.values import frozen
@@ -74,8 +74,8 @@ class IndexFold:
         self._base_offset = base_offset
         self._times = times
         self._end = data[-END_BYTES:]
-        self._fold = _residuals.fold_times if times else _residuals.fold_index
-        self._state = array("q", bytes(8 * _residuals.INDEX_FIELDS))
+        self._fold = _entries.fold_times if times else _entries.fold_index
+        self._state = array("q", bytes(8 * _entries.INDEX_FIELDS))
         self._folded = array("q", bytes(16 * (len(self._entries) // self._slot)))
 
     def add(self, rows: memoryview) -> None:
@@ -85,7 +85,7 @@ class IndexFold:
     def finish(self, log: int) -> StoredIndex | None:
         """Return the index, whose log is at ``log``; None if an entry is about no batch."""
         whole = len(self._entries) % self._slot == 0
-        if not whole or 2 * self._state[_residuals.N_NEXT] < len(self._folded):
+        if not whole or 2 * self._state[_entries.N_NEXT] < len(self._folded):
             return None
         return StoredIndex(
             self._times, self._base_offset, log, self._folded, self._zeros, self._end
@@ -99,16 +99,16 @@ def unfold(index: StoredIndex, tables: Iterable[memoryview]) -> bytes:
     """
     entries = len(index.folded) // 2
     out = bytearray(index.size)
-    state = array("q", bytes(8 * _residuals.INDEX_FIELDS))
-    unfold_rows = _residuals.unfold_times if index.times else _residuals.unfold_index
+    state = array("q", bytes(8 * _entries.INDEX_FIELDS))
+    unfold_rows = _entries.unfold_times if index.times else _entries.unfold_index
     for rows in tables:
-        if state[_residuals.N_NEXT] == entries or state[_residuals.N_UNMATCHED]:
+        if state[_entries.N_NEXT] == entries or state[_entries.N_UNMATCHED]:
             break
         unfold_rows(rows, index.folded, index.base_offset, state, out)
-    if state[_residuals.N_NEXT] < entries:
+    if state[_entries.N_NEXT] < entries:
         raise DecodeError(
             f"index of a manifest: expected {entries} entries about batches of its log, found "
-            f"{state[_residuals.N_NEXT]}"
+            f"{state[_entries.N_NEXT]}"
         )
     return bytes(out)
 

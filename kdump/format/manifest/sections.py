@@ -63,8 +63,8 @@ HEADER_BYTES: Final = _HEADER.size + _HALF.size
 SECTION_BYTES: Final = _SECTION.size + _CHECKSUM.size
 TRAILER_BYTES: Final = _TRAILER.size + _CHECKSUM.size
 
-#: The most bytes of a payload, before and after decompression.
-PAYLOAD_BYTES: Final = 256 << 20
+#: The most bytes of a payload in the file.
+PAYLOAD_BYTES: Final = 64 << 20
 
 
 class Kind(IntEnum):
@@ -82,12 +82,12 @@ class Kind(IntEnum):
 #: The most bytes of a section's payload after decompression, by its kind.
 _LIMITS: Final = {
     Kind.BLOCK: 16 << 20,
-    Kind.LOG: 64 << 20,
+    Kind.LOG: 4 << 20,
     Kind.INDEX: PAYLOAD_BYTES,
     Kind.DATA: 1 << 20,
     Kind.PARTS: 1 << 20,
-    Kind.DIRECTORY: PAYLOAD_BYTES,
-    Kind.CONTENTS: PAYLOAD_BYTES,
+    Kind.DIRECTORY: 16 << 20,
+    Kind.CONTENTS: 16 << 20,
 }
 
 

@@ -34,9 +34,10 @@ K = TypeVar("K", bytes, int)
 T = TypeVar("T")
 
 #: The most manifests that are open, and of each the most directories, logs and blocks in memory. A
-#: block takes up to a megabyte.
+#: block takes up to a megabyte. Of large directories only the last one stays.
 _OPEN: Final = 16
 _DIRECTORIES: Final = 4
+_LARGE_DIRECTORY: Final = 20_000
 _LOGS: Final = 16
 _BLOCKS: Final = 24
 
@@ -120,6 +121,8 @@ class ManifestFile:
 
         def read() -> dict[bytes, StoredEntry]:
             entries = decode_directory(self.section(Kind.DIRECTORY, directory.section))
+            if len(entries) > _LARGE_DIRECTORY:
+                self._entries.clear()
             return {entry.name: entry for entry in entries}
 
         return self._remember(self._entries, directory.path, _DIRECTORIES, read)

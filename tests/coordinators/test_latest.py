@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kernel_builds import RECORD_WIDTH, columns, load_plain
 
+from kdump.coordinators.latest import LastRecord, LatestRecords
 from kdump.errors import DecodeError
 from kdump.format.kernel import compacted as _compacted
 from kdump.format.kernel import records as _records
-from kdump.format.latest import LastRecord, LatestRecords
 from kdump.format.messages.payloads import decoder_of
 from kdump.format.messages.reader import UNKNOWN_TAGS
 

@@ -1,0 +1,96 @@
+"""Manifests of directories, and what is found in both, without what must differ."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from kdump.audit.run.prescan import Small, quick_verdict
+from kdump.audit.run.reconcile import reconcile_directories
+from kdump.audit.targets.listing import list_scope
+from kdump.audit.targets.scope import requested_findings
+from kdump.audit.targets.target import TopicSelection
+from kdump.audit.verdicts.next_start import add_forecast
+from kdump.errors import KdumpError
+from kdump.manifest.making import Made, NamedRoot, Request, make_manifest
+from kdump.manifest.names import Names
+from kdump.manifest.output import new_manifest
+from kdump.manifest.tree import bases_of
+from kdump.storage import liveness, workers
+from kdump.storage.manifests.path import paths_in
+from kdump.storage.objects.address import AnyPath
+
+#: The time of a report in a finding about times.
+_PRESENT = re.compile(r"[-0-9T:.]+Z, the present")
+
+
+def make(
+    file: Path, *paths: Path, key: bytes | None = None, state: str = "stopped"
+) -> Made:
+    """Make a manifest of ``paths`` in ``file`` with no worker; with a ``key`` it is anonymous."""
+    origin, bases = bases_of(paths, anonymous=key is not None)
+    live = liveness.Liveness(liveness.State(state), "a test says so")
+    request = Request(
+        origin=origin,
+        bases=bases,
+        roots=tuple(NamedRoot(path, live) for path in paths),
+        made_by="a test",
+        names=Names(key),
+        jobs=1,
+        pace=None,
+        clock_ns=time.time_ns,
+    )
+    anonymous = key is not None
+    with new_manifest(file, [base.path for base in bases], anonymous=anonymous) as output:
+        with patch.object(workers, "run", _run_here):
+            return make_manifest(request, output, lambda _: None)
+
+
+def _run_here(
+    work: Callable[[Any, Callable[[Any], None]], Any],
+    tasks: Iterable[Any],
+    jobs: int,
+    *,
+    retry: object = None,
+    on_progress: Callable[[Any], None] = lambda _: None,
+) -> Generator[workers.Result[Any, Any], None, None]:
+    """Do what ``workers.run`` does, in this process."""
+    for number, task in enumerate(tasks):
+        try:
+            value = work(task, on_progress)
+        except KdumpError as error:
+            value = error
+        yield workers.Result(number, task, value)
+
+
+@contextmanager
+def no_processes() -> Generator[None, None, None]:
+    """No other process has files open: the search for one takes longer than all else."""
+    with patch.object(liveness, "_open_files", lambda *_: iter(())):
+        yield
+
+
+def found_in(path: AnyPath, small: Small) -> list[str]:
+    """All findings and forecasts at ``path``, a line each, with ROOT in the place of the path.
+
+    ``small`` is what is read of each partition.
+    """
+    paths: Sequence[AnyPath] = paths_in(path)
+    with no_processes():
+        scope = list_scope(paths, None, TopicSelection())
+        lines = [repr(root.content) for root in scope.roots]
+        lines += map(repr, requested_findings(reconcile_directories(scope.context), scope))
+        for target in scope.targets:
+            verdict = add_forecast(quick_verdict(target, scope.context, small=small))
+            lines += map(repr, verdict.findings)
+            lines += (repr(verdict.forecast), repr(verdict.losses), repr(verdict.covered))
+    (root,) = paths
+    text = "\n".join(lines).replace("PosixPath", "Path").replace("ManifestPath", "Path")
+    for shown in (repr(root).partition("(")[2].rstrip(")").strip("'"), str(root)):
+        text = text.replace(shown, "ROOT")
+    return _PRESENT.sub("the present", text).split("\n")
