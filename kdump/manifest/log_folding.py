@@ -157,7 +157,8 @@ def fold_log(task: LogTask, emit: Emit, *, pace: Pace | None) -> LogOutcome:
     except SourceError as error:
         vanished = vanished or isinstance(error, VanishedError)
         outcome = _failure(task.log, error)
-    outcomes = [None if index is None else index.finish(emit) for index in indexes]
+    read = outcome.identity is not None
+    outcomes = [None if index is None else index.finish(emit, log_read=read) for index in indexes]
     return LogOutcome(
         outcome,
         outcomes[0],
@@ -206,10 +207,10 @@ class _Index:
         except OSError:
             return False
 
-    def finish(self, emit: Emit) -> FileOutcome:
+    def finish(self, emit: Emit, *, log_read: bool) -> FileOutcome:
         """Return the outcome; emit the bytes of an index that is not stored by its batches."""
         outcome = self._outcome
-        folded = None if self.fold is None else self.fold.finish(0)
+        folded = None if self.fold is None or not log_read else self.fold.finish(0)
         if folded is not None:
             return FileOutcome(outcome.identity, folded=encode_index(folded))
         if not outcome.error:

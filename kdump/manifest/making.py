@@ -6,11 +6,10 @@ partition whose segments are renamed or removed meanwhile is read again.
 
 from __future__ import annotations
 
-import os
 import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -52,6 +51,7 @@ from kdump.manifest.tree import (
     is_kept_of_repair,
     is_whole,
     list_files,
+    locate,
     repair_folders,
     status_of_path,
 )
@@ -60,7 +60,7 @@ from kdump.storage.access import open_source
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, Partition, Segment, list_partition, open_path
 from kdump.storage.names import FileKind
-from kdump.storage.source import source_error
+from kdump.storage.source import Identity, source_error
 from kdump.storage.throttle import Pace, use_idle_io
 from kdump.values import frozen
 
@@ -198,7 +198,7 @@ class _Maker:
 
     def stored_root(self, root: NamedRoot) -> StoredRoot:
         """Return a root with its place in the manifest."""
-        real = Path(os.path.abspath(root.path))  # noqa: PTH100 - without following links
+        real, _ = locate(root.path)
         for base in self.request.bases:
             if real == base.path:
                 place = base.place
@@ -266,6 +266,11 @@ class _Maker:
     def _list(self, partition: _Partition) -> list[LogTask]:
         """List a partition, read its small files, and return the tasks for its logs."""
         partition.rounds += 1
+        known = {
+            segment: (partition.outcomes[number], partition.sections[number])
+            for number, segment in partition.tasks.items()
+            if number in partition.outcomes and not partition.outcomes[number].changed
+        }
         partition.files.clear()
         partition.outcomes.clear()
         partition.sections.clear()
@@ -276,7 +281,7 @@ class _Maker:
             self._note(listing)
             partition.listing = None
             text = str(listing).removeprefix(f"{partition.path}: ")
-            partition.error = text.removeprefix("cannot be read: ")
+            partition.error = self._reason(text.removeprefix("cannot be read: "))
             return []
         partition.listing = listing
         swaps = (segment for segment in listing.transient if segment.suffix == _SWAP)
@@ -296,7 +301,12 @@ class _Maker:
         for name, segment in logs.items():
             if name not in listed:
                 continue
-            tasks.append(self._task(partition, segment, listed[name], listing))
+            task = self._task(partition, segment, listed[name], listing)
+            before = known.get(segment)
+            if before is not None and before[0].log.identity == _identity(segment):
+                partition.outcomes[task.number], partition.sections[task.number] = before
+            else:
+                tasks.append(task)
             for path in (segment.log, segment.index, segment.time_index):
                 if path is not None and path.name in listed:
                     found = listed[path.name]
@@ -336,7 +346,8 @@ class _Maker:
             self._finish_partition(partition)
 
     def _finish_partition(self, partition: _Partition) -> None:
-        if partition.rounds < _ROUNDS and self._has_changed(partition):
+        changed = any(outcome.changed for outcome in partition.outcomes.values())
+        if changed and partition.rounds < _ROUNDS:
             self._waiting.append(partition)
             return
         for number, outcome in partition.outcomes.items():
@@ -348,16 +359,6 @@ class _Maker:
         self._write_directory(partition.place, partition.status, partition.files.values())
         if not self.names.anonymous:
             self._add_repairs(partition)
-
-    def _has_changed(self, partition: _Partition) -> bool:
-        if self.request.stopped:
-            return False
-        if any(outcome.changed for outcome in partition.outcomes.values()):
-            return True
-        now = list_partition(partition.path)
-        return partition.listing is not None and (
-            isinstance(now, SourceError) or now.segments != partition.listing.segments
-        )
 
     def _add_log(
         self,
@@ -422,14 +423,16 @@ class _Maker:
         return replace(entry, content=Content.PARTS, section=section)
 
     def _failed(self, path: object, entry: StoredEntry, outcome: FileOutcome) -> StoredEntry:
-        if not self.names.anonymous:
-            self._unread.append(f"{path}: {outcome.error}")
+        self._unread.append(f"{path}: {outcome.error}")
         content = Content.DENIED if outcome.denied else Content.ERROR
-        return replace(entry, content=content, error=outcome.error)
+        return replace(entry, content=content, error=self._reason(outcome.error))
+
+    def _reason(self, text: str) -> str:
+        """Return why a file could not be read, without names in an anonymous manifest."""
+        return "cannot be read" if self.names.anonymous else text
 
     def _note(self, error: SourceError) -> None:
-        if not self.names.anonymous:
-            self._unread.append(str(error))
+        self._unread.append(str(error))
 
     # --- small files
 
@@ -450,7 +453,8 @@ class _Maker:
                 data = bytes(source.window(0, source.size)[: source.size])
         except SourceError as error:
             self._note(error)
-            return _failed(entry.name, file.status, file.path, error)
+            failed = _failed(entry.name, file.status, file.path, error)
+            return replace(failed, error=self._reason(failed.error))
         if file.name.kind is FileKind.OFFSET_CHECKPOINT:
             data = self.names.offsets(data)
             status = replace(status, size=len(data))
@@ -503,6 +507,12 @@ class _Maker:
             self._log_bytes,
             tuple(self._unread),
         )
+
+
+def _identity(segment: Segment) -> Identity | None:
+    with suppress(OSError):
+        return Identity.of(segment.log.stat())
+    return None
 
 
 def _failed(name: bytes, status: StoredStatus, path: Path, error: SourceError) -> StoredEntry:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -72,14 +73,11 @@ def bases_of(paths: Collection[AnyPath], *, anonymous: bool) -> tuple[Path, tupl
     A partition is listed in its log directory. Raises SourceError.
     """
     named: dict[Path, set[str] | None] = {}
-    for path in map(as_local, paths):
-        real = Path(os.path.abspath(path))  # noqa: PTH100 - without following links
-        above = enclosing_log_directory(real)
-        if above is None or as_local(above) == real:
+    for path in paths:
+        real, above = locate(path)
+        if above is None:
             named[real] = None
-            continue
-        partitions = named.setdefault(Path(os.path.abspath(as_local(above))), set())  # noqa: PTH100
-        if partitions is not None:
+        elif (partitions := named.setdefault(above, set())) is not None:
             partitions.add(real.name)
     origin = Path(os.path.commonpath([path.parent for path in named]))
     bases = []
@@ -87,6 +85,32 @@ def bases_of(paths: Collection[AnyPath], *, anonymous: bool) -> tuple[Path, tupl
         place = f"log-directory-{number}" if anonymous else str(path.relative_to(origin))
         bases.append(Base(path, place, None if names is None else frozenset(names)))
     return origin, tuple(bases)
+
+
+def locate(path: AnyPath) -> tuple[Path, Path | None]:
+    """Return the absolute path of a directory, and of the log directory that it is in, if any."""
+    above = enclosing_log_directory(path)
+    if above is not None and above.name == "..":  # it is reached through a link
+        real = Path(os.path.realpath(as_local(path)))
+        return real, real.parent
+    real = Path(os.path.abspath(as_local(path)))  # noqa: PTH100 - without following links
+    if above is None or Path(os.path.abspath(as_local(above))) == real:  # noqa: PTH100 - as above
+        return real, None
+    return real, real.parent
+
+
+def log_bytes(bases: Iterable[Base], *, anonymous: bool) -> int:
+    """Return the size of the logs that a manifest of ``bases`` reads, as far as it is known."""
+    total = 0
+    for base in bases:
+        with suppress(SourceError):
+            top = list_files(base.path)
+            total += _log_bytes(top)
+            for file in top:
+                if file.is_directory and belongs(base, file.name.name, anonymous=anonymous):
+                    with suppress(SourceError):
+                        total += _log_bytes(list_files(file.path))
+    return total
 
 
 def list_files(directory: Path) -> list[Listed]:
@@ -135,7 +159,7 @@ def belongs(base: Base, name: str, *, anonymous: bool) -> bool:
 
 def is_kept(file: Listed) -> bool:
     """Return whether the bytes of a small file are kept."""
-    return file.is_file and file.name.kind not in _NEVER
+    return file.is_file and file.name.kind not in _NEVER and file.name.suffix in ("", ".swap")
 
 
 def is_whole(directory: str, size: int, *, anonymous: bool) -> bool:
@@ -167,6 +191,10 @@ def is_kept_of_repair(file: Listed) -> bool:
     """Return whether a file of a repair is kept: its plan, its receipt and what marks its state."""
     known = file.name.name in (PLAN, BEGUN, UNDOING, RECEIPT)
     return known and file.is_file and file.status.size <= _REPAIR_BYTES
+
+
+def _log_bytes(files: Iterable[Listed]) -> int:
+    return sum(file.status.size for file in files if file.name.kind is FileKind.LOG)
 
 
 def _listed(directory: Path, names: list[str]) -> Iterator[Listed]:

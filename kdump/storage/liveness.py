@@ -21,7 +21,6 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import field
-from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
@@ -179,11 +178,10 @@ def liveness(path: AnyPath, *, lock_held: bool = False) -> Liveness:
 
 def _stored_liveness(path: ManifestPath) -> Liveness:
     """Return the liveness of the named path that ``path`` is or is in, as it was then."""
-    contents = path.manifest().contents
-    made = datetime.fromtimestamp(contents.begun_ns // 1_000_000_000, UTC)
-    when = f"when the manifest was made, {made:%Y-%m-%d %H:%M:%S} UTC"
+    manifest = path.manifest()
+    when = f"when the manifest was made, {manifest.time}"
     inner = path.inner
-    for root in contents.roots:
+    for root in manifest.contents.roots:
         if inner == root.path or inner.startswith(root.path + b"/") or not root.path:
             return Liveness(State(root.state), f"{when}, {root.reason}")
     return Liveness(State.UNKNOWN, f"{when}, this was not asked")

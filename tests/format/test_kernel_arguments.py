@@ -15,6 +15,7 @@ from kernel_builds import BUILT, PACKAGE, RECORD_WIDTH, WIDTH, columns, load_pla
 
 from kdump.format.kernel import columns as _columns
 from kdump.format.kernel import compacted as _compacted
+from kdump.format.kernel import digest as _digest
 from kdump.format.kernel import entries as _entries
 from kdump.format.kernel import events as _events
 from kdump.format.kernel import headers as _headers
@@ -125,6 +126,12 @@ ACCEPTED: dict[str, list[Any]] = {
     "records.read_block": [rows(), 0, DATA[61 : len(BATCHES[0])], columns(RECORD_WIDTH)],
     "digest.fold_records": [BLOCK, record_rows(), 0, False, False, bytearray(200)],
     "digest.copy_headers": [DATA, 0, rows(), 0, bytearray(200)],
+    "digest.subtract_expected": [rows(), columns(2 * WIDTH), zeros(2 * _digest.PRODUCERS)],
+    "digest.add_expected": [
+        zeros(2 * WIDTH), 0, 2, 0, len(DATA), zeros(2 * _digest.PRODUCERS + 5),
+    ],
+    "digest.put_planes": [rows(), 1, WIDTH, bytearray(16)],
+    "digest.add_plane": [bytes(2), 0, 1, WIDTH, zeros(2 * WIDTH)],
     "recovery.recover": [rows(), 0, zeros(len(_recovery.RECOVERY_FIELDS)), columns(4), columns(4)],
     "recovery.close_times": [zeros(len(_recovery.RECOVERY_FIELDS)), columns(2)],
     "recovery.count": [rows(), 0, 2, zeros(len(_recovery.COUNT_FIELDS))],
@@ -135,6 +142,10 @@ ACCEPTED: dict[str, list[Any]] = {
     "entries.judge_offsets": judging(),
     "entries.pass_over": [judging()[3], 100, *judging()[4:]],
     "entries.judge_times": [rows(), 0, array("q", [0, 1]), array("i", [0, 1]), *judging()[4:]],
+    "entries.fold_index": [rows(), bytes(8), 0, zeros(_entries.INDEX_FIELDS), columns(2)],
+    "entries.unfold_index": [rows(), zeros(2), 0, zeros(_entries.INDEX_FIELDS), bytearray(8)],
+    "entries.fold_times": [rows(), bytes(12), 0, zeros(_entries.INDEX_FIELDS), columns(2)],
+    "entries.unfold_times": [rows(), zeros(2), 0, zeros(_entries.INDEX_FIELDS), bytearray(12)],
     "events.hash_producers": [array("q", [1, 2, 3]), 1, 3, zeros(4)],
     "events.read_marker": [rows(), rows(), 0, 0, 70, columns(RECORD_WIDTH), columns(3)],
     "events.gather": gathering(),
@@ -237,6 +248,24 @@ REFUSED: list[tuple[str, int, Any]] = [
     ("digest.fold_records", 2, -1),
     ("digest.copy_headers", 1, -1),
     ("digest.copy_headers", 3, -1),
+    ("digest.subtract_expected", 1, columns(2 * WIDTH - 1)),
+    ("digest.subtract_expected", 2, zeros(2 * _digest.PRODUCERS - 1)),
+    ("digest.add_expected", 0, zeros(2 * WIDTH - 1)),
+    ("digest.add_expected", 1, -1),
+    ("digest.add_expected", 2, 3),
+    ("digest.add_expected", 3, -1),
+    ("digest.add_expected", 4, -1),
+    ("digest.add_expected", 5, zeros(2 * _digest.PRODUCERS + 4)),
+    ("digest.put_planes", 1, WIDTH),
+    ("digest.put_planes", 1, -1),
+    ("digest.put_planes", 2, 0),
+    ("digest.put_planes", 3, bytearray(15)),
+    ("digest.add_plane", 1, 8),
+    ("digest.add_plane", 1, -1),
+    ("digest.add_plane", 2, WIDTH),
+    ("digest.add_plane", 2, -1),
+    ("digest.add_plane", 3, 0),
+    ("digest.add_plane", 4, zeros(2 * WIDTH - 1)),
     ("recovery.recover", 1, -1),
     ("recovery.recover", 2, zeros(len(_recovery.RECOVERY_FIELDS) - 1)),
     ("recovery.close_times", 0, zeros(len(_recovery.RECOVERY_FIELDS) - 1)),
@@ -262,6 +291,20 @@ REFUSED: list[tuple[str, int, Any]] = [
     ("entries.judge_times", 3, array("i", [0])),
     ("entries.judge_times", 4, zeros(_entries.STATE_FIELDS - 1)),
     ("entries.judge_times", 5, zeros(_entries.FOUND_NUMBERS - 1)),
+    *(
+        (f"entries.{function}", place, wrong)
+        for function, room in (
+            ("fold_index", columns(1)),
+            ("unfold_index", bytearray(7)),
+            ("fold_times", columns(1)),
+            ("unfold_times", bytearray(11)),
+        )
+        for place, wrong in (
+            (3, zeros(_entries.INDEX_FIELDS - 1)),
+            (3, array("q", [-1, 0, 0, 0])),
+            (4, room),
+        )
+    ),
     ("events.hash_producers", 1, 0),
     ("events.hash_producers", 2, 4),
     ("events.hash_producers", 2, -1),

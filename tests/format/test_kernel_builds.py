@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from kernel_builds import HEADERS, RECORD_WIDTH, RECORDS, WIDTH, columns, i64, load_plain, rows_of
 
 from kdump.format.kernel import columns as _columns
+from kdump.format.kernel import digest as _digest
 from kdump.format.kernel import entries as _entries
 from kdump.format.kernel import events as _events
 from kdump.format.kernel import headers as _headers
@@ -37,6 +38,7 @@ ROWS: Any = load_plain("kdump.format.kernel.select")
 EVENTS: Any = load_plain("kdump.format.kernel.events")
 REPLAY: Any = load_plain("kdump.format.kernel.replay")
 COLUMNS: Any = load_plain("kdump.format.kernel.columns")
+DIGEST: Any = load_plain("kdump.format.kernel.digest")
 
 #: The text and the marks of a form with every number.
 FORM = (
@@ -710,3 +712,74 @@ def test_checks_of_entries_that_rise(
     compiled = check_entries(_entries, 0, tables, entries, 0)
     assert compiled == check_entries(ENTRIES, 0, tables, entries, 0)
     assert compiled == check_entries(_entries, 0, [rows], entries, 0)
+
+
+@given(st.lists(usual_batches | extreme_batches() | legacy, max_size=6))
+def test_expected_headers(batches: list[bytes]) -> None:
+    rows = rows_of(batches)
+    found = []
+    for kernel in (_digest, DIGEST):
+        differences = columns(len(rows))
+        known = array("q", bytes(16 * _digest.PRODUCERS))
+        kernel.subtract_expected(rows, differences, known)
+        again = array("q", differences)
+        state = array("q", bytes(8 * (2 * _digest.PRODUCERS + 5)))
+        end = sum(map(len, batches))
+        reached = kernel.add_expected(again, 0, len(batches), 0, end, state)
+        assert (reached, again) == (len(batches), rows)
+        found.append((differences, known, state))
+    assert found[0] == found[1]
+
+
+@given(st.lists(i64 | st.integers(-300, 300), min_size=2 * WIDTH, max_size=2 * WIDTH), i64)
+def test_expected_headers_of_any_numbers(numbers: list[int], known: int) -> None:
+    found = []
+    for kernel in (_digest, DIGEST):
+        rows = array("q", numbers)
+        state = array("q", [max(known, 0)] * (2 * _digest.PRODUCERS + 5))
+        reached = kernel.add_expected(rows, 0, 2, 0, 2**62, state)
+        found.append((reached, rows[: (reached + 1) * WIDTH]))
+    assert found[0] == found[1]
+
+
+@given(st.lists(i64 | st.integers(-300, 300), max_size=9), st.integers(0, 1))
+def test_planes(numbers: list[int], field: int) -> None:
+    found = []
+    for kernel in (_digest, DIGEST):
+        rows = array("q", [number for pair in numbers for number in (pair, ~pair)])
+        planes = bytearray(8 * len(numbers))
+        count = kernel.put_planes(rows, field, 2, planes)
+        again = array("q", bytes(8 * len(rows)))
+        for k in (*range(1, count), 0)[:count]:
+            plane = bytes(planes[k * len(numbers) : (k + 1) * len(numbers)])
+            kernel.add_plane(plane, k, field, 2, again)
+        assert again[field::2] == rows[field::2]
+        found.append((count, planes))
+    assert found[0] == found[1]
+
+
+@given(
+    st.lists(usual_batches | extreme_batches(), max_size=6),
+    st.lists(st.tuples(i64 | st.integers(0, 9), i32), max_size=6),
+    i64,
+    st.booleans(),
+)
+def test_folded_entries(
+    batches: list[bytes], entries: list[tuple[int, int]], base: int, times: bool
+) -> None:
+    rows = rows_of(batches)
+    form, name = (">qi", "times") if times else (">ii", "index")
+    data = b"".join(
+        struct.pack(form, first if times else first % 2**31, second) for first, second in entries
+    )
+    numbers = array("q", [number for entry in entries for number in entry])
+    found = []
+    for kernel in (_entries, ENTRIES):
+        state = array("q", bytes(8 * _entries.INDEX_FIELDS))
+        folded = columns(2 * len(entries))
+        getattr(kernel, f"fold_{name}")(rows, data, base, state, folded)
+        back = array("q", bytes(8 * _entries.INDEX_FIELDS))
+        out = bytearray(len(data))
+        getattr(kernel, f"unfold_{name}")(rows, numbers, base, back, out)
+        found.append((state, folded, back, out))
+    assert found[0] == found[1]

@@ -78,16 +78,23 @@ def manifest(
     from kdump.cli.ui.progress import Progress
     from kdump.cli.ui.units import size_text
     from kdump.cli.ui.version import version
+    from kdump.errors import UsageError
     from kdump.format.lines.text import printable
     from kdump.manifest.key import read_key
     from kdump.manifest.making import NamedRoot, Request, make_manifest
     from kdump.manifest.names import Names
     from kdump.manifest.output import new_manifest
-    from kdump.manifest.tree import bases_of
+    from kdump.manifest.tree import bases_of, log_bytes
+    from kdump.storage.logdir import Segment
     from kdump.storage.objects.address import as_local
     from kdump.storage.throttle import LIVE_RATE, Pace
 
     scope = find_read_scope(targets, stores=False)
+    for root in scope.roots:
+        if isinstance(root.content, Segment):
+            raise UsageError(
+                f"{root.path}: expected a log directory or a partition directory, found a segment"
+            )
     live = beside_broker(scope.targets)
     rate = (LIVE_RATE if live else 0) if limit_rate is None else limit_rate
     paths = [root.path for root in scope.roots]
@@ -109,7 +116,7 @@ def manifest(
         Progress(progress) as meter,
         new_manifest(file, directories, anonymous=anonymous) as output,
     ):
-        meter.expect(0)
+        meter.expect(log_bytes(bases, anonymous=anonymous))
         made = make_manifest(request, output, meter.advance)
         size = output.size
     for text in made.unread:

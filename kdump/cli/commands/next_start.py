@@ -74,11 +74,12 @@ def next_start(
     from kdump.audit.targets.scope import requested_findings
     from kdump.audit.verdicts.next_start import Assumptions, add_forecast, read_recovered
     from kdump.audit.verdicts.verdict import Verdict
-    from kdump.cli.options.targets import find_scope
+    from kdump.cli.options.targets import find_scope, note_manifests
     from kdump.cli.views.verify.next_start import JsonStarts, TextStarts
     from kdump.storage.workers import default_jobs
 
     scope = find_scope(targets, manifests=True)
+    note_manifests(scope)
     assumptions = Assumptions(clean, recovery_point, log_start)
     report = (JsonStarts if form == "json" else TextStarts)(
         click.echo, scope.roots, scope.context.config

@@ -20,7 +20,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.options.jobs import reading_jobs
 from kdump.cli.options.rate import reading_rate
 from kdump.cli.options.spark import SparkOptions, spark_session
-from kdump.cli.options.targets import TargetOptions, find_scope, named_paths
+from kdump.cli.options.targets import TargetOptions, find_scope, named_paths, note_manifests
 from kdump.cli.ui.progress import Progress
 from kdump.cli.views.verify.summary import Depth, LeftOut
 from kdump.errors import UsageError
@@ -102,6 +102,7 @@ def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
         scope = find_scope(request.targets, stores=plain, manifests=plain)
         if request.depth == "deep":
             _refuse_manifests(scope)
+        note_manifests(scope)
         if request.state is None:
             yield _Local(request, meter, scope, None)
             return

@@ -112,9 +112,26 @@ def find_scope(options: TargetOptions, *, stores: bool = True, manifests: bool =
     paths, settings = named_paths(options)
     if not stores:
         _refuse_stores(paths)
-    if manifests:
-        paths = [inner for path in paths for inner in paths_in(path)]
-    return list_scope(paths, settings, options.topic_selection)
+    inner = [found for path in paths for found in paths_in(path)]
+    if not manifests:
+        _refuse_manifests(inner)
+    return list_scope(inner, settings, options.topic_selection)
+
+
+def note_manifests(scope: Scope) -> None:
+    """Say on standard error of each manifest among the paths what is not in it."""
+    from kdump.format.lines.text import printable
+    from kdump.storage.manifests.path import ManifestPath
+
+    paths = [root.path for root in scope.roots if isinstance(root.path, ManifestPath)]
+    for file, path in {path.file: path for path in paths}.items():
+        manifest = path.manifest()
+        what = "an anonymous manifest" if manifest.contents.anonymous else "a manifest"
+        click.echo(
+            f"kdump: {printable(str(file))}: {what} of {manifest.time}: the state of "
+            "that time; it has no records, and does not say who may open files",
+            err=True,
+        )
 
 
 def find_read_scope(options: TargetOptions, *, stores: bool = True) -> Scope:
@@ -135,6 +152,18 @@ def _refuse_stores(paths: Sequence[AnyPath]) -> None:
             raise UsageError(
                 f"{path}: expected a directory of this machine, found an address: this command "
                 "does not work on object stores, copy the directory here first"
+            )
+
+
+def _refuse_manifests(paths: Sequence[AnyPath]) -> None:
+    from kdump.errors import UsageError
+    from kdump.storage.manifests.path import ManifestPath
+
+    for path in paths:
+        if isinstance(path, ManifestPath):
+            raise UsageError(
+                f"{path.file}: expected a directory, found a manifest, which holds no records: "
+                "verify and next-start read manifests"
             )
 
 

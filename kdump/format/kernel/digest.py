@@ -215,7 +215,8 @@ def _expected_sequence(
     if producer_id < 0:
         return -1
     place = 2 * _slot(producer_id)
-    return known[place + 1] if known[place] == producer_id + 1 else 0
+    # An id is kept plus one, so that a place of zeros is no producer's.
+    return known[place + 1] if known[place] > 0 and known[place] - 1 == producer_id else 0
 
 
 @cython.cfunc
@@ -262,7 +263,7 @@ def subtract_expected(
         differences[row + BASE_OFFSET] = subtract(rows[row + BASE_OFFSET], add(last_offset, 1))
         last_offset = rows[row + LAST_OFFSET]
         differences[row + LAST_OFFSET] = subtract(
-            subtract(last_offset, rows[row + BASE_OFFSET]), rows[row + COUNT] - 1
+            subtract(last_offset, rows[row + BASE_OFFSET]), subtract(rows[row + COUNT], 1)
         )
         differences[row + LEADER_EPOCH] = subtract(rows[row + LEADER_EPOCH], epoch)
         epoch = rows[row + LEADER_EPOCH]
@@ -349,6 +350,7 @@ def add_expected(
     """
     need(0, first, "a first row")
     need(0, position, "a position")
+    need(position, end, "an end")
     need(stop * BATCH_WIDTH, len(rows), "as many rows")
     need(2 * _SLOTS + 5, len(state), "a state")
     i: cython.Py_ssize_t

@@ -7,8 +7,10 @@ blocks.
 from __future__ import annotations
 
 import os
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -68,10 +70,12 @@ def open_manifest(path: str) -> ManifestFile:
         raise source_error(Path(path), error) from error
     key = path, identity
     found = _opened.get(key)
-    if found is None:
+    if found is not None:
+        _opened.move_to_end(key)
+    else:
         found = _opened[key] = ManifestFile(Path(path))
         if len(_opened) > _OPEN:
-            _opened.popitem(last=False)[1].close()
+            _opened.popitem(last=False)
     return found
 
 
@@ -85,13 +89,10 @@ class ManifestFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor, status = open_regular(path)
-        try:
-            self.identity = Identity.of(status)
-            self._end = max(self.identity.size - TRAILER_BYTES, 0)
-            self.contents = self._read_contents()
-        except BaseException:
-            self.close()
-            raise
+        weakref.finalize(self, os.close, self._descriptor)
+        self.identity = Identity.of(status)
+        self._end = max(self.identity.size - TRAILER_BYTES, 0)
+        self.contents = self._read_contents()
         self.directories: dict[bytes, StoredDirectory] = {
             directory.path: directory for directory in self.contents.directories
         }
@@ -108,11 +109,11 @@ class ManifestFile:
         self._logs: OrderedDict[int, StoredLog] = OrderedDict()
         self._blocks: OrderedDict[int, Block] = OrderedDict()
 
-    def close(self) -> None:
-        """Close the file."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+    @property
+    def time(self) -> str:
+        """The time before the first read, in text."""
+        seconds = self.contents.begun_ns // 1_000_000_000
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
     def entries(self, directory: StoredDirectory) -> dict[bytes, StoredEntry]:
         """Return the entries of a directory by their name. Raises SourceError."""

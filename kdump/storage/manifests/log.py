@@ -19,6 +19,7 @@ from kdump.format.batch import (
 from kdump.format.kernel.events import CONTROL_BYTES
 from kdump.format.manifest.blocks import Block, StoredDamage
 from kdump.format.manifest.directories import StoredEntry
+from kdump.format.manifest.logs import StoredLog
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.source import Identity
 from kdump.storage.walk import Damage, Reason, WalkedLog
@@ -44,6 +45,11 @@ class LogInManifest(WalkedLog):
         self._ends = [block.end for block in self._log.blocks]
         self._number = -1
         self._opened: _OpenBlock | None = None
+
+    @property
+    def stored(self) -> StoredLog:
+        """The blocks of the log, with their digests."""
+        return self._log
 
     def close(self) -> None:
         """See ``Source.close``."""

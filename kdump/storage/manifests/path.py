@@ -155,7 +155,7 @@ def paths_in(path: AnyPath) -> tuple[AnyPath, ...]:
                 return (ManifestPath.of(file, str(inner)),)
             roots = open_manifest(str(file)).contents.roots
             return tuple(ManifestPath.of(file, os.fsdecode(root.path)) for root in roots)
-        if file.is_dir():
+        if os.path.isdir(file):  # noqa: PTH112 - it raises nothing
             break
     return (path,)
 

@@ -1,0 +1,77 @@
+"""Mutated manifests, most of them with matching checksums: kdump's own errors, and no others."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from all_recipes import RECIPES
+from long_samples import first_of
+from manifest_mutations import mutated, plain_manifest
+from manifests import found_in
+
+from kdump.audit.run.prescan import Small
+from kdump.errors import KdumpError
+
+#: Recipes whose manifests have all kinds of sections: markers, old wrappers, damage, odd indexes.
+_BASES = 12
+#: Mutants of one test.
+_EACH = 250
+#: Longer than any mutant takes, on a busy machine.
+_SECONDS = 30
+
+
+@contextmanager
+def _alarm() -> Iterator[None]:
+    signal.alarm(_SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+def _read(file: Path) -> bool:
+    """Read all of a manifest; return whether it could be opened."""
+    try:
+        for small in (Small.HEADERS, Small.ENDS):
+            found_in(file, small)
+    except KdumpError:
+        return False
+    return True
+
+
+def _try_mutants(seed: int, count: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    logs = tmp_path / "logs"
+    for recipe in rng.sample(RECIPES, 3):
+        recipe.write(logs)
+    (logs / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    file = tmp_path / "logs.kdm"
+    data = plain_manifest(file, logs)
+    assert _read(file)
+    opened = 0
+    for number in range(count):
+        file.write_bytes(mutated(rng, data))
+        with _alarm():
+            try:
+                opened += _read(file)
+            except BaseException:
+                kept = tmp_path / f"mutant-{seed}-{number}.kdm"
+                kept.write_bytes(file.read_bytes())
+                raise
+    assert opened > count // 4  # the checksums of most match
+
+
+@pytest.mark.parametrize("seed", first_of(range(_BASES)))
+def test_a_mutated_manifest_gives_kdumps_own_errors(seed: int, tmp_path: Path) -> None:
+    _try_mutants(seed, _EACH, tmp_path)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(1_000, 1_100))
+def test_a_hundred_thousand_mutated_manifests(seed: int, tmp_path: Path) -> None:
+    _try_mutants(seed, 1_000, tmp_path)

@@ -1,0 +1,59 @@
+"""What is found in a manifest beside what is found in its directory: the same, path by path."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from all_recipes import ALONE, RECIPES
+from damaged import Recipe
+from fixtures_loader import copy_fixture, few_first
+from long_samples import first_of
+from manifests import found_in, make
+
+from kdump.audit.run.prescan import Small
+
+READS = (Small.HEADERS, Small.ENDS)
+
+
+@pytest.mark.parametrize("name", few_first())
+def test_a_manifest_of_a_fixture_has_the_findings_of_its_directory(
+    name: str, tmp_path: Path
+) -> None:
+    root = copy_fixture(name, tmp_path / "logs")
+    file = tmp_path / "logs.kdm"
+    made = make(file, root)
+    assert made.batches > 0
+    assert not made.unread
+    for small in READS:
+        assert found_in(file, small) == found_in(root, small)
+
+
+@pytest.mark.parametrize(
+    "recipes",
+    first_of([RECIPES[start::20] for start in range(20)], count=3),
+    ids=lambda recipes: recipes[0].name,
+)
+def test_a_manifest_of_damage_has_the_findings_of_its_directory(
+    recipes: tuple[Recipe, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "logs.kdm"
+    for recipe in recipes:
+        logs = tmp_path / "logs"
+        partition = recipe.write(logs)
+        root = partition if recipe in ALONE else logs
+        make(file, root)
+        for small in READS:
+            assert found_in(file, small) == found_in(root, small), recipe.name
+        shutil.rmtree(logs)
+
+
+def test_partitions_of_a_log_directory_have_its_checkpoints_around_them(tmp_path: Path) -> None:
+    root = copy_fixture("4.3.1/clean", tmp_path / "logs")
+    file = tmp_path / "logs.kdm"
+    partition = root / "compacted-0"
+    assert partition.is_dir()
+    make(file, partition)
+    for small in READS:
+        assert found_in(file, small) == found_in(partition, small)
