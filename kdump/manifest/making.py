@@ -32,6 +32,7 @@ from kdump.format.manifest.directories import (
 from kdump.format.manifest.indexes import with_log
 from kdump.format.manifest.logs import BlockEntry, StoredLog, encode_log
 from kdump.format.manifest.sections import Kind
+from kdump.manifest.kept import Kept
 from kdump.manifest.log_folding import (
     Emitted,
     FileOutcome,
@@ -47,7 +48,6 @@ from kdump.manifest.tree import (
     Base,
     Listed,
     belongs,
-    is_kept,
     is_kept_of_repair,
     is_whole,
     list_files,
@@ -68,8 +68,6 @@ from kdump.values import frozen
 _ROUNDS: Final = 3
 #: The suffix of segments that the next start takes; those with other suffixes it deletes.
 _SWAP: Final = ".swap"
-#: The largest small file that is kept, as checks read no larger ones.
-_SMALL_BYTES: Final = 64 << 20
 _ANONYMOUS_REASONS: Final = {
     State.LIVE: "a broker used it",
     State.STOPPED: "no broker used it",
@@ -159,12 +157,12 @@ class _Maker:
     ) -> None:
         self.request, self.output, self.on_progress = request, output, on_progress
         self.names = request.names
+        self.kept = Kept(request.names, output)
         self.directories: dict[str, StoredDirectory] = {}
         self._waiting: list[_Partition] = []
         self._open: dict[int, _Partition] = {}  # by the number of a task
         self._numbers = 0
         self._logs = self._batches = self._damages = self._log_bytes = self._partitions = 0
-        self._unread: list[str] = []
 
     # --- the top of a log directory
 
@@ -180,7 +178,7 @@ class _Maker:
                 if belongs(base, file.name.name, anonymous=self.names.anonymous):
                     entries.append(self._directory(base, file))
             elif not self._hides(file):
-                entries.append(self._file(file))
+                entries.append(self.kept.entry(file))
         self._write_directory(base.place, status, entries)
 
     def _hides(self, file: Listed) -> bool:
@@ -278,10 +276,10 @@ class _Maker:
         partition.error = ""
         listing = list_partition(partition.path)
         if isinstance(listing, SourceError):
-            self._note(listing)
+            self.kept.note(listing)
             partition.listing = None
             text = str(listing).removeprefix(f"{partition.path}: ")
-            partition.error = self._reason(text.removeprefix("cannot be read: "))
+            partition.error = self.kept.reason(text.removeprefix("cannot be read: "))
             return []
         partition.listing = listing
         swaps = (segment for segment in listing.transient if segment.suffix == _SWAP)
@@ -296,7 +294,7 @@ class _Maker:
         listed = {file.name.name: file for file in list_files(partition.path)}
         for name, file in listed.items():
             if name not in logs and name not in read_with_log:
-                partition.files[name] = self._file(file)
+                partition.files[name] = self.kept.entry(file)
         tasks = []
         for name, segment in logs.items():
             if name not in listed:
@@ -379,9 +377,9 @@ class _Maker:
                 position = self._put_log(outcome, status.size, sections[Slot.BLOCKS])
                 log = replace(log, status=status, content=Content.LOG, section=position)
             else:
-                log = self._bytes(replace(log, status=status), sections[Slot.LOG_BYTES])
+                log = self.kept.from_parts(replace(log, status=status), sections[Slot.LOG_BYTES])
         else:
-            log = self._failed(segment.log.parent / segment.log.name, log, outcome.log)
+            log = self.kept.failed(segment.log.parent / segment.log.name, log, outcome.log)
         files[segment.log.name] = log
         for path, found, slot in (
             (segment.index, outcome.index, Slot.INDEX_BYTES),
@@ -393,14 +391,14 @@ class _Maker:
             if found.identity is not None:
                 entry = replace(entry, status=status_of_file(found.identity, entry.status))
             if found.error:
-                entry = self._failed(path, entry, found)
+                entry = self.kept.failed(path, entry, found)
             elif found.folded is not None and position:
                 payload = with_log(found.folded, position)
                 entry = replace(
                     entry, content=Content.INDEX, section=self.output.put(Kind.INDEX, payload)
                 )
             else:
-                entry = self._bytes(entry, sections[slot])
+                entry = self.kept.from_parts(entry, sections[slot])
             files[path.name] = entry
 
     def _put_log(self, outcome: LogOutcome, size: int, sections: Sequence[int]) -> int:
@@ -414,72 +412,22 @@ class _Maker:
         log = StoredLog(size, outcome.plausible, outcome.digest, tuple(blocks), outcome.excerpts)
         return self.output.put(Kind.LOG, encode_log(log))
 
-    def _bytes(self, entry: StoredEntry, parts: Sequence[int]) -> StoredEntry:
-        """Return an entry whose bytes are in these DATA sections."""
-        if entry.status.size <= PART_BYTES:
-            section = parts[0] if parts else self.output.put(Kind.DATA, b"")
-            return replace(entry, content=Content.DATA, section=section)
-        section = self.output.put(Kind.PARTS, encode_parts(parts))
-        return replace(entry, content=Content.PARTS, section=section)
-
-    def _failed(self, path: object, entry: StoredEntry, outcome: FileOutcome) -> StoredEntry:
-        self._unread.append(f"{path}: {outcome.error}")
-        content = Content.DENIED if outcome.denied else Content.ERROR
-        return replace(entry, content=content, error=self._reason(outcome.error))
-
-    def _reason(self, text: str) -> str:
-        """Return why a file could not be read, without names in an anonymous manifest."""
-        return "cannot be read" if self.names.anonymous else text
-
-    def _note(self, error: SourceError) -> None:
-        self._unread.append(str(error))
-
-    # --- small files
-
-    def _file(self, file: Listed) -> StoredEntry:
-        name = self.names.file(file.name).encode(errors="surrogateescape")
-        entry = StoredEntry(name, file.status)
-        if not is_kept(file):
-            return entry
-        return self._read(file, entry)
-
-    def _read(self, file: Listed, entry: StoredEntry) -> StoredEntry:
-        try:
-            with open_source(file.path, mapped=False) as source:
-                status = status_of_file(source.identity, file.status)
-                if source.size > _SMALL_BYTES:
-                    text = f"expected at most {_SMALL_BYTES} bytes, found {source.size}"
-                    return replace(entry, status=status, content=Content.ERROR, error=text)
-                data = bytes(source.window(0, source.size)[: source.size])
-        except SourceError as error:
-            self._note(error)
-            failed = _failed(entry.name, file.status, file.path, error)
-            return replace(failed, error=self._reason(failed.error))
-        if file.name.kind is FileKind.OFFSET_CHECKPOINT:
-            data = self.names.offsets(data)
-            status = replace(status, size=len(data))
-        parts = [
-            self.output.put(Kind.DATA, data[start : start + PART_BYTES])
-            for start in range(0, len(data), PART_BYTES)
-        ]
-        return self._bytes(replace(entry, status=status), parts)
-
     def _add_repairs(self, partition: _Partition) -> None:
         for directory in repair_folders(partition.path):
             place = f"{partition.place}/{directory.relative_to(partition.path)}"
             try:
                 entries = [
-                    self._read(file, StoredEntry(file.name.name.encode(), file.status))
+                    self.kept.read(file, StoredEntry(file.name.name.encode(), file.status))
                     if is_kept_of_repair(file)
                     else StoredEntry(file.name.name.encode(errors="surrogateescape"), file.status)
                     for file in list_files(directory)
                 ]
                 status = status_of_path(directory)
             except SourceError as error:
-                self._note(error)
+                self.kept.note(error)
                 continue
             except OSError as error:
-                self._note(source_error(directory, error))
+                self.kept.note(source_error(directory, error))
                 continue
             self._write_directory(place, status, entries)
 
@@ -505,7 +453,7 @@ class _Maker:
             self._batches,
             self._damages,
             self._log_bytes,
-            tuple(self._unread),
+            tuple(self.kept.unread),
         )
 
 
@@ -513,9 +461,3 @@ def _identity(segment: Segment) -> Identity | None:
     with suppress(OSError):
         return Identity.of(segment.log.stat())
     return None
-
-
-def _failed(name: bytes, status: StoredStatus, path: Path, error: SourceError) -> StoredEntry:
-    text = str(error).removeprefix(f"{path}: ")
-    content = Content.DENIED if isinstance(error, DeniedError) else Content.ERROR
-    return StoredEntry(name, status, content, error=text)

@@ -59,7 +59,7 @@ class Listed:
 class Base:
     """A directory of the manifest with its place, and the partitions that were named in it.
 
-    ``partitions`` are their names, None for all. ``anonymous`` names are those of the manifest.
+    ``partitions`` are their names, None for all.
     """
 
     path: Path
