@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import combinations
 
 from kdump.audit.facts.cluster import Replicas
-from kdump.copies.content import content_difference, count_records
+from kdump.copies.content import compare_content, count_records
 from kdump.copies.copy import Copy, LostOffsets, OffsetRange
 from kdump.copies.lineage import Truncation, shared_end, truncation
 from kdump.errors import SourceError
@@ -74,6 +74,7 @@ class Comparison:
     order         All copies, in the order in which an unclean election should prefer them.
     leaderships   One for each copy that can lead, in the order of ``copies``.
     alone         Offsets that one copy alone can give.
+    uncompared    Pairs of copies, with the number of batches whose records were not compared.
     replicas      The partition in the newest metadata log at hand; None if it is in none.
     missing       Nodes that are replicas, whose directories are at hand and have no copy.
     unread        What could not be read.
@@ -84,6 +85,7 @@ class Comparison:
     leaderships: tuple[Leadership, ...]
     differences: tuple[Difference, ...]
     alone: tuple[tuple[int, OffsetRange], ...]
+    uncompared: tuple[tuple[int, int, int], ...] = ()
     replicas: Replicas | None = None
     missing: tuple[int, ...] = ()
     unread: tuple[str, ...] = ()
@@ -159,11 +161,24 @@ def compare(
     holders = {copy.node_id for copy in copies}
     unread = [text for copy in copies for text in copy.unread]
     differences: list[Difference] = []
+    uncompared: list[tuple[int, int, int]] = []
     for index, beside in combinations(range(len(copies)), 2):
+        if not _same_topic(copies[index], copies[beside]):
+            differences.append(_recreated(copies, index, beside))
+            continue
+        shared = shared_end(copies[index].epochs, copies[beside].epochs)
+        differences.extend(_parting(copies, index, beside, shared))
         try:
-            differences.extend(_differences(copies, index, beside))
+            content = compare_content(copies[index], copies[beside], shared)
         except SourceError as error:
             unread.append(str(error))
+            continue
+        found = content.difference
+        if found is not None:
+            both = (index, beside)
+            differences.append(Difference(DifferenceKind.CONTENT, both, found.offset, found.detail))
+        if content.uncompared:
+            uncompared.append((index, beside, content.uncompared))
     leaderships = []
     for index, copy in enumerate(copies):
         if copy.starts:
@@ -182,6 +197,7 @@ def compare(
             for offsets in _alone(copies, index)
             if len(copies) > 1
         ),
+        uncompared=tuple(uncompared),
         replicas=replicas,
         missing=tuple(
             node
@@ -206,20 +222,18 @@ def _gives(other: Copy, copy: Copy, lost: LostOffsets) -> bool:
     return lost.end <= shared and other.holds(lost.first, lost.end)
 
 
-def _differences(copies: Sequence[Copy], index: int, beside: int) -> Iterator[Difference]:
-    copy, other, both = copies[index], copies[beside], (index, beside)
-    if not _same_topic(copy, other):
-        detail = f"topic ids {copy.topic_id} and {other.topic_id}"
-        yield Difference(DifferenceKind.RECREATED, both, None, detail)
-        return
-    shared = shared_end(copy.epochs, other.epochs)
-    if shared < min(copy.end_offset, other.end_offset):
-        epochs = (each.epochs.epoch_at(shared) for each in (copy, other))
+def _recreated(copies: Sequence[Copy], index: int, beside: int) -> Difference:
+    ids = " and ".join(str(copies[number].topic_id) for number in (index, beside))
+    return Difference(DifferenceKind.RECREATED, (index, beside), None, f"topic ids {ids}")
+
+
+def _parting(copies: Sequence[Copy], index: int, beside: int, shared: int) -> Iterator[Difference]:
+    """Yield the difference of two copies that share no lineage from offset ``shared`` on."""
+    both = copies[index], copies[beside]
+    if shared < min(copy.end_offset for copy in both):
+        epochs = (copy.epochs.epoch_at(shared) for copy in both)
         detail = " and ".join("none" if epoch is None else str(epoch) for epoch in epochs)
-        yield Difference(DifferenceKind.EPOCHS, both, shared, f"leader epochs {detail}")
-    found = content_difference(copy, other, shared)
-    if found is not None:
-        yield Difference(DifferenceKind.CONTENT, both, found.offset, found.detail)
+        yield Difference(DifferenceKind.EPOCHS, (index, beside), shared, f"leader epochs {detail}")
 
 
 def _cuts(copies: Sequence[Copy], index: int) -> Iterator[Cut]:

@@ -18,7 +18,7 @@ from kdump.format.batch import BatchTable, Record, RecordBatch
 from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.source import Source
-from kdump.storage.walk import batch_bytes, walk
+from kdump.storage.walk import WalkedLog, batch_bytes, walk
 from kdump.values import frozen
 
 #: The columns that are the same in all copies. Checksums do not cover base offset and epoch.
@@ -36,8 +36,20 @@ class ContentDifference:
     detail: str
 
 
-def content_difference(copy: Copy, other: Copy, end: int) -> ContentDifference | None:
-    """Return the first difference between two copies below offset ``end``; None without one.
+@frozen
+class Content:
+    """The content of two logs beside each other.
+
+    ``difference`` is the first one, None without any. ``uncompared`` counts the pairs of batches
+    whose records a cleaner may have changed and could not be read: a manifest has none.
+    """
+
+    difference: ContentDifference | None
+    uncompared: int = 0
+
+
+def compare_content(copy: Copy, other: Copy, end: int) -> Content:
+    """Compare the content of two copies below offset ``end``.
 
     Only segments are read whose digests differ. Offsets that one copy has lost, or that lie before
     its start, are left out, and what the cleaner may have removed. Raises SourceError.
@@ -47,7 +59,8 @@ def content_difference(copy: Copy, other: Copy, end: int) -> ContentDifference |
     same = {_identity(segment) for segment in copy.segments if segment.digest is not None} & known
     logs = [_Log(each, same, OffsetRange(start, end)) for each in (copy, other)]
     with closing(logs[0]), closing(logs[1]):
-        return _Comparison(*logs).first_difference()
+        comparison = _Comparison(*logs)
+        return Content(comparison.first_difference(), comparison.uncompared)
 
 
 def count_records(copy: Copy, offsets: OffsetRange) -> int:
@@ -112,6 +125,11 @@ class _Log:
                 return
             self._take(table)
 
+    @property
+    def has_records(self) -> bool:
+        """Whether the log that is open has records."""
+        return not isinstance(self._source, WalkedLog)
+
     def batch(self) -> RecordBatch:
         """Return the next batch."""
         return self.table[self.row]
@@ -167,6 +185,7 @@ class _Comparison:
     def __init__(self, log: _Log, other: _Log) -> None:
         self.log = log
         self.other = other
+        self.uncompared = 0
 
     def first_difference(self) -> ContentDifference | None:
         """Return the first difference, None if there is none."""
@@ -228,18 +247,21 @@ class _Comparison:
             return ContentDifference(
                 base, f"checksums {batch.crc:08x} and {beside.crc:08x} of the batch"
             )
-        return self._compare_records(base)
+        return self._compare_records()
 
-    def _compare_records(self, base: int) -> ContentDifference | None:
+    def _compare_records(self) -> ContentDifference | None:
         """Compare the records of two batches that a cleaner may have written again."""
+        if not (self.log.has_records and self.other.has_records):
+            self.uncompared += 1
+            return None
         try:
             records = {record.offset: record for record in self.log.records()}
             for record in self.other.records():
                 beside = records.pop(record.offset, record)
                 if beside != record:
                     return ContentDifference(record.offset, "different records of one offset")
-        except (DecodeError, LimitError) as error:
-            return ContentDifference(base, f"records that cannot be compared: {error}")
+        except (DecodeError, LimitError):
+            self.uncompared += 1
         return None
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from kdump.errors import DeniedError, KdumpError, SourceError
+from kdump.errors import KdumpError, SourceError
 from kdump.format.manifest.contents import (
     Contents,
     StoredDirectory,
@@ -22,12 +22,10 @@ from kdump.format.manifest.contents import (
     encode_contents,
 )
 from kdump.format.manifest.directories import (
-    PART_BYTES,
     Content,
     StoredEntry,
     StoredStatus,
     encode_directory,
-    encode_parts,
 )
 from kdump.format.manifest.indexes import with_log
 from kdump.format.manifest.logs import BlockEntry, StoredLog, encode_log
@@ -56,7 +54,6 @@ from kdump.manifest.tree import (
     status_of_path,
 )
 from kdump.storage import workers
-from kdump.storage.access import open_source
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, Partition, Segment, list_partition, open_path
 from kdump.storage.names import FileKind

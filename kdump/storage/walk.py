@@ -98,8 +98,11 @@ class WalkedLog(Closing):
     """A Source of a log that was walked before, and whose records are not there.
 
     Its windows begin where batches or damage begin, and have the headers there and what is known of
-    control batches. Any other window is a SourceError.
+    control batches. Any other window is a SourceError. ``header_digest`` is that of the log, as
+    ``audit.survey.header_digest`` makes it.
     """
+
+    header_digest: bytes
 
     @abstractmethod
     def pieces(self, start: int) -> Iterator[BatchTable | Damage]:

@@ -177,9 +177,7 @@ def _segment(
         start = part.end
         for fold in folds:
             fold.add(part.rows)
-    log = output.put(
-        Kind.LOG, encode_log(StoredLog(table.end, True, bytes(16), tuple(blocks), ()))
-    )
+    log = output.put(Kind.LOG, encode_log(StoredLog(table.end, True, bytes(16), tuple(blocks), ())))
     entries = [
         StoredEntry(f"{base:020d}.log".encode(), _status(_FILE, table.end, inode), Content.LOG, log)
     ]

@@ -29,9 +29,7 @@ from kdump.storage.objects.address import AnyPath
 _PRESENT = re.compile(r"[-0-9T:.]+Z, the present")
 
 
-def make(
-    file: Path, *paths: Path, key: bytes | None = None, state: str = "stopped"
-) -> Made:
+def make(file: Path, *paths: Path, key: bytes | None = None, state: str = "stopped") -> Made:
     """Make a manifest of ``paths`` in ``file`` with no worker; with a ``key`` it is anonymous."""
     origin, bases = bases_of(paths, anonymous=key is not None)
     live = liveness.Liveness(liveness.State(state), "a test says so")

@@ -42,7 +42,7 @@ from kdump.storage.logdir import Segment, directory_name
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Identity, Source
 from kdump.storage.throttle import Pace
-from kdump.storage.walk import Damage, Reason, batch_bytes, ends_with_zeros, walk
+from kdump.storage.walk import Damage, Reason, WalkedLog, batch_bytes, ends_with_zeros, walk
 from kdump.values import frozen
 
 #: The most irregularities of one kind that a survey lists; all are counted.
@@ -295,6 +295,9 @@ class LogPass:
         self.size = source.size
         self.identity = source.identity
         self.start = self.position = self.reported = start
+        if isinstance(source, WalkedLog) and self.digest is not None:
+            # The damage itself is not there to be hashed.
+            self.digest, self.header_digest = None, source.header_digest
         self._walk(source)
 
     def _walk(self, source: Source) -> None:

@@ -11,7 +11,12 @@ import click
 
 from kdump.cli.options.jobs import jobs_option, reading_jobs
 from kdump.cli.options.rate import rate_option, reading_rate
-from kdump.cli.options.targets import TargetOptions, find_read_scope, target_options
+from kdump.cli.options.targets import (
+    TargetOptions,
+    find_read_scope,
+    note_manifests,
+    target_options,
+)
 from kdump.cli.ui.progress import progress_option
 
 if TYPE_CHECKING:
@@ -47,9 +52,10 @@ def compare(
 ) -> int:
     """Compare the copies of partitions at PATH, and show what each leader would cut from others.
 
-    PATH is a log directory or a partition, of this machine or in an object store; several are the
-    disks of several brokers, or backups of one. Copies are those of one topic and partition; if
-    their topic ids differ, the topic was deleted and created again, and they are told apart.
+    PATH is a log directory or a partition, of this machine or in an object store, or a manifest;
+    several are the disks of several brokers, or backups of one. Copies are those of one topic and
+    partition; if their topic ids differ, the topic was deleted and created again, and they are told
+    apart.
 
     Each copy has its last leader epoch, its start and end after the next start, its high watermark
     and its damage. CHOICE is the order in which an unclean election should prefer the copies: by
@@ -68,7 +74,8 @@ def compare(
     from kdump.copies.reading import compare_copies, group_copies
     from kdump.storage.throttle import Pace
 
-    scope = find_read_scope(targets)
+    scope = find_read_scope(targets, manifests=True)
+    note_manifests(scope)
     groups = group_copies(scope)
     report: TextComparisons | JsonComparisons
     if form == "json":

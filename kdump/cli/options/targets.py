@@ -134,9 +134,11 @@ def note_manifests(scope: Scope) -> None:
         )
 
 
-def find_read_scope(options: TargetOptions, *, stores: bool = True) -> Scope:
+def find_read_scope(
+    options: TargetOptions, *, stores: bool = True, manifests: bool = False
+) -> Scope:
     """Return what `find_scope` does. Raise the error of a root that cannot be read."""
-    scope = find_scope(options, stores=stores)
+    scope = find_scope(options, stores=stores, manifests=manifests)
     for root in scope.roots:
         if isinstance(root.content, Exception):
             raise root.content
@@ -163,7 +165,7 @@ def _refuse_manifests(paths: Sequence[AnyPath]) -> None:
         if isinstance(path, ManifestPath):
             raise UsageError(
                 f"{path.file}: expected a directory, found a manifest, which holds no records: "
-                "verify and next-start read manifests"
+                "verify, next-start and compare read manifests"
             )
 
 

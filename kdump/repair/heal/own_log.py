@@ -16,7 +16,6 @@ from kdump.storage.source import Closing, Identity, Source
 from kdump.storage.walk import Damage, sound_batch, walk
 from kdump.values import frozen
 
-
 #: The size of the window for a log of which only the first and the last batch are read.
 _ENDS_BYTES: Final = 128 << 10
 

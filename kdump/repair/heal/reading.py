@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kdump.format.batch import BatchTable, RecordBatch
 from kdump.repair.heal.copies import PartitionCopy
 from kdump.storage.access import open_source
-from kdump.storage.seek import entry_position
+from kdump.storage.selection import entry_position
 from kdump.storage.walk import Damage, walk
 from kdump.values import frozen
 

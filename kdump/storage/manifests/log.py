@@ -38,6 +38,7 @@ class LogInManifest(WalkedLog):
         self._manifest = path.manifest()
         self._log = self._manifest.log(entry.section)
         self.size = entry.status.size
+        self.header_digest = self._log.digest
         if self._log.size != self.size:
             raise SourceError(
                 path, f"{path}: expected {self.size} bytes, found a log of {self._log.size}"

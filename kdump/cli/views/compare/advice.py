@@ -9,6 +9,7 @@ from typing import Final
 from kdump.audit.commands import Remedy, salvage_command, unclean_election_command
 from kdump.cli.ui.units import count_text
 from kdump.copies.comparison import Comparison, State
+from kdump.storage.manifests.path import ManifestPath
 from kdump.values import frozen
 
 #: How many partitions are named for each kind of advice.
@@ -70,10 +71,11 @@ def _cuts(found: Comparison, name: str) -> Iterator[Step]:
                 if cut.records:
                     path = found.copies[cut.copy].path
                     records = count_text(cut.records, "record")
-                    yield Step(
-                        f"{path} loses {records} when {name} leads; to save them before",
-                        salvage_command(path),
-                    )
+                    text = f"{path} loses {records} when {name} leads"
+                    if isinstance(path, ManifestPath):
+                        yield Step(text)
+                    else:
+                        yield Step(f"{text}; to save them before", salvage_command(path))
 
 
 def _listed(steps: list[Step]) -> Iterator[Step]:

@@ -117,6 +117,10 @@ def _partition_fields(found: Comparison) -> dict[str, object]:
             {"copy": index + 1, "first_offset": first, "last_offset": end - 1}
             for index, (first, end) in found.alone
         ],
+        "uncompared": [
+            {"copies": [index + 1, beside + 1], "batches": batches}
+            for index, beside, batches in found.uncompared
+        ],
         "missing_nodes": list(found.missing),
         "unread": list(found.unread),
     }

@@ -110,6 +110,12 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
         yield "missing", f"node {node} is a replica and has no copy in its log directories"
     for difference in found.differences:
         yield "differs", _difference_text(difference)
+    for first, second, batches in found.uncompared:
+        yield (
+            "records",
+            f"copies {first + 1} and {second + 1}: those of "
+            f"{count_text(batches, 'batch', 'batches')} were not compared",
+        )
     for index, copy in enumerate(found.copies):
         for lost in copy.lost:
             yield "damage", _lost_text(found, index, lost)
@@ -128,9 +134,9 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
 
 
 def _difference_text(difference: Difference) -> str:
-    one, other = (index + 1 for index in difference.copies)
+    copy, other = (index + 1 for index in difference.copies)
     where = "" if difference.offset is None else f" from offset {difference.offset} on"
-    return f"copies {one} and {other}{where}: {difference.detail}"
+    return f"copies {copy} and {other}{where}: {difference.detail}"
 
 
 def _lost_text(found: Comparison, index: int, lost: LostOffsets) -> str:
