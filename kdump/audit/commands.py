@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kdump.format.lines.shell import operand
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.repair_record import RepairRecord, RepairState
@@ -28,6 +30,12 @@ def salvage_command(partition: AnyPath) -> Remedy:
 def truncate_command(partition: AnyPath) -> Remedy:
     """Return the command that cuts the log where recovery would."""
     return "kdump", "truncate-to-valid", operand(partition)
+
+
+def heal_command(partition: AnyPath, copies: Iterable[AnyPath]) -> Remedy:
+    """Return the command that takes from copies what is damaged or missing."""
+    sources = (word for copy in copies for word in ("--from", operand(copy)))
+    return "kdump", "heal", operand(partition), *sources
 
 
 def convert_command(partition: AnyPath) -> Remedy:

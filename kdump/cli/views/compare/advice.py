@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
-from kdump.audit.commands import Remedy, salvage_command, unclean_election_command
+from kdump.audit.commands import Remedy, heal_command, salvage_command, unclean_election_command
 from kdump.cli.ui.units import count_text
 from kdump.copies.comparison import Comparison, State
 from kdump.storage.manifests.path import ManifestPath
@@ -29,11 +30,13 @@ class Advice:
 
     def __init__(self) -> None:
         self._first: Counter[int] = Counter()
+        self._heals: list[Step] = []
         self._cuts: list[Step] = []
         self._unclean: list[Step] = []
 
     def add(self, found: Comparison) -> None:
         """Add a partition."""
+        self._heals.extend(_heals(found))
         if found.state not in (State.DIFFERENT, State.LAGGING) or len(found.copies) == 1:
             return
         first = found.copies[found.first]
@@ -52,6 +55,7 @@ class Advice:
 
     def steps(self) -> Iterator[Step]:
         """Yield the steps in their order."""
+        yield from _listed(self._heals)
         yield from _listed(self._cuts)
         if self._first:
             nodes = [node for node, _ in self._first.most_common()]
@@ -61,6 +65,23 @@ class Advice:
                 counts = ", ".join(f"node {node} for {self._first[node]:,}" for node in nodes)
                 yield Step(f"nodes to start first, by their number of partitions: {counts}")
         yield from _listed(self._unclean)
+
+
+def _heals(found: Comparison) -> Iterator[Step]:
+    """Yield the repairs of copies that have lost what others have."""
+    for index, copy in enumerate(found.copies):
+        sources = {number for lost in copy.lost for number in found.sound_in(index, lost)}
+        paths = [
+            found.copies[number].path
+            for number in found.order
+            if number in sources and not isinstance(found.copies[number].path, ManifestPath)
+        ]
+        if paths and isinstance(copy.path, Path):
+            broker = " once its broker is stopped" if copy.live else ""
+            yield Step(
+                f"{copy.path} has lost what other copies have; to take it from them{broker}",
+                heal_command(copy.path, paths),
+            )
 
 
 def _cuts(found: Comparison, name: str) -> Iterator[Step]:
