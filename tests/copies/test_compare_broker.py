@@ -41,7 +41,9 @@ def led(cluster: Replicas, kept: Path, topics: list[str]) -> Cuts:
     return told
 
 
-@pytest.mark.parametrize("leader", NODES)
+@pytest.mark.parametrize(
+    "leader", [*(pytest.param(node, marks=pytest.mark.nightly) for node in (1, 2)), 3]
+)
 @pytest.mark.parametrize("name", REPLICAS)
 def test_a_broker_started_first_cuts_what_is_named(name: str, leader: int, top: Path) -> None:
     copy_fixture(name, top)
