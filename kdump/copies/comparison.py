@@ -76,7 +76,8 @@ class Comparison:
     alone         Offsets that one copy alone can give.
     uncompared    Pairs of copies, with the number of batches whose records were not compared.
     replicas      The partition in the newest metadata log at hand; None if it is in none.
-    missing       Nodes that are replicas, whose directories are at hand and have no copy.
+    missing       Nodes that are replicas, whose directories are at hand and have no copy of the
+                  topic that the metadata log has.
     unread        What could not be read.
     """
 
@@ -152,13 +153,18 @@ class Comparison:
 
 
 def compare(
-    copies: Sequence[Copy], replicas: Replicas | None = None, nodes: Collection[int] = ()
+    copies: Sequence[Copy],
+    topic_id: str | None = None,
+    replicas: Replicas | None = None,
+    nodes: Collection[int] = (),
 ) -> Comparison:
     """Compare the copies of one partition, at least one; read what their digests do not decide.
 
-    ``nodes`` are those whose directories are at hand.
+    ``topic_id`` and ``replicas`` are those of the newest metadata log, None where it does not have
+    the topic. ``nodes`` are those whose directories are at hand.
     """
-    holders = {copy.node_id for copy in copies}
+    current = [topic_id is None or copy.topic_id in (None, topic_id) for copy in copies]
+    holders = {copy.node_id for copy, is_current in zip(copies, current, strict=True) if is_current}
     unread = [text for copy in copies for text in copy.unread]
     differences: list[Difference] = []
     uncompared: list[tuple[int, int, int]] = []
@@ -188,7 +194,13 @@ def compare(
                 unread.append(str(error))
     return Comparison(
         copies=tuple(copies),
-        order=tuple(sorted(range(len(copies)), key=lambda index: copies[index].rank, reverse=True)),
+        order=tuple(
+            sorted(
+                range(len(copies)),
+                key=lambda index: (current[index], *copies[index].rank),
+                reverse=True,
+            )
+        ),
         leaderships=tuple(leaderships),
         differences=tuple(differences),
         alone=tuple(

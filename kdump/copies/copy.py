@@ -5,7 +5,7 @@ It is small and can travel: segments are digests and offsets, not batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -16,6 +16,7 @@ from kdump.audit.survey.survey import Survey, effective_compaction
 from kdump.audit.verdicts.next_start import next_start
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.copies.lineage import LeaderEpochs
+from kdump.format.checkpoint import EpochEntry
 from kdump.storage.logdir import directory_name
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Reason
@@ -82,8 +83,8 @@ class Copy:
     topic_id        The id of ``partition.metadata`` as text, None without one.
     epochs          The leader epochs of what is on disk, from the log start to the offset after the
                     last sound batch.
+    started         Those that its broker has after the next start, up to the log end offset then.
     starts          Whether a start loads it, as far as its own files decide that.
-    end             The log end offset after the next start, which may cut sound batches.
     high_watermark  That of the checkpoint, None without a line.
     compacted       Whether the cleaner may have removed records.
     cleaner_offset  The offset up to which the cleaner has cleaned, None if that is unknown.
@@ -100,8 +101,8 @@ class Copy:
     live: bool
     topic_id: str | None
     epochs: LeaderEpochs
+    started: LeaderEpochs
     starts: bool
-    end: int
     high_watermark: int | None
     compacted: bool
     cleaner_offset: int | None
@@ -121,9 +122,9 @@ class Copy:
         return self.epochs.end
 
     @property
-    def started(self) -> LeaderEpochs:
-        """The leader epochs after the next start."""
-        return self.epochs.truncated(self.end)
+    def end(self) -> int:
+        """The log end offset after the next start, which may cut sound batches."""
+        return self.started.end
 
     @property
     def size(self) -> int:
@@ -168,14 +169,17 @@ def copy_of(verdict: Verdict, node: Node) -> Copy:
     bases = [segment.base_offset for segment in target.segments]
     on_disk = max((survey.end_offset for survey in verdict.surveys), default=0)
     start, end, starts = bases[0] if bases else 0, on_disk, True
-    entries = () if verdict.replay is None else verdict.replay.epochs
+    of_batches = () if verdict.replay is None else verdict.replay.epochs
+    known: tuple[EpochEntry, ...] = ()
+    recovered: Collection[int] = ()
     if facts is not None:
         start = max(start, facts.start_offset)
         if facts.epochs is not None and facts.epochs.value:
-            entries = facts.epochs.value
+            known = facts.epochs.value
         forecast = next_start(verdict) if target.stopped else None
         if forecast is not None:
             starts = forecast.outcome is Outcome.STARTS
+            recovered = forecast.recovered
             if forecast.log_end_offset is not None:
                 end = min(end, forecast.log_end_offset)
             if forecast.log_start_offset is not None:
@@ -189,9 +193,11 @@ def copy_of(verdict: Verdict, node: Node) -> Copy:
         node_id=node.node_id,
         live=not target.stopped,
         topic_id=None if metadata is None else metadata.topic_id,
-        epochs=LeaderEpochs.of(entries, start, max(on_disk, start)),
+        epochs=LeaderEpochs.of(known or of_batches, start, max(on_disk, start)),
+        started=LeaderEpochs.of(
+            _after_start(known, verdict.surveys, recovered), start, max(end, start)
+        ),
         starts=starts,
-        end=max(end, start),
         high_watermark=None if facts is None else facts.high_watermark,
         compacted=cleaned is not False,
         cleaner_offset=None if facts is None else facts.cleaner_offset,
@@ -200,6 +206,22 @@ def copy_of(verdict: Verdict, node: Node) -> Copy:
         unlisted=sum(_unlisted(survey) for survey in verdict.surveys),
         unread=tuple(_unread(verdict)),
     )
+
+
+def _after_start(
+    entries: Sequence[EpochEntry], surveys: Sequence[Survey], recovered: Collection[int]
+) -> list[EpochEntry]:
+    """Return the entries of a checkpoint, and those that recovery adds from segments it reads.
+
+    A start does not make them from batches of other segments, not even without a checkpoint.
+    """
+    found = list(entries)
+    for survey in surveys:
+        if survey.segment.base_offset in recovered:
+            for run in survey.events.epochs():
+                if run.epoch >= 0 and (not found or run.epoch > found[-1].epoch):
+                    found.append(EpochEntry(run.epoch, run.first_offset))
+    return found
 
 
 def _extent(survey: Survey) -> SegmentExtent:

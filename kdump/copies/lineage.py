@@ -115,12 +115,13 @@ def truncation(
 ) -> Truncation | None:
     """Return how a follower truncates its log before it fetches; None if it does not.
 
-    ``high_watermark`` is that of the follower, to which it truncates if it has no epochs at all.
+    ``high_watermark`` is that of the follower. If it has no epochs at all, it truncates to that,
+    and to the end of the leader.
     """
     led = leader.as_leader(max(leader.latest or 0, follower.latest or 0) + 1)
     log = follower
     if log.latest is None:
-        log = log.truncated(high_watermark)
+        log = log.truncated(min(high_watermark, leader.end))
     while log.latest is not None and log.end >= leader.start:
         epoch, end = led.end_offset_for(log.latest)
         if epoch == log.latest and end >= log.end:

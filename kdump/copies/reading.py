@@ -74,18 +74,20 @@ def compare_copies(
     with closing(verdicts):
         for group in groups:
             copies = [_copy(next(verdicts), context) for _ in group]
-            yield compare(copies, _replicas(copies, context), nodes)
+            yield compare(copies, *_assignment(copies, context), nodes)
 
 
 def _copy(verdict: Verdict, context: Context) -> Copy:
     return copy_of(verdict, context.node(verdict.target))
 
 
-def _replicas(copies: Sequence[Copy], context: Context) -> Replicas | None:
-    """Return the partition in the newest metadata log at hand, None if it does not have it."""
+def _assignment(copies: Sequence[Copy], context: Context) -> tuple[str | None, Replicas | None]:
+    """Return the topic id and the replicas of a partition in the newest metadata log at hand."""
     images = [node.image for node in context.nodes.values() if node.image is not None]
     if not images:
-        return None
+        return None, None
     newest = max(images, key=lambda image: image.end_offset)
-    topic = newest.topics.get(copies[0].topic, "")
-    return newest.replicas.get(topic, {}).get(copies[0].partition)
+    topic_id = newest.topics.get(copies[0].topic)
+    if topic_id is None:
+        return None, None
+    return topic_id, newest.replicas.get(topic_id, {}).get(copies[0].partition)

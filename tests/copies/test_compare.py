@@ -251,6 +251,21 @@ def test_what_no_cleaner_has_reached_is_compared_as_a_whole(tmp_path: Path) -> N
     assert [(line["kind"], line["offset"]) for line in ran.of("difference")] == [("content", 30)]
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_copy_without_its_leader_epochs(tmp_path: Path, clean: bool) -> None:
+    """After a clean stop its broker has none, and goes by ends alone: real brokers did so."""
+    logs = [append(BASE, 1, 5), append(BASE[:9], 2, 3)]
+    nodes = lay_out(tmp_path, logs)
+    (nodes[0] / "t-0" / "leader-epoch-checkpoint").unlink()
+    if not clean:
+        (nodes[0] / ".kafka_cleanshutdown").unlink()
+        (nodes[0] / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 0\n")
+    ran = compare(*nodes)
+    assert [(line["kind"], line["offset"]) for line in ran.of("difference")] == [("epochs", 27)]
+    # Leader 2 ends at 30, copy 1 at 41.
+    assert truncations(ran) == ({(0, 1): None, (1, 0): 30} if clean else {(0, 1): 27, (1, 0): 27})
+
+
 def test_partitions_and_log_directories_may_be_mixed(tmp_path: Path) -> None:
     nodes = lay_out(tmp_path, [BASE, BASE[:4]])
     ran = compare(nodes[0] / "t-0", nodes[1])

@@ -107,7 +107,11 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
     for text in found.unread:
         yield "unread", text
     for node in found.missing:
-        yield "missing", f"node {node} is a replica and has no copy in its log directories"
+        yield (
+            "missing",
+            f"node {node} is a replica, and its log directories have no copy of this topic: if it "
+            "leads, the others lose all records",
+        )
     for difference in found.differences:
         yield "differs", _difference_text(difference)
     for first, second, batches in found.uncompared:
@@ -119,6 +123,12 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
     for index, copy in enumerate(found.copies):
         for lost in copy.lost:
             yield "damage", _lost_text(found, index, lost)
+        if copy.starts and copy.started.latest is None and copy.epochs.latest is not None:
+            yield (
+                "epochs",
+                f"copy {index + 1} has no leader-epoch-checkpoint: its broker cannot tell where "
+                "its log parts from others",
+            )
         if copy.end < copy.end_offset:
             yield (
                 "start",
