@@ -1,6 +1,6 @@
 """``kdump manifest``: log directories without their records, in one file.
 
-It reads logs as ``kdump verify`` does. ``kdump.format.manifest`` has the format of the file,
+Logs are read as by ``kdump verify``. ``kdump.format.manifest`` has the format of the file, and
 ``kdump.storage.manifests`` reads it.
 
 names        Names of topics in an anonymous manifest, and the small files that hold names.

@@ -44,9 +44,11 @@ def make(file: Path, *paths: Path, key: bytes | None = None, state: str = "stopp
         clock_ns=time.time_ns,
     )
     anonymous = key is not None
-    with new_manifest(file, [base.path for base in bases], anonymous=anonymous) as output:
-        with patch.object(workers, "run", _run_here):
-            return make_manifest(request, output, lambda _: None)
+    with (
+        new_manifest(file, [base.path for base in bases], anonymous=anonymous) as output,
+        patch.object(workers, "run", _run_here),
+    ):
+        return make_manifest(request, output, lambda _: None)
 
 
 def _run_here(
@@ -84,9 +86,10 @@ def found_in(path: AnyPath, small: Small) -> list[str]:
         lines = [repr(root.content) for root in scope.roots]
         lines += map(repr, requested_findings(reconcile_directories(scope.context), scope))
         for target in scope.targets:
-            verdict = add_forecast(quick_verdict(target, scope.context, small=small))
+            verdict = quick_verdict(target, scope.context, small=small)
+            verdict = add_forecast(verdict, segments=False)
             lines += map(repr, verdict.findings)
-            lines += (repr(verdict.forecast), repr(verdict.losses), repr(verdict.covered))
+            lines += (repr(verdict.forecast), repr(verdict.covered))
     (root,) = paths
     text = "\n".join(lines).replace("PosixPath", "Path").replace("ManifestPath", "Path")
     for shown in (repr(root).partition("(")[2].rstrip(")").strip("'"), str(root)):

@@ -9,8 +9,7 @@ headers    The hot loops over batch headers: reading, checksums of small batches
            search.
 records    The hot loops over records of any magic: decoding, and whether they match their batch's
            header.
-digest     The hot loops of other forms: records without gaps and headers for digests, headers for
-           manifests.
+digest     The hot loops of other forms: records and headers for digests, headers for manifests.
 recovery   Recovery over batch headers: the rule that adds an index entry, and where recovery
            stops. Also the loader's pass over a log that it does not check.
 entries    The hot loops over index entries: whether they rise, and what batches say of their

@@ -1,4 +1,4 @@
-"""The hot loops of other forms: records without gaps and headers for digests, headers for manifests.
+"""The hot loops of other forms: records and headers for digests, headers for manifests.
 
 What is made of records and headers is hashed by the caller. In a manifest a header is its
 differences from what is expected after the batches before it: most are 0. They are written column
