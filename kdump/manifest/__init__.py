@@ -1,8 +1,5 @@
 """``kdump manifest``: log directories without their records, in one file.
 
-Logs are read as by ``kdump verify``. ``kdump.format.manifest`` has the format of the file, and
-``kdump.storage.manifests`` reads it.
-
 names        Names of topics in an anonymous manifest, and the small files that hold names.
 key          read_key(): the secret that the names in an anonymous manifest are derived from.
 log_folding  fold_log(): reads a log and its indexes once, and emits them as sections.
