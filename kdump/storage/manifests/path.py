@@ -8,7 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import ClassVar, Final, Self
@@ -97,6 +98,12 @@ class ManifestPath(StoredPath):
         exact = dict.fromkeys(("st_atime_ns", "st_mtime_ns", "st_ctime_ns"), status.mtime_ns)
         fields = (status.mode, status.inode, device, 1, status.uid, status.gid, status.size)
         return os.stat_result((*fields, seconds, seconds, seconds), exact)
+
+    def _is(self, kind: Callable[[int], bool]) -> bool:
+        # Whatever is in a damaged section is not there; to open or list it is an error.
+        with suppress(OSError):
+            return super()._is(kind)
+        return False
 
     def _entries(self) -> Iterator[ManifestEntry]:
         manifest, inner = self.manifest(), self.inner
