@@ -11,7 +11,6 @@ storage/       Files and objects to bytes, names, partitions and segments. This 
 metadata/      What a KRaft node knows of its cluster, from its ``__cluster_metadata-0``.
 audit/         Verification: surveys of segments, checks over them, findings and forecasts.
 scrub/         Scrubs: runs that remember what was read of each segment, when, and what it was like.
-manifest/      ``kdump manifest``: log directories without their records, in one file.
 copies/        Copies of partitions on several brokers: what they share, and where they differ.
 repair/        Changing what is on disk: plans, durable steps, and undo.
 tables/        Arrow tables of records, batches and findings.

@@ -2,6 +2,7 @@
 
 lineage     Leader epochs side by side: where two logs part, and where a follower truncates its
             own.
+manifest/   ``kdump manifest``: log directories without their records, in one file.
 copy        Copy: one copy of a partition, as far as comparisons and elections see it.
 content     Two logs side by side, batch by batch, where their digests differ.
 comparison  compare(): the copies of one partition beside each other.

@@ -29,7 +29,7 @@ class LateError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class PartedTopic:
     """A topic: what it shows, the brokers in the order in which they should lead, its producers."""
 
     name: str
@@ -41,16 +41,18 @@ class Kept:
 
 
 TOPICS = (
-    Kept("same", "the same everywhere, with transactions", kind="transactional", codec="zstd"),
-    Kept("empty", "nothing"),
-    Kept("behind", "3 was away when the others went on", kind="idempotent", codec="lz4"),
-    Kept("outrun", "3 was away until its end lay before the log start of the others"),
-    Kept("parted", "2 was elected uncleanly, and 1 holds what it lacks", kind="idempotent"),
-    Kept("within", "as parted, where 1 and 2 part within one leader epoch", codec="snappy"),
-    Kept("in-turn", "1, 3, 2, 1, 3, 2, 1 and 2 led, each alone", kind="transactional"),
-    Kept("restored", "3 has its log from a backup, of which the end was truncated since"),
-    Kept("recreated", "deleted and created again while 1 and 3 were away"),
-    Kept(
+    PartedTopic(
+        "same", "the same everywhere, with transactions", kind="transactional", codec="zstd"
+    ),
+    PartedTopic("empty", "nothing"),
+    PartedTopic("behind", "3 was away when the others went on", kind="idempotent", codec="lz4"),
+    PartedTopic("outrun", "3 was away until its end lay before the log start of the others"),
+    PartedTopic("parted", "2 was elected uncleanly, and 1 holds what it lacks", kind="idempotent"),
+    PartedTopic("within", "as parted, where 1 and 2 part within one leader epoch", codec="snappy"),
+    PartedTopic("in-turn", "1, 3, 2, 1, 3, 2, 1 and 2 led, each alone", kind="transactional"),
+    PartedTopic("restored", "3 has its log from a backup, of which the end was truncated since"),
+    PartedTopic("recreated", "deleted and created again while 1 and 3 were away"),
+    PartedTopic(
         "cleaned",
         "compacted, early and in part on 2, late on 3, never on 1",
         kind="updates",
@@ -77,7 +79,7 @@ def config(version: str, *, compact: bool = False) -> dict[str, str]:
     return settings
 
 
-def create(cluster: Replicas, topics: Iterable[Kept]) -> None:
+def create(cluster: Replicas, topics: Iterable[PartedTopic]) -> None:
     """Create topics, each replicated by its brokers, of which the first that lives leads."""
     described = {
         topic.name: {
@@ -92,7 +94,7 @@ def create(cluster: Replicas, topics: Iterable[Kept]) -> None:
 class Writer:
     """Writes to topics of a cluster as each asks for it; another content each time."""
 
-    def __init__(self, cluster: Replicas, topics: Iterable[Kept], seed: int = 0) -> None:
+    def __init__(self, cluster: Replicas, topics: Iterable[PartedTopic], seed: int = 0) -> None:
         self._cluster = cluster
         self._topics = {topic.name: topic for topic in topics}
         self._seed = seed
@@ -191,7 +193,7 @@ def wander(cluster: Replicas, seed: int, topics: int = 12, rounds: int = 6) -> l
     """
     draw = random.Random(seed)
     made = [
-        Kept(
+        PartedTopic(
             f"wander-{number}",
             "chance",
             brokers=draw.sample(NODES, len(NODES)),
@@ -235,7 +237,7 @@ def rest(cluster: Replicas, seed: int, topics: int = 4) -> list[str]:
     """
     draw = random.Random(seed)
     made = [
-        Kept(
+        PartedTopic(
             f"quiet-{seed}-{number}",
             "chance",
             brokers=draw.sample(NODES, len(NODES)),

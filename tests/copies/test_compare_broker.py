@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from brokers.histories import NAMES, part, rest, wander
 from brokers.replicas import CONTROLLER, NODES, Replicas
+from comparisons import Cuts, compare, cuts_by, cuts_of, kept_outcomes, log_ends
 from fixtures_loader import REPLICAS, copy_fixture
-from told import Cuts, compare, cuts_by, cuts_of, kept_outcomes, log_ends
 
 pytestmark = pytest.mark.broker
 

@@ -9,8 +9,8 @@ import pytest
 from brokers.histories import NAMES
 from brokers.replicas import NODES
 from commands import Ran
+from comparisons import Cuts, compare, cuts_by, cuts_of, kept_outcomes, last_epochs, log_ends
 from fixtures_loader import REPLICAS, copy_fixture
-from told import Cuts, compare, cuts_by, cuts_of, kept_outcomes, last_epochs, log_ends
 
 #: A topic that two of the brokers have under an id that is no more.
 RECREATED = "recreated"

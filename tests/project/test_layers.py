@@ -15,13 +15,13 @@ PACKAGE = Path(__file__).parents[2] / "kdump"
 
 #: A layer imports itself and those before it.
 LAYERS = (
-    "errors", "program", "values", "format", "storage", "metadata", "audit", "scrub", "manifest",
-    "copies", "repair", "tables", "coordinators", "quorum", "export", "fleet", "cli",
+    "errors", "program", "values", "format", "storage", "metadata", "audit", "scrub", "copies",
+    "repair", "tables", "coordinators", "quorum", "export", "fleet", "cli",
 )  # fmt: skip
 #: Beyond the order: who must not import whom all the same.
 STRANGERS = {
     ("scrub", "repair"),
-    ("manifest", "repair"),
+    ("copies", "repair"),
     ("tables", "repair"),
     ("coordinators", "repair"),
     ("quorum", "repair"),
@@ -62,7 +62,7 @@ DURABLE = ["kdump", "repair", "transaction", "disk"]
 NEW_FILES = (
     ["kdump", "export", "destination"],
     ["kdump", "scrub", "files"],
-    ["kdump", "manifest", "output"],
+    ["kdump", "copies", "manifest", "output"],
 )
 MUTATING_METHODS = {"mkdir", "rmdir", "touch", "unlink", "write_bytes", "write_text"}
 

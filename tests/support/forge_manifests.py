@@ -14,6 +14,7 @@ from itertools import accumulate
 from operator import add, sub
 from pathlib import Path
 
+from kdump.copies.manifest.output import Output
 from kdump.format.batch import BatchTable
 from kdump.format.manifest.blocks import BATCHES, encode_block
 from kdump.format.manifest.contents import (
@@ -31,7 +32,6 @@ from kdump.format.manifest.directories import (
 from kdump.format.manifest.indexes import IndexFold, encode_index
 from kdump.format.manifest.logs import BlockEntry, StoredLog, encode_log
 from kdump.format.manifest.sections import Kind, pack_section
-from kdump.manifest.output import Output
 
 _NOW_MS = 1_790_000_000_000
 _WIDTH = BatchTable.WIDTH

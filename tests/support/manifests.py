@@ -16,11 +16,11 @@ from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.scope import requested_findings
 from kdump.audit.targets.target import TopicSelection
 from kdump.audit.verdicts.next_start import add_forecast
+from kdump.copies.manifest.making import Made, NamedRoot, Request, make_manifest
+from kdump.copies.manifest.names import Names
+from kdump.copies.manifest.output import new_manifest
+from kdump.copies.manifest.tree import bases_of
 from kdump.errors import KdumpError
-from kdump.manifest.making import Made, NamedRoot, Request, make_manifest
-from kdump.manifest.names import Names
-from kdump.manifest.output import new_manifest
-from kdump.manifest.tree import bases_of
 from kdump.storage import liveness, workers
 from kdump.storage.manifests.path import paths_in
 from kdump.storage.objects.address import AnyPath

@@ -1,6 +1,6 @@
 """``kdump manifest``: log directories without their records, in one file.
 
-``kdump.manifest`` makes it.
+``kdump.copies.manifest`` makes it.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ def manifest(
     from kdump.cli.ui.progress import Progress
     from kdump.cli.ui.units import size_text
     from kdump.cli.ui.version import version
+    from kdump.copies.manifest.key import read_key
+    from kdump.copies.manifest.making import NamedRoot, Request, make_manifest
+    from kdump.copies.manifest.names import Names
+    from kdump.copies.manifest.output import new_manifest
+    from kdump.copies.manifest.tree import bases_of, log_bytes
     from kdump.errors import UsageError
     from kdump.format.lines.text import printable
-    from kdump.manifest.key import read_key
-    from kdump.manifest.making import NamedRoot, Request, make_manifest
-    from kdump.manifest.names import Names
-    from kdump.manifest.output import new_manifest
-    from kdump.manifest.tree import bases_of, log_bytes
     from kdump.storage.logdir import Segment
     from kdump.storage.objects.address import as_local
     from kdump.storage.throttle import LIVE_RATE, Pace

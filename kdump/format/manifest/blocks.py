@@ -38,8 +38,8 @@ the numbers that ``DefaultRecordBatch`` would give for what it has not.
 The column of wrappers has a number for each compressed message of magic 0 or 1, in their order: how
 far its first offset lies below its own, or -1 if it cannot be read.
 
-Of a control batch up to 65,536 bytes are kept, header included. In an anonymous manifest those that
-are not transaction markers have zeros behind the key of the record.
+Of a control batch up to 65,536 bytes are stored, header included. In an anonymous manifest those
+that are not transaction markers have zeros behind the key of the record.
 
 ====================  =====  ===============================================================
 damage                bytes

@@ -54,8 +54,8 @@ class Salvaged(Output):
     ``log_end`` is the offset after the last batch of ``logs``. ``open`` are the transactions
     without an end, ``ends`` the transactions whose marker was lost. ``log_directory`` is that of
     the partition, None if the result does not replace the partition. ``runs`` are the batches of
-    other copies, with the log that they are in; ``copies`` are all copies, the partition first, none
-    if there is only one.
+    other copies, with the log that they are in; ``copies`` are all copies, the partition first,
+    none if there is only one.
     """
 
     selection: PieceSelection

@@ -82,7 +82,7 @@ Emit = Callable[[int | Emitted], None]
 class LogTask:
     """A log to be read, with its indexes.
 
-    ``whole``: its bytes are kept. ``anonymous``: no bytes are kept in which names may be.
+    ``whole``: its bytes are stored. ``anonymous``: no bytes are stored in which names may be.
     """
 
     number: int

@@ -14,6 +14,29 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from kdump.copies.manifest.log_folding import (
+    Emitted,
+    FileOutcome,
+    LogOutcome,
+    LogTask,
+    Slot,
+    fold_log,
+    status_of_file,
+)
+from kdump.copies.manifest.names import Names
+from kdump.copies.manifest.output import Output
+from kdump.copies.manifest.small_files import SmallFiles
+from kdump.copies.manifest.tree import (
+    Base,
+    Listed,
+    belongs,
+    is_repair_record,
+    is_whole,
+    list_files,
+    locate,
+    repair_folders,
+    status_of_path,
+)
 from kdump.errors import KdumpError, SourceError
 from kdump.format.manifest.contents import (
     Contents,
@@ -30,29 +53,6 @@ from kdump.format.manifest.directories import (
 from kdump.format.manifest.indexes import with_log
 from kdump.format.manifest.logs import BlockEntry, StoredLog, encode_log
 from kdump.format.manifest.sections import Kind
-from kdump.manifest.kept import Kept
-from kdump.manifest.log_folding import (
-    Emitted,
-    FileOutcome,
-    LogOutcome,
-    LogTask,
-    Slot,
-    fold_log,
-    status_of_file,
-)
-from kdump.manifest.names import Names
-from kdump.manifest.output import Output
-from kdump.manifest.tree import (
-    Base,
-    Listed,
-    belongs,
-    is_kept_of_repair,
-    is_whole,
-    list_files,
-    locate,
-    repair_folders,
-    status_of_path,
-)
 from kdump.storage import workers
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, Partition, Segment, list_partition, open_path
@@ -154,7 +154,7 @@ class _Maker:
     ) -> None:
         self.request, self.output, self.on_progress = request, output, on_progress
         self.names = request.names
-        self.kept = Kept(request.names, output)
+        self.small_files = SmallFiles(request.names, output)
         self.directories: dict[str, StoredDirectory] = {}
         self._waiting: list[_Partition] = []
         self._open: dict[int, _Partition] = {}  # by the number of a task
@@ -175,7 +175,7 @@ class _Maker:
                 if belongs(base, file.name.name, anonymous=self.names.anonymous):
                     entries.append(self._directory(base, file))
             elif not self._hides(file):
-                entries.append(self.kept.entry(file))
+                entries.append(self.small_files.entry(file))
         self._write_directory(base.place, status, entries)
 
     def _hides(self, file: Listed) -> bool:
@@ -273,10 +273,10 @@ class _Maker:
         partition.error = ""
         listing = list_partition(partition.path)
         if isinstance(listing, SourceError):
-            self.kept.note(listing)
+            self.small_files.note(listing)
             partition.listing = None
             text = str(listing).removeprefix(f"{partition.path}: ")
-            partition.error = self.kept.reason(text.removeprefix("cannot be read: "))
+            partition.error = self.small_files.reason(text.removeprefix("cannot be read: "))
             return []
         partition.listing = listing
         swaps = (segment for segment in listing.transient if segment.suffix == _SWAP)
@@ -291,7 +291,7 @@ class _Maker:
         listed = {file.name.name: file for file in list_files(partition.path)}
         for name, file in listed.items():
             if name not in logs and name not in read_with_log:
-                partition.files[name] = self.kept.entry(file)
+                partition.files[name] = self.small_files.entry(file)
         tasks = []
         for name, segment in logs.items():
             if name not in listed:
@@ -374,9 +374,11 @@ class _Maker:
                 position = self._put_log(outcome, status.size, sections[Slot.BLOCKS])
                 log = replace(log, status=status, content=Content.LOG, section=position)
             else:
-                log = self.kept.from_parts(replace(log, status=status), sections[Slot.LOG_BYTES])
+                log = self.small_files.from_parts(
+                    replace(log, status=status), sections[Slot.LOG_BYTES]
+                )
         else:
-            log = self.kept.failed(segment.log.parent / segment.log.name, log, outcome.log)
+            log = self.small_files.failed(segment.log.parent / segment.log.name, log, outcome.log)
         files[segment.log.name] = log
         for path, found, slot in (
             (segment.index, outcome.index, Slot.INDEX_BYTES),
@@ -388,14 +390,14 @@ class _Maker:
             if found.identity is not None:
                 entry = replace(entry, status=status_of_file(found.identity, entry.status))
             if found.error:
-                entry = self.kept.failed(path, entry, found)
+                entry = self.small_files.failed(path, entry, found)
             elif found.folded is not None and position:
                 payload = with_log(found.folded, position)
                 entry = replace(
                     entry, content=Content.INDEX, section=self.output.put(Kind.INDEX, payload)
                 )
             else:
-                entry = self.kept.from_parts(entry, sections[slot])
+                entry = self.small_files.from_parts(entry, sections[slot])
             files[path.name] = entry
 
     def _put_log(self, outcome: LogOutcome, size: int, sections: Sequence[int]) -> int:
@@ -414,17 +416,17 @@ class _Maker:
             place = f"{partition.place}/{directory.relative_to(partition.path)}"
             try:
                 entries = [
-                    self.kept.read(file, StoredEntry(file.name.name.encode(), file.status))
-                    if is_kept_of_repair(file)
+                    self.small_files.read(file, StoredEntry(file.name.name.encode(), file.status))
+                    if is_repair_record(file)
                     else StoredEntry(file.name.name.encode(errors="surrogateescape"), file.status)
                     for file in list_files(directory)
                 ]
                 status = status_of_path(directory)
             except SourceError as error:
-                self.kept.note(error)
+                self.small_files.note(error)
                 continue
             except OSError as error:
-                self.kept.note(source_error(directory, error))
+                self.small_files.note(source_error(directory, error))
                 continue
             self._write_directory(place, status, entries)
 
@@ -450,7 +452,7 @@ class _Maker:
             self._batches,
             self._damages,
             self._log_bytes,
-            tuple(self.kept.unread),
+            tuple(self.small_files.unread),
         )
 
 

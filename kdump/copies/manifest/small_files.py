@@ -1,4 +1,4 @@
-"""Kept: the small files of a manifest, and why others are not in it."""
+"""SmallFiles: the small files of a manifest, and why others are not in it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from kdump.copies.manifest.log_folding import FileOutcome, status_of_file
+from kdump.copies.manifest.names import Names
+from kdump.copies.manifest.output import Output
+from kdump.copies.manifest.tree import Listed, has_stored_bytes
 from kdump.errors import DeniedError, SourceError
 from kdump.format.manifest.directories import (
     PART_BYTES,
@@ -16,19 +20,15 @@ from kdump.format.manifest.directories import (
     encode_parts,
 )
 from kdump.format.manifest.sections import Kind
-from kdump.manifest.log_folding import FileOutcome, status_of_file
-from kdump.manifest.names import Names
-from kdump.manifest.output import Output
-from kdump.manifest.tree import Listed, is_kept
 from kdump.storage.access import open_source
 from kdump.storage.names import FileKind
 from kdump.storage.source import Source
 
-#: The largest small file that is kept, as checks read no larger ones.
+#: The largest small file that is stored, as checks read no larger ones.
 _SMALL_BYTES: Final = 64 << 20
 
 
-class Kept:
+class SmallFiles:
     """Reads small files into ``output``; ``unread`` says what could not be read."""
 
     def __init__(self, names: Names, output: Output) -> None:
@@ -61,12 +61,12 @@ class Kept:
         """Return the entry of a file that is read without a worker."""
         name = self.names.file(file.name).encode(errors="surrogateescape")
         entry = StoredEntry(name, file.status)
-        if not is_kept(file):
+        if not has_stored_bytes(file):
             return entry
         return self.read(file, entry)
 
     def read(self, file: Listed, entry: StoredEntry) -> StoredEntry:
-        """Return the entry of a file whose bytes are kept."""
+        """Return the entry of a file whose bytes are stored."""
         limited = file.name.kind is not FileKind.METADATA_SNAPSHOT
         try:
             with open_source(file.path, mapped=False) as source:

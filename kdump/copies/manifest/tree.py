@@ -1,4 +1,4 @@
-"""The directories of a manifest: what is listed, and which files are kept."""
+"""The directories of a manifest: what is listed, and the files whose bytes are stored."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from kdump.storage.repair_record import BEGUN, FOLDERS, PLAN, RECEIPT, UNDOING
 from kdump.storage.source import source_error
 from kdump.values import frozen
 
-#: The largest log of transactions that is kept whole: the checks of open transactions read it.
+#: The largest log of transactions that is stored whole: the checks of open transactions read it.
 _TRANSACTION_BYTES: Final = 64 << 20
-#: The largest file of a repair that is kept.
+#: The largest file of a repair that is stored.
 _REPAIR_BYTES: Final = 16 << 20
 _NEVER: Final = frozenset(
     {FileKind.UNKNOWN, FileKind.CLEAN_MARKER, FileKind.LOCK, FileKind.KDUMP, FileKind.LOG}
@@ -157,13 +157,13 @@ def belongs(base: Base, name: str, *, anonymous: bool) -> bool:
     return parts is not None and parts.topic in _CONTEXT and not parts.suffix
 
 
-def is_kept(file: Listed) -> bool:
-    """Return whether the bytes of a small file are kept."""
+def has_stored_bytes(file: Listed) -> bool:
+    """Return whether the bytes of a small file are stored."""
     return file.is_file and file.name.kind not in _NEVER and file.name.suffix in ("", ".swap")
 
 
 def is_whole(directory: str, size: int, *, anonymous: bool) -> bool:
-    """Return whether the records of a log are kept: checks of other partitions need them."""
+    """Return whether the records of a log are stored: checks of other partitions need them."""
     name = parse_directory_name(directory)
     if anonymous or name is None or name.suffix:
         return False
@@ -187,8 +187,8 @@ def repair_folders(partition: Path) -> Iterator[Path]:
             continue
 
 
-def is_kept_of_repair(file: Listed) -> bool:
-    """Return whether a file of a repair is kept: its plan, its receipt and what marks its state."""
+def is_repair_record(file: Listed) -> bool:
+    """Return whether a file is the plan or receipt of a repair, or marks its state."""
     known = file.name.name in (PLAN, BEGUN, UNDOING, RECEIPT)
     return known and file.is_file and file.status.size <= _REPAIR_BYTES
 
