@@ -44,15 +44,15 @@ class Chain:
 class Follower:
     """Finds batches below offset ``stop`` in ``copies``; None for no end.
 
-    ``behind`` is the batch at ``stop``: a copy that has another one there gives nothing. ``proofs``
-    are sound batches of the log from there on: a copy that has one of them is of the same lineage
-    up to it. ``over_gaps``: without an end, batches behind a gap are those of ``allowed`` copies.
+    ``behind`` is the batch at ``stop``: a copy that has another one there gives nothing. ``proven``
+    says whether a copy is of the same lineage up to there. ``over_gaps``: without an end, batches
+    behind a gap are those of ``allowed`` copies.
     """
 
     copies: Sequence[PartitionCopy]
     stop: int | None
     behind: RecordBatch | None
-    proofs: Sequence[RecordBatch]
+    proven: Callable[[PartitionCopy], bool]
     allowed: AllowedAfter
     on_error: OnError
     over_gaps: bool = False
@@ -173,7 +173,7 @@ class Follower:
     def _is_proven(self, copy: PartitionCopy) -> bool:
         if self.stop is None and self.over_gaps:
             return True
-        return any(find(copy, proof).after is not None for proof in self.proofs)
+        return self.proven(copy)
 
     def _place_beyond(self, copy: PartitionCopy, offset: int) -> Place | None:
         """Return the place of the first batch of a copy that reaches ``offset``."""

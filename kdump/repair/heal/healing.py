@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import field, replace
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import Final, NamedTuple
 
 from kdump.errors import SourceError
@@ -15,7 +15,7 @@ from kdump.repair.heal.alignment import End, Run, align
 from kdump.repair.heal.chain import Follower
 from kdump.repair.heal.copies import PartitionCopy
 from kdump.repair.heal.draft import Draft, new_draft, uncovered
-from kdump.repair.heal.lineage import AllowedBatches, epoch_in
+from kdump.repair.heal.lineage import AllowedBatches, epoch_in, shares_epochs
 from kdump.repair.heal.own_log import OwnSegment
 from kdump.repair.heal.reading import Place, find, place_of_segment
 from kdump.storage.logdir import MAX_LOG_BYTES, Partition, Segment
@@ -39,11 +39,12 @@ _COMPANIONS: Final = (
 class OwnLineage:
     """The leader epochs of the log under repair.
 
-    ``entries`` are those of its checkpoint, also those that begin at its end or behind it, else
-    those of its batches. ``start`` is where its epochs and its log start offset say that it begins,
-    None if its checkpoint does not.
+    ``checkpoint`` has the entries of its checkpoint, also those that begin at its end or behind it;
+    none if it cannot be read. ``entries`` are these, else those of its batches. ``start`` is where
+    its epochs and its log start offset say that it begins, None if its checkpoint does not.
     """
 
+    checkpoint: tuple[EpochEntry, ...]
     entries: tuple[EpochEntry, ...]
     start: int | None = None
 
@@ -158,10 +159,10 @@ class Healer:
         for anchor in _anchors(copy, own, number, before):
             batch, magic = anchor.batch, ends[0].batch.magic
             allowed = AllowedBatches(
+                copy,
                 self._lineage.entries,
                 lowest=-1 if batch is None else batch.leader_epoch,
                 highest=None,
-                limit=copy.limit,
                 dense=self._dense and magic >= _MAGIC,
                 next_offset=own.base_offset if batch is None else batch.last_offset + 1,
             )
@@ -197,7 +198,7 @@ class Healer:
         most: int,
     ) -> Iterator[Draft]:
         """Yield the draft with the batches that follow it, and new logs behind it."""
-        own = draft.own
+        own = self._without_doubtful(draft.own)
         last = own.last or (None if before is None else before.last)
         stop = following[0].base_offset if following else None
         end = own.end_offset if last is None else max(own.end_offset, last.last_offset + 1)
@@ -208,10 +209,7 @@ class Healer:
         if last is None:
             found = follower.start(own.base_offset)
         else:
-            # Batches that a search has found may lie in a value: nothing follows them at once.
             known = last.last_offset + 1 == own.end_offset
-            if own.islands and own.islands[-1].hunted:
-                known = known and self._has_unhunted(last)
             found = follower.follow(last, known=known)
         rest = list(found.runs)
         if not rest:
@@ -219,6 +217,10 @@ class Healer:
             return
         taken = list(self._runs_of_log(own, rest, most))
         del rest[: len(taken)]
+        if own != draft.own and not found.complete and (rest or not taken):
+            yield draft  # the batches in doubt may be there, and would be lost
+            return
+        draft = replace(draft, own=own)
         end = taken[-1].last.last_offset + 1 if taken else own.end_offset
         whole = rest[0].first_offset == end if rest else found.complete
         yield self._extend(draft, taken, keep_rest=not whole)
@@ -226,6 +228,17 @@ class Healer:
             runs = list(_runs_of_new_log(rest, most))
             del rest[: len(runs)]
             yield new_draft(self._new_segment(runs[0].first_offset), runs)
+
+    def _without_doubtful(self, own: OwnSegment) -> OwnSegment:
+        """Return a segment without the batches at its end that may lie in a record's value."""
+        if (
+            not own.islands
+            or not own.islands[-1].hunted
+            or self._has_unhunted(own.islands[-1].last)
+        ):
+            return own
+        sure = tuple(takewhile(lambda island: not island.hunted, own.islands))
+        return replace(own, islands=sure)
 
     def _has_unhunted(self, batch: RecordBatch) -> bool:
         """Return whether a walk over a copy finds a batch that a search in the log has found."""
@@ -244,7 +257,13 @@ class Healer:
         stop = following[0].base_offset if following else None
         behind = following[0].first if following else None
         islands = (island for own in following for island in own.islands if not island.hunted)
-        proofs = [(island.first, island.last) for island in islice(islands, _ANCHORS)]
+        pairs = ((island.first, island.last) for island in islice(islands, _ANCHORS))
+        proofs = list(chain.from_iterable(pairs))
+
+        def proven(copy: PartitionCopy) -> bool:
+            has_later = any(find(copy, proof).after is not None for proof in proofs)
+            entries = self._lineage.checkpoint
+            return has_later or (stop is not None and shares_epochs(entries, copy, stop))
 
         def allowed(copy: PartitionCopy, batch: RecordBatch | None) -> AllowedBatches | None:
             epoch = -1 if batch is None else batch.leader_epoch
@@ -261,10 +280,10 @@ class Healer:
                     )
                     return None
             return AllowedBatches(
+                copy,
                 self._lineage.entries,
                 lowest=epoch,
                 highest=highest,
-                limit=copy.limit,
                 dense=True,
                 next_offset=None if batch is None else batch.last_offset + 1,
             )
@@ -273,7 +292,7 @@ class Healer:
             self._copies,
             stop,
             behind,
-            list(chain(*proofs)),
+            proven,
             allowed,
             self._note_unread,
             over_gaps=self._over_gaps,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kdump.copies.lineage import LeaderEpochs
+from kdump.copies.lineage import LeaderEpochs, shared_end
 from kdump.format.batch import BatchTable
 from kdump.format.checkpoint import EpochEntry
 from kdump.repair.heal.copies import PartitionCopy
@@ -23,27 +23,27 @@ _HIGHEST: Final = 2**63 - 1
 
 
 class AllowedBatches:
-    """Tells which of the batches between two batches of the log can be taken from a copy.
+    """Tells which of the batches between two batches of the log can be taken from ``copy``.
 
-    ``entries`` are the leader epochs of the log. The epoch of a batch is at least ``lowest``, that
-    of the batch before, and at most ``highest``; None for no bound. Offsets from ``limit`` on are
-    not taken. ``dense``: each batch begins where the one before ends, and has a record for each
+    No entry of ``entries``, the leader epochs of the log, contradicts them, and they are of the
+    epochs that the copy's own entries give: no checksum covers the epoch of a batch. It is at least
+    ``lowest``, that of the batch before, and at most ``highest``; None for no bound. ``dense``: each batch begins where the one before ends, and has a record for each
     offset, as in a log that was never compacted.
     """
 
     def __init__(
         self,
+        copy: PartitionCopy,
         entries: Sequence[EpochEntry],
         *,
         lowest: int,
         highest: int | None,
-        limit: int | None,
         dense: bool,
         next_offset: int | None,
     ) -> None:
         self._entries = [entry for entry in entries if entry.epoch >= 0 <= entry.start_offset]
         self._lowest, self._highest = lowest, highest
-        self._limit, self._dense = limit, dense
+        self._limit, self._dense, self._epochs = copy.limit, dense, epochs_of(copy)
         self._next: int | None = next_offset
 
     def skip(self) -> None:
@@ -87,7 +87,11 @@ class AllowedBatches:
         return self._fits(first, last, epoch)
 
     def _fits(self, first: int, last: int, epoch: int) -> bool:
-        """Return whether no entry of the log contradicts a batch."""
+        """Return whether the entries of both logs allow a batch."""
+        if self._epochs is not None and epoch >= 0:
+            known = (self._epochs.epoch_at(first), self._epochs.epoch_at(last))
+            if any(each not in (None, epoch) for each in known):
+                return False
         return all(
             epoch >= entry.epoch if entry.start_offset <= first else epoch < entry.epoch
             for entry in self._entries
@@ -95,9 +99,24 @@ class AllowedBatches:
         ) and not any(first < entry.start_offset <= last for entry in self._entries)
 
 
+def shares_epochs(own: Sequence[EpochEntry], copy: PartitionCopy, end: int) -> bool:
+    """Return whether a copy has all offsets below ``end`` in the leader epochs of the log."""
+    if not own or not copy.epochs or not copy.segments:
+        return False
+    start = max(own[0].start_offset, copy.epochs[0].start_offset)
+    logs = (LeaderEpochs.of(entries, start, _HIGHEST) for entries in (own, copy.epochs))
+    return shared_end(*logs) >= end
+
+
 def epoch_in(copy: PartitionCopy, offset: int) -> int | None:
     """Return the leader epoch in which a copy has ``offset``, None if its epochs do not say so."""
+    epochs = epochs_of(copy)
+    return None if epochs is None else epochs.epoch_at(offset)
+
+
+def epochs_of(copy: PartitionCopy) -> LeaderEpochs | None:
+    """Return the leader epochs of a copy by its checkpoint, None without any."""
     if not copy.epochs or not copy.segments:
         return None
-    start = copy.segments[0].base_offset
-    return LeaderEpochs.of(copy.epochs, start, _HIGHEST).epoch_at(offset)
+    start = min(copy.segments[0].base_offset, copy.epochs[0].start_offset)
+    return LeaderEpochs.of(copy.epochs, start, _HIGHEST)

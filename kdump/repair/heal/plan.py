@@ -145,7 +145,7 @@ def lineage_of(verdict: Verdict, facts: PartitionFacts) -> OwnLineage:
     of_batches = () if verdict.replay is None else verdict.replay.epochs
     # Retention moves the first leader epoch to the log start.
     start = max(facts.log_start or 0, known[0].start_offset) if known else None
-    return OwnLineage(known or of_batches, start)
+    return OwnLineage(known or (), known or of_batches, start)
 
 
 def _healed_verdict(
