@@ -24,7 +24,7 @@ from kdump.values import frozen
 
 _MAGIC: Final = 2
 #: How many batches after a damage are compared with a copy: those before them may lie in a value.
-_ENDS: Final = 64
+_ENDS: Final = 256
 #: How many islands before a damage are looked for in a copy, of which some may be damaged too.
 _ANCHORS: Final = 8
 _COMPANIONS: Final = (
@@ -215,15 +215,17 @@ class Healer:
         if not rest:
             yield draft
             return
+        # Batches in doubt may be sound all the same: they stay where no others have their offsets.
+        doubtful = _end_of(rest, own.end_offset) < draft.own.end_offset
         taken = list(self._runs_of_log(own, rest, most))
         del rest[: len(taken)]
-        if own != draft.own and not found.complete and (rest or not taken):
-            yield draft  # the batches in doubt may be there, and would be lost
+        if doubtful and rest and rest[0].first_offset < draft.own.end_offset:
+            yield draft
             return
-        draft = replace(draft, own=own)
         end = taken[-1].last.last_offset + 1 if taken else own.end_offset
         whole = rest[0].first_offset == end if rest else found.complete
-        yield self._extend(draft, taken, keep_rest=not whole)
+        draft = replace(draft, own=own)
+        yield self._extend(draft, taken, keep_rest=doubtful or not whole)
         while rest:
             runs = list(_runs_of_new_log(rest, most))
             del rest[: len(runs)]
@@ -262,8 +264,7 @@ class Healer:
 
         def proven(copy: PartitionCopy) -> bool:
             has_later = any(find(copy, proof).after is not None for proof in proofs)
-            entries = self._lineage.checkpoint
-            return has_later or (stop is not None and shares_epochs(entries, copy, stop))
+            return has_later or self._shares_epochs(copy, stop)
 
         def allowed(copy: PartitionCopy, batch: RecordBatch | None) -> AllowedBatches | None:
             epoch = -1 if batch is None else batch.leader_epoch
@@ -271,7 +272,10 @@ class Healer:
             if stop is None:
                 offset = 0 if batch is None else batch.last_offset
                 found = epoch_in(copy, offset)
-                if found is None:
+                if batch is None:
+                    if not self._shares_epochs(copy, None):
+                        return None
+                elif found is None:
                     highest = epoch
                 elif found != epoch:
                     self._note(
@@ -297,6 +301,13 @@ class Healer:
             self._note_unread,
             over_gaps=self._over_gaps,
         )
+
+    def _shares_epochs(self, copy: PartitionCopy, stop: int | None) -> bool:
+        """Return whether a copy has the leader epochs of the log up to ``stop``, None for all."""
+        entries = self._lineage.checkpoint
+        if stop is None:
+            stop = entries[-1].start_offset + 1 if entries else 0
+        return shares_epochs(entries, copy, stop)
 
     def _runs_of_log(self, own: OwnSegment, runs: Sequence[Run], most: int) -> Iterator[Run]:
         """Yield the first runs that belong into an existing log."""
@@ -387,7 +398,7 @@ def _anchors_within(
     Returns whether it has another batch in the place of one: those before it count no more.
     """
     for island in reversed(own.islands[max(number - _ANCHORS, 0) : number]):
-        for batch in (island.last, island.first):
+        for batch in reversed(island.samples):
             found = find(copy, batch)
             if found.is_other and not island.hunted:
                 return True
@@ -398,15 +409,13 @@ def _anchors_within(
 
 
 def _ends(own: OwnSegment, following: OwnSegment | None) -> list[End]:
-    """Return the batches that may be behind a damage: the first and last ones of islands.
+    """Return the batches that may be behind a damage: the first and the last ones of islands.
 
-    The copy may have one of them damaged.
+    The copy may have some of them damaged.
     """
     ends: list[End] = []
     for number, island in enumerate(own.islands):
-        ends.append(End(island.start, island.first, number))
-        if island.last.position > island.start:
-            ends.append(End(island.last.position, island.last, number))
+        ends += (End(batch.position, batch, number) for batch in island.samples)
     if following is not None and following.first is not None:
         ends.append(End(own.size, following.first, len(own.islands)))
     return ends
@@ -430,6 +439,15 @@ def _clipped(run: Run, start: int, stop: int) -> Iterator[Run]:
     at, end = max(run.at, start), min(run.at + run.size, stop)
     if at < end:
         yield replace(run, at=at, size=end - at, position=run.position + at - run.at)
+
+
+def _end_of(runs: Sequence[Run], offset: int) -> int:
+    """Return the offset up to which runs follow each other from ``offset`` on."""
+    for run in runs:
+        if run.first_offset != offset:
+            break
+        offset = run.last.last_offset + 1
+    return offset
 
 
 def _runs_of_new_log(runs: Sequence[Run], most: int) -> Iterator[Run]:

@@ -27,8 +27,9 @@ class AllowedBatches:
 
     No entry of ``entries``, the leader epochs of the log, contradicts them, and they are of the
     epochs that the copy's own entries give: no checksum covers the epoch of a batch. It is at least
-    ``lowest``, that of the batch before, and at most ``highest``; None for no bound. ``dense``: each batch begins where the one before ends, and has a record for each
-    offset, as in a log that was never compacted.
+    ``lowest``, that of the batch before, and at most ``highest``; None for no bound. ``dense``:
+    each batch begins where the one before ends, and has a record for each offset, as in a log that
+    was never compacted.
     """
 
     def __init__(
@@ -62,7 +63,10 @@ class AllowedBatches:
         start = 0
         for row, batch in enumerate(table):
             records = batch.count if batch.magic >= _MAGIC else None
-            if self._allows(batch.base_offset, batch.last_offset, batch.leader_epoch, records):
+            # No checksum covers the magic.
+            if 0 <= batch.magic <= _MAGIC and self._allows(
+                batch.base_offset, batch.last_offset, batch.leader_epoch, records
+            ):
                 self._advance(batch.last_offset, batch.leader_epoch)
                 continue
             if start < row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Final, NamedTuple
@@ -20,6 +21,10 @@ from kdump.values import frozen
 _ENDS_BYTES: Final = 128 << 10
 
 
+#: How many batches at each end of an island are looked for in copies.
+_SAMPLES: Final = 8
+
+
 class Part(NamedTuple):
     """The ``size`` bytes from ``position`` on of the log at ``path``; None for the old log."""
 
@@ -32,15 +37,24 @@ class Part(NamedTuple):
 class Island:
     """Neighbouring sound batches from position ``start`` up to ``end``, exclusive.
 
-    ``first`` and ``last`` are the first and the last of them. ``hunted``: a search has found them,
+    ``samples`` are the first and the last of them, in order. ``hunted``: a search has found them,
     so that they may lie inside the value of a damaged record.
     """
 
     start: int
     end: int
-    first: RecordBatch
-    last: RecordBatch
+    samples: tuple[RecordBatch, ...]
     hunted: bool
+
+    @property
+    def first(self) -> RecordBatch:
+        """The first batch."""
+        return self.samples[0]
+
+    @property
+    def last(self) -> RecordBatch:
+        """The last batch."""
+        return self.samples[-1]
 
 
 @frozen
@@ -103,7 +117,8 @@ def own_segment(survey: Survey) -> OwnSegment:
         last = sound_batch(source, segment.base_offset, survey.last_position)
         if first is None or last is None:  # its offsets do not fit the name of the segment
             return read_segment(segment, source)
-        return OwnSegment(segment, source.size, (Island(0, source.size, first, last, False),))
+        samples = (first,) if first == last else (first, last)
+        return OwnSegment(segment, source.size, (Island(0, source.size, samples, False),))
 
 
 def read_segment(segment: Segment, source: Source) -> OwnSegment:
@@ -112,19 +127,26 @@ def read_segment(segment: Segment, source: Source) -> OwnSegment:
 
 
 def _islands(source: Source, base_offset: int) -> Iterator[Island]:
-    start, first, hunted = 0, None, False
-    last: RecordBatch | None = None
+    start, hunted = 0, False
+    heads: list[RecordBatch] = []
+    tails: deque[RecordBatch] = deque(maxlen=_SAMPLES)
     for piece in walk(source, base_offset):
         if isinstance(piece, Damage):
-            if first is not None and last is not None:
-                yield Island(start, piece.position, first, last, hunted)
-            first = None
+            if heads:
+                yield Island(start, piece.position, _samples(heads, tails), hunted)
+            heads, tails = [], deque(maxlen=_SAMPLES)
             continue
-        if first is None:
-            start, first, hunted = piece.position, piece[0], piece.hunted
-        last = piece[len(piece) - 1]
-    if first is not None and last is not None:
-        yield Island(start, source.size, first, last, hunted)
+        if not heads:
+            start, hunted = piece.position, piece.hunted
+        heads += (piece[row] for row in range(min(_SAMPLES - len(heads), len(piece))))
+        tails.extend(piece[row] for row in range(max(len(piece) - _SAMPLES, 0), len(piece)))
+    if heads:
+        yield Island(start, source.size, _samples(heads, tails), hunted)
+
+
+def _samples(heads: list[RecordBatch], tails: Iterable[RecordBatch]) -> tuple[RecordBatch, ...]:
+    known = {batch.position: batch for batch in (*heads, *tails)}
+    return tuple(known[position] for position in sorted(known))
 
 
 class PartsSource(Closing):
