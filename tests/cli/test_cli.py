@@ -58,6 +58,7 @@ def test_the_names_of_all_commands() -> None:
         "explain",
         "export",
         "groups",
+        "heal",
         "help",
         "manifest",
         "metadata",

@@ -45,7 +45,7 @@ from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import decode_snapshot
 from kdump.repair.content.companions import merge_epochs
 from kdump.repair.newdir.building import build_directory
-from kdump.repair.salvage import overlap, selection
+from kdump.repair.salvage import overlap, stretches
 from kdump.repair.salvage.offset_gaps import offset_gaps
 from kdump.repair.salvage.receipt import Salvaged
 from kdump.repair.salvage.salvage import salvage as rescue
@@ -878,14 +878,6 @@ def test_it_refuses_to_write_in_what_it_reads(tmp_path: Path, salvage: Salvage) 
     assert tree(tmp_path) == before
 
 
-def test_it_refuses_two_origins_for_one_target(tmp_path: Path, salvage: Salvage) -> None:
-    origins = [
-        forge.write_partition(tmp_path / name, "orders", 7, {0: some(0, 1)}) for name in "ab"
-    ]
-    assert salvage(*origins, code=6) == []
-    assert not salvage.output.exists()
-
-
 def test_it_refuses_where_there_is_no_room(
     tmp_path: Path, salvage: Salvage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1372,7 +1364,7 @@ def test_what_cannot_be_read_is_reported_and_the_rest_taken(
             return Unreadable(source, len(b"".join(segments[0][:4])) + 80)
         return source
 
-    monkeypatch.setattr(selection, "open_source", opened)
+    monkeypatch.setattr(stretches, "open_source", opened)
     receipt = salvage.one(origin, code=5)
     assert logs(salvage.output / "orders-7") == {
         0: b"".join(segments[0][:4]),

@@ -150,6 +150,8 @@ class Follower:
 
     def _skip(self, last: RecordBatch, at: int) -> list[Run]:
         """Return the nearest batches that any copy of the same lineage has behind a gap."""
+        if self.stop is None and not self.over_gaps:
+            return []
         nearest: list[Run] = []
         for copy in self.copies:
             rules = self.allowed(copy, last)
@@ -171,9 +173,7 @@ class Follower:
         return nearest
 
     def _is_proven(self, copy: PartitionCopy) -> bool:
-        if self.stop is None and self.over_gaps:
-            return True
-        return self.proven(copy)
+        return (self.stop is None and self.over_gaps) or self.proven(copy)
 
     def _place_beyond(self, copy: PartitionCopy, offset: int) -> Place | None:
         """Return the place of the first batch of a copy that reaches ``offset``."""
