@@ -96,11 +96,16 @@ class AllowedBatches:
             known = (self._epochs.epoch_at(first), self._epochs.epoch_at(last))
             if any(each not in (None, epoch) for each in known):
                 return False
-        return all(
-            epoch >= entry.epoch if entry.start_offset <= first else epoch < entry.epoch
-            for entry in self._entries
-            if epoch >= 0
-        ) and not any(first < entry.start_offset <= last for entry in self._entries)
+        for number, entry in enumerate(self._entries if epoch >= 0 else ()):
+            if number == 0 and epoch == entry.epoch:
+                continue  # retention moves the first entry to the log start
+            if entry.start_offset <= first:
+                fits = epoch >= entry.epoch
+            else:
+                fits = epoch < entry.epoch and last < entry.start_offset
+            if not fits:
+                return False
+        return True
 
 
 def shares_epochs(own: Sequence[EpochEntry], copy: PartitionCopy, end: int) -> bool:
