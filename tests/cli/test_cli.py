@@ -59,6 +59,7 @@ def test_the_names_of_all_commands() -> None:
         "export",
         "groups",
         "heal",
+        "heal",
         "help",
         "manifest",
         "metadata",

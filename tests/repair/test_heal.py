@@ -7,7 +7,7 @@ import json
 import os
 import random
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import forge
@@ -32,11 +32,17 @@ META = b"version=1\ncluster.id=%s\nnode.id=%d\n"
 Logs = dict[int, Sequence[bytes]]
 
 
-def write(top: Path, segments: Logs, *, epochs: Logs | None = None, **files: bytes | None) -> Path:
+def write(
+    top: Path,
+    segments: Logs,
+    files: Mapping[str, bytes | None] | None = None,
+    *,
+    epochs: Logs | None = None,
+) -> Path:
     """A partition whose epochs are those of ``epochs``, else of its own batches."""
     whole = segments if epochs is None else epochs
     rows = forge.epoch_rows(data for base in sorted(whole) for data in whole[base])
-    content = {"leader-epoch-checkpoint": forge.checkpoint(rows), **files}
+    content = {"leader-epoch-checkpoint": forge.checkpoint(rows), **(files or {})}
     return forge.write_partition(top, "orders", 0, segments, files=content)
 
 
@@ -286,7 +292,7 @@ def test_a_copy_that_has_changed_is_refused(place: Path) -> None:
     (copy / name(0, ".log")).write_bytes(
         b"".join([*good[:2], *plain(10, 15, text=b"other"), *good[3:]])
     )
-    with pytest.raises(Refused, match="expected the bytes that the plan takes, found other bytes"):
+    with pytest.raises(Refused, match=r"expected the bytes that the plan takes, found other bytes"):
         apply(plan)
     assert left(place / "own") == before
     (copy / name(0, ".log")).write_bytes(b"".join(good[:2]))
@@ -306,7 +312,7 @@ def test_copies_of_something_else_are_refused(place: Path) -> None:
     partition = write(place / "own", {0: broken(good, 2)})
     (place / "own" / "meta.properties").write_bytes(META % (b"first", 1))
     other_id = forge.partition_metadata("BBBBBBBBQACAAAAAAAAAAQ")
-    newer = write(place / "newer", {0: good}, **{"partition.metadata": other_id})
+    newer = write(place / "newer", {0: good}, {"partition.metadata": other_id})
     with pytest.raises(Refused, match=r"expected topic id .*, as in the partition, found BBBB"):
         healing(partition, newer)
     cluster = write(place / "cluster", {0: good})

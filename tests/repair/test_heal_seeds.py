@@ -24,7 +24,7 @@ FEW, MANY = 30, 300
 
 def sound(directory: Path) -> dict[int, bytes]:
     """The batches of all logs by base offset, but those that a search has found."""
-    found = {}
+    found: dict[int, bytes] = {}
     for path in sorted(directory.glob("*.log")):
         with WindowedFile(path) as source:
             for piece in walk(source, int(path.stem)):
