@@ -59,7 +59,6 @@ def test_the_names_of_all_commands() -> None:
         "export",
         "groups",
         "heal",
-        "heal",
         "help",
         "manifest",
         "metadata",
