@@ -5,13 +5,15 @@ Spec: ``PartitionChangeBuilder.electLeader``, ``AbstractFetcherThread``; KIP-101
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import combinations
+from typing import NamedTuple
 
 from kdump.audit.facts.cluster import Replicas
 from kdump.copies.content import compare_content, count_records
-from kdump.copies.copy import Copy, LostOffsets, OffsetRange
+from kdump.copies.copy import Copy, OffsetRange
 from kdump.copies.lineage import Truncation, shared_end, truncation
 from kdump.errors import SourceError
 from kdump.values import frozen
@@ -33,6 +35,13 @@ class State(StrEnum):
     DIFFERENT = "different"
     ALONE = "alone"  # there is one copy
     UNREAD = "unread"  # not all could be read
+
+
+class NodeDirectory(NamedTuple):
+    """A log directory at hand: its node, and its directory id, None without one."""
+
+    node_id: int
+    directory_id: str | None
 
 
 @frozen
@@ -74,8 +83,10 @@ class Comparison:
     order         All copies, in the order in which an unclean election should prefer them.
     leaderships   One for each copy that can lead, in the order of ``copies``.
     alone         Offsets that one copy alone can give.
+    sound_in      For each of the lost offsets of each copy, the other copies that can give them.
     uncompared    Pairs of copies, with the number of batches whose records were not compared.
     replicas      The partition in the newest metadata log at hand; None if it is in none.
+    topic_id      The topic id there.
     missing       Nodes that are replicas, whose directories are at hand and have no copy of the
                   topic that the metadata log has.
     unread        What could not be read.
@@ -86,8 +97,10 @@ class Comparison:
     leaderships: tuple[Leadership, ...]
     differences: tuple[Difference, ...]
     alone: tuple[tuple[int, OffsetRange], ...]
+    sound_in: tuple[tuple[tuple[int, ...], ...], ...]
     uncompared: tuple[tuple[int, int, int], ...] = ()
     replicas: Replicas | None = None
+    topic_id: str | None = None
     missing: tuple[int, ...] = ()
     unread: tuple[str, ...] = ()
 
@@ -103,12 +116,12 @@ class Comparison:
 
     @property
     def state(self) -> State:
-        """The result. Damage and copies that do not start are differences too."""
+        """The result. Damage is a difference too, and a start that takes a copy or its records."""
         if self.unread:
             return State.UNREAD
-        if self.differences or any(copy.lost for copy in self.copies):
-            return State.DIFFERENT
-        if not all(copy.starts for copy in self.copies):
+        if self.differences or any(
+            copy.lost or copy.start_loses or not copy.starts for copy in self.copies
+        ):
             return State.DIFFERENT
         if self.missing or len({copy.end for copy in self.copies}) > 1:
             return State.LAGGING
@@ -118,13 +131,18 @@ class Comparison:
     def first(self) -> int:
         """The copy whose broker to start first.
 
-        It is the best one in sync or eligible, unless another holds committed records that it
-        lacks.
+        It is the best one in sync or eligible that starts, unless it is the beginning of another
+        one that holds more committed records.
         """
-        committed = max((copy.high_watermark or 0 for copy in self.copies), default=0)
-        clean = (index for index in self.order if self.in_sync(index) or self.eligible(index))
-        best = next(clean, self.order[0])
-        return best if self.copies[best].end >= committed else self.order[0]
+        best = next(
+            (
+                index
+                for index in self.order
+                if self.copies[index].can_lead and (self.in_sync(index) or self.eligible(index))
+            ),
+            self.order[0],
+        )
+        return next((index for index in self.order if self._commits_beyond(index, best)), best)
 
     @property
     def unclean(self) -> bool:
@@ -139,29 +157,34 @@ class Comparison:
         """Return whether the node of a copy is an eligible leader replica; None for unknown."""
         return self._among(index, None if self.replicas is None else self.replicas.eligible)
 
-    def sound_in(self, index: int, lost: LostOffsets) -> tuple[int, ...]:
-        """Return the other copies that can give what a copy has lost."""
-        return tuple(
-            number
-            for number, other in enumerate(self.copies)
-            if number != index and _gives(other, self.copies[index], lost)
+    def _commits_beyond(self, index: int, best: int) -> bool:
+        """Return whether a copy holds committed records that follow those of the copy ``best``."""
+        copy, shorter = self.copies[index], self.copies[best]
+        end = shorter.end
+        return (
+            copy.can_lead
+            and _same_topic(copy, shorter)
+            and min(copy.high_watermark or 0, copy.end) > end
+            and shared_end(copy.started, shorter.started) == end
         )
 
     def _among(self, index: int, nodes: Collection[int] | None) -> bool | None:
-        node = self.copies[index].node_id
-        return None if nodes is None or node is None else node in nodes
+        copy = self.copies[index]
+        if nodes is None or copy.node_id is None:
+            return None
+        return copy.node_id in nodes and copy.topic_id in (None, self.topic_id)
 
 
 def compare(
     copies: Sequence[Copy],
     topic_id: str | None = None,
     replicas: Replicas | None = None,
-    nodes: Collection[int] = (),
+    directories: Collection[NodeDirectory] = (),
 ) -> Comparison:
     """Compare the copies of one partition, at least one; read what their digests do not decide.
 
     ``topic_id`` and ``replicas`` are those of the newest metadata log, None where it does not have
-    the topic. ``nodes`` are those whose directories are at hand.
+    the topic. ``directories`` are the log directories at hand.
     """
     current = [topic_id is None or copy.topic_id in (None, topic_id) for copy in copies]
     holders = {copy.node_id for copy, is_current in zip(copies, current, strict=True) if is_current}
@@ -187,7 +210,7 @@ def compare(
             uncompared.append((index, beside, content.uncompared))
     leaderships = []
     for index, copy in enumerate(copies):
-        if copy.starts:
+        if copy.can_lead:
             try:
                 leaderships.append(Leadership(index, tuple(_cuts(copies, index))))
             except SourceError as error:
@@ -209,29 +232,50 @@ def compare(
             for offsets in _alone(copies, index)
             if len(copies) > 1
         ),
+        sound_in=tuple(_sound_in(copies, index) for index in range(len(copies))),
         uncompared=tuple(uncompared),
         replicas=replicas,
+        topic_id=topic_id,
         missing=tuple(
             node
             for node in (() if replicas is None else replicas.nodes)
-            if node in nodes and node not in holders
+            if node not in holders and _at_hand(node, replicas, directories)
         ),
         unread=tuple(unread),
     )
+
+
+def _at_hand(node: int, replicas: Replicas | None, directories: Collection[NodeDirectory]) -> bool:
+    """Return whether the log directory that a node has its replica in is among ``directories``.
+
+    If the cluster has no directory id for the replica, any directory of the node counts.
+    """
+    ids = {directory.directory_id for directory in directories if directory.node_id == node}
+    known = None if replicas is None else replicas.directory_of(node)
+    return bool(ids) if known is None or None in ids else known in ids
 
 
 def _same_topic(copy: Copy, other: Copy) -> bool:
     return None in (copy.topic_id, other.topic_id) or copy.topic_id == other.topic_id
 
 
-def _gives(other: Copy, copy: Copy, lost: LostOffsets) -> bool:
-    """Return whether ``other`` has, in the same lineage, all that ``copy`` has lost."""
-    if not _same_topic(copy, other):
-        return False
-    shared = shared_end(copy.epochs, other.epochs)
-    if lost.end is None:  # how far the copy once went is unknown
-        return lost.first <= shared and other.holds(lost.first, lost.first + 1)
-    return lost.end <= shared and other.holds(lost.first, lost.end)
+def _sound_in(copies: Sequence[Copy], index: int) -> tuple[tuple[int, ...], ...]:
+    """Return, for each of the lost offsets of a copy, the copies of its lineage that have all."""
+    copy = copies[index]
+    found: list[list[int]] = [[] for _ in copy.lost]
+    for number, other in enumerate(copies):
+        if number == index or not copy.lost or not _same_topic(copy, other):
+            continue
+        shared = shared_end(copy.epochs, other.epochs)
+        held = list(other.sound_ranges())
+        for sources, lost in zip(found, copy.lost, strict=True):
+            # How far the copy once went is unknown where it has no end.
+            end = lost.first + 1 if lost.end is None else lost.end
+            place = bisect_right(held, lost.first, key=lambda each: each.first) - 1
+            below = lost.first if lost.end is None else lost.end
+            if place >= 0 and end <= held[place].end and below <= shared:
+                sources.append(number)
+    return tuple(map(tuple, found))
 
 
 def _recreated(copies: Sequence[Copy], index: int, beside: int) -> Difference:
@@ -267,22 +311,23 @@ def _alone(copies: Sequence[Copy], index: int) -> Iterator[OffsetRange]:
     copy = copies[index]
     left = list(copy.sound_ranges())
     for number, other in enumerate(copies):
-        if number == index or not _same_topic(copy, other):
-            continue
-        shared = shared_end(copy.epochs, other.epochs)
-        for held in other.sound_ranges():
-            left = [
-                part for each in left for part in _without(each, held.first, min(held.end, shared))
-            ]
+        if number != index and _same_topic(copy, other):
+            left = list(_without(left, other, shared_end(copy.epochs, other.epochs)))
     yield from left
 
 
-def _without(offsets: OffsetRange, first: int, end: int) -> Iterator[OffsetRange]:
-    """Yield the parts of ``offsets`` that lie outside ``first`` to ``end``."""
-    if first >= end:
-        yield offsets
-        return
-    if offsets.first < first:
-        yield OffsetRange(offsets.first, min(offsets.end, first))
-    if offsets.end > end:
-        yield OffsetRange(max(offsets.first, end), offsets.end)
+def _without(left: Iterable[OffsetRange], other: Copy, shared: int) -> Iterator[OffsetRange]:
+    """Yield the parts of ``left``, in order, that another copy cannot give below ``shared``."""
+    ranges = (OffsetRange(first, min(end, shared)) for first, end in other.sound_ranges())
+    held = iter([found for found in ranges if found.first < found.end])
+    found = next(held, None)
+    for at, end in left:
+        while found is not None and found.first < end:
+            if at < found.first:
+                yield OffsetRange(at, found.first)
+            at = max(at, found.end)
+            if found.end > end:
+                break  # it may cover a part of the next range too
+            found = next(held, None)
+        if at < end:
+            yield OffsetRange(at, end)

@@ -7,6 +7,7 @@ records at the offsets that both still hold.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import chain
@@ -24,6 +25,7 @@ from kdump.values import frozen
 #: The columns that are the same in all copies. Checksums do not cover base offset and epoch.
 _COLUMNS: Final = ("base_offset", "last_offset", "leader_epoch", "crc")
 _EXTENT: Final = ("base_offset", "last_offset", "count")
+_NO_END: Final = 1 << 63
 #: How many batches are compared at once after a difference; the number doubles while they agree.
 _FEW: Final = 16
 
@@ -100,6 +102,9 @@ class _Log:
         self.row = 0
         self.table = BatchTable(memoryview(b"").cast("q"))
         self.columns: list[memoryview] = []
+        self._lost = [
+            OffsetRange(lost.first, _NO_END if lost.end is None else lost.end) for lost in copy.lost
+        ]
         self._reader = RecordReader()
         self._source: Source | None = None
         self._pieces = self._read(
@@ -146,17 +151,22 @@ class _Log:
         copy, base = self.copy, batch.base_offset
         if not copy.start <= base < copy.end_offset:
             return True
-        if any(
-            lost.first <= base and (lost.end is None or batch.last_offset < lost.end)
-            for lost in copy.lost
-        ):
+        index = bisect_right(self._lost, (base, _NO_END)) - 1
+        if index >= 0 and batch.last_offset < self._lost[index].end:
             return True
         return self.may_be_cleaned(base)
 
     def may_be_cleaned(self, offset: int) -> bool:
-        """Return whether the cleaner of this copy may have removed the record at ``offset``."""
-        cleaned = self.copy.cleaner_offset
-        return self.copy.compacted and (cleaned is None or offset < cleaned)
+        """Return whether the cleaner of this copy may have removed the record at ``offset``.
+
+        A run that was aborted has cleaned segments beyond the offset in its checkpoint, and never
+        the last segment (``LogCleaner.cleanLog``).
+        """
+        copy = self.copy
+        cleaned = copy.cleaner_offset
+        return copy.compacted and (
+            cleaned is None or offset < max(cleaned, copy.segments[-1].base_offset)
+        )
 
     def _take(self, table: BatchTable) -> None:
         bases, lasts = (table.column(name) for name in ("base_offset", "last_offset"))
@@ -254,15 +264,26 @@ class _Comparison:
         if not (self.log.has_records and self.other.has_records):
             self.uncompared += 1
             return None
-        try:
-            records = {record.offset: record for record in self.log.records()}
-            for record in self.other.records():
-                beside = records.pop(record.offset, record)
-                if beside != record:
-                    return ContentDifference(record.offset, "different records of one offset")
-        except (DecodeError, LimitError):
+        (records, whole), (besides, whole_beside) = (
+            _readable(each.records()) for each in (self.log, self.other)
+        )
+        for offset in sorted(records.keys() & besides.keys()):
+            if records[offset] != besides[offset]:
+                return ContentDifference(offset, "different records of one offset")
+        if not (whole and whole_beside):
             self.uncompared += 1
         return None
+
+
+def _readable(records: Iterator[Record]) -> tuple[dict[int, Record], bool]:
+    """Return records by their offset, up to the first that cannot be read, and if all could be."""
+    found: dict[int, Record] = {}
+    try:
+        for record in records:
+            found[record.offset] = record
+    except (DecodeError, LimitError):
+        return found, False
+    return found, True
 
 
 def _missing(has: _Log, lacks: _Log) -> ContentDifference:

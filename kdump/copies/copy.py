@@ -5,26 +5,32 @@ It is small and can travel: segments are digests and offsets, not batches.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from kdump.audit.codes import Severity
 from kdump.audit.facts.cluster import Node
 from kdump.audit.startup.outcome import Outcome
-from kdump.audit.survey.survey import Survey, effective_compaction
+from kdump.audit.survey.compaction import Compaction
+from kdump.audit.survey.survey import Survey, compaction_of, effective_compaction
 from kdump.audit.verdicts.next_start import next_start
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.copies.lineage import LeaderEpochs
+from kdump.errors import SourceError
 from kdump.format.checkpoint import EpochEntry
+from kdump.storage.access import open_source
 from kdump.storage.logdir import directory_name
 from kdump.storage.objects.address import AnyPath
-from kdump.storage.walk import Reason
+from kdump.storage.walk import Damage, Reason, walk
 from kdump.values import frozen
 
 #: Why offsets of a log that was never compacted are in no batch, where no damage says so.
 OFFSETS_MISSING: Final = "offsets-missing"
 SEGMENT_MISSING: Final = "segment-missing"
+#: The most damages of one segment that are told apart.
+MOST_LISTED: Final = 10_000
 
 
 class OffsetRange(NamedTuple):
@@ -85,12 +91,13 @@ class Copy:
                     last sound batch.
     started         Those that its broker has after the next start, up to the log end offset then.
     starts          Whether a start loads it, as far as its own files decide that.
+    stray           Whether a start then renames its directory to ``-stray``.
+    start_loses     Whether the next start removes sound batches.
     high_watermark  That of the checkpoint, None without a line.
     compacted       Whether the cleaner may have removed records.
     cleaner_offset  The offset up to which the cleaner has cleaned, None if that is unknown.
     segments        Its segments, by base offset.
     lost            The offsets that it has lost, in order.
-    unlisted        The number of further damages, which are not in ``lost``.
     unread          What could not be read.
     """
 
@@ -103,12 +110,13 @@ class Copy:
     epochs: LeaderEpochs
     started: LeaderEpochs
     starts: bool
+    stray: bool
+    start_loses: bool
     high_watermark: int | None
     compacted: bool
     cleaner_offset: int | None
     segments: tuple[SegmentExtent, ...]
     lost: tuple[LostOffsets, ...] = ()
-    unlisted: int = 0
     unread: tuple[str, ...] = ()
 
     @property
@@ -145,7 +153,12 @@ class Copy:
     def rank(self) -> tuple[bool, int, int]:
         """Its order in an unclean election: the last leader epoch, then the log end (KIP-966)."""
         latest = self.started.latest
-        return self.starts, -1 if latest is None else latest, self.end
+        return self.can_lead, -1 if latest is None else latest, self.end
+
+    @property
+    def can_lead(self) -> bool:
+        """Whether its broker has it after the next start."""
+        return self.starts and not self.stray
 
     def sound_ranges(self) -> Iterator[OffsetRange]:
         """Yield the offsets of sound batches on disk from the log start on, in order."""
@@ -157,18 +170,24 @@ class Copy:
         if first < self.end_offset:
             yield OffsetRange(first, self.end_offset)
 
-    def holds(self, first: int, end: int) -> bool:
-        """Return whether sound batches on disk have all offsets from ``first`` up to ``end``."""
-        return any(found.first <= first and end <= found.end for found in self.sound_ranges())
+
+def shows_compaction(verdict: Verdict) -> bool:
+    """Return whether the settings or the batches of a copy show that the cleaner compacts it."""
+    known = None if verdict.facts is None else verdict.facts.compacted
+    return compaction_of(verdict.surveys, known) is Compaction.SHOWN
 
 
-def copy_of(verdict: Verdict, node: Node) -> Copy:
-    """Return the copy that a verdict of default depth is on; its surveys have header digests."""
+def copy_of(verdict: Verdict, node: Node, *, compacted: bool) -> Copy:
+    """Return the copy that a verdict of default depth is on; its surveys have header digests.
+
+    ``compacted``: another copy shows compaction, or this one.
+    """
     target, facts = verdict.target, verdict.facts
     name = directory_name(target.path)
     bases = [segment.base_offset for segment in target.segments]
     on_disk = max((survey.end_offset for survey in verdict.surveys), default=0)
-    start, end, starts = bases[0] if bases else 0, on_disk, True
+    start, end = bases[0] if bases else 0, on_disk
+    starts, stray, start_loses = True, False, False
     of_batches = () if verdict.replay is None else verdict.replay.epochs
     known: tuple[EpochEntry, ...] = ()
     recovered: Collection[int] = ()
@@ -179,13 +198,22 @@ def copy_of(verdict: Verdict, node: Node) -> Copy:
         forecast = next_start(verdict) if target.stopped else None
         if forecast is not None:
             starts = forecast.outcome is Outcome.STARTS
+            stray = forecast.set_aside is not None
+            start_loses = bool(forecast.lost.sound)
             recovered = forecast.recovered
             if forecast.log_end_offset is not None:
                 end = min(end, forecast.log_end_offset)
             if forecast.log_start_offset is not None:
                 start = forecast.log_start_offset
-    cleaned = effective_compaction(verdict.surveys, None if facts is None else facts.compacted)
+    known_policy = None if facts is None else facts.compacted
+    compacted = compacted or effective_compaction(verdict.surveys, known_policy) is not False
     metadata = None if facts is None or facts.metadata is None else facts.metadata.value
+    unread = list(_unread(verdict))
+    lost: list[LostOffsets] = []
+    try:
+        lost.extend(_lost(verdict.surveys, compacted=compacted, live=not target.stopped))
+    except SourceError as error:
+        unread.append(str(error))
     return Copy(
         topic=target.path.name if name is None else name.topic,
         partition=-1 if name is None else name.partition,
@@ -193,19 +221,39 @@ def copy_of(verdict: Verdict, node: Node) -> Copy:
         node_id=node.node_id,
         live=not target.stopped,
         topic_id=None if metadata is None else metadata.topic_id,
-        epochs=LeaderEpochs.of(known or of_batches, start, max(on_disk, start)),
+        epochs=_epochs_on_disk(known, of_batches, verdict.surveys, start, max(on_disk, start)),
         started=LeaderEpochs.of(
             _after_start(known, verdict.surveys, recovered), start, max(end, start)
         ),
         starts=starts,
+        stray=stray,
+        start_loses=start_loses,
         high_watermark=None if facts is None else facts.high_watermark,
-        compacted=cleaned is not False,
+        compacted=compacted,
         cleaner_offset=None if facts is None else facts.cleaner_offset,
         segments=tuple(map(_extent, verdict.surveys)),
-        lost=tuple(_lost(verdict.surveys, compacted=cleaned is not False, live=not target.stopped)),
-        unlisted=sum(_unlisted(survey) for survey in verdict.surveys),
-        unread=tuple(_unread(verdict)),
+        lost=tuple(lost),
+        unread=tuple(unread),
     )
+
+
+def _epochs_on_disk(
+    known: Sequence[EpochEntry],
+    of_batches: Sequence[EpochEntry],
+    surveys: Sequence[Survey],
+    start: int,
+    end: int,
+) -> LeaderEpochs:
+    """Return the epochs of a log: those of its checkpoint, unless a batch contradicts them."""
+    epochs = LeaderEpochs.of(known, start, end)
+    for survey in surveys:
+        for run in survey.events.epochs():
+            first = max(run.first_offset, start)
+            if run.epoch >= 0 and first <= run.last_offset < end:
+                told = {epochs.epoch_at(first), epochs.epoch_at(run.last_offset)}
+                if told != {run.epoch}:
+                    return LeaderEpochs.of(of_batches, start, end)
+    return epochs
 
 
 def _after_start(
@@ -237,58 +285,82 @@ def _extent(survey: Survey) -> SegmentExtent:
     )
 
 
-def _unlisted(survey: Survey) -> int:
-    return max(survey.damages - len(survey.gaps), 0)
-
-
 def _lost(surveys: Sequence[Survey], *, compacted: bool, live: bool) -> Iterator[LostOffsets]:
-    """Yield the lost offsets of a log in order; a compacted log has none between sound batches."""
-    found: list[LostOffsets] = []
-    for survey in surveys:
-        for gap in survey.gaps:
-            damage = gap.damage
-            if damage.reason is Reason.PREALLOCATED:
-                continue
-            if live and survey is surveys[-1] and damage.reason is Reason.TORN_TAIL:
-                continue  # a write that goes on
-            found.append(
-                LostOffsets(
-                    survey.segment.log,
-                    damage.position,
-                    damage.size,
-                    max(gap.offset_before + 1, survey.segment.base_offset),
-                    gap.offset_after,
-                    damage.reason.value,
-                )
-            )
-        if not compacted:
-            at_start = survey.missing_at_start
-            found.extend(
-                LostOffsets(survey.segment.log, 0, 0, first, final + 1, OFFSETS_MISSING)
-                for first, final in ([at_start] if at_start else []) + survey.jumps
-            )
-    if not compacted:
-        for before, after in pairwise(surveys):
-            reached = before.end_offset
-            if after.segment.base_offset > reached and not before.gaps:
-                found.append(
-                    LostOffsets(
-                        after.segment.log,
-                        0,
-                        0,
-                        reached,
-                        after.segment.base_offset,
-                        SEGMENT_MISSING,
-                    )
-                )
+    """Yield the lost offsets of a log in order; a compacted log has none between sound batches.
+
+    Raises SourceError.
+    """
     bases = [survey.segment.base_offset for survey in surveys]
+    found: list[LostOffsets] = []
+    for survey, next_base in zip(surveys, [*bases[1:], None], strict=True):
+        of_segment = list(_lost_of(survey, next_base, compacted=compacted, live=live))
+        found.extend(of_segment)
+        reached = survey.end_offset
+        if compacted or next_base is None or next_base <= reached:
+            continue
+        if not any(lost.end in (None, next_base) for lost in of_segment):
+            path = surveys[bisect_right(bases, survey.segment.base_offset)].segment.log
+            found.append(LostOffsets(path, 0, 0, reached, next_base, SEGMENT_MISSING))
     for lost in sorted(found, key=lambda each: each.first):
         if lost.end is not None:
-            yield lost
+            yield lost if lost.end >= lost.first else replace(lost, end=lost.first)
             continue
         # Nothing sound follows in its segment: the offsets up to the next one are lost.
-        following = next((base for base in bases if base > lost.first), None)
-        yield LostOffsets(lost.path, lost.position, lost.size, lost.first, following, lost.reason)
+        following = bisect_right(bases, lost.first)
+        yield replace(lost, end=bases[following]) if following < len(bases) else lost
+
+
+def _lost_of(
+    survey: Survey, next_base: int | None, *, compacted: bool, live: bool
+) -> Iterator[LostOffsets]:
+    """Yield the lost offsets of a segment; ``end`` is None where nothing sound follows in it."""
+    path = survey.segment.log
+    room = MOST_LISTED
+    for damage, before, after in _damages(survey):
+        if damage.reason is Reason.PREALLOCATED and (
+            next_base is None or next_base <= survey.end_offset
+        ):
+            continue
+        if live and next_base is None and damage.reason is Reason.TORN_TAIL:
+            continue  # a write that goes on
+        room -= 1
+        first = max(before + 1, survey.segment.base_offset)
+        end = after if room else None  # the rest of a segment with more is not told apart
+        yield LostOffsets(path, damage.position, damage.size, first, end, damage.reason.value)
+        if not room:
+            return
+    if not compacted:
+        at_start = survey.missing_at_start
+        # A damage at the start has these offsets already.
+        known = any(gap.offset_before < survey.segment.base_offset for gap in survey.gaps)
+        for first, final in ([at_start] if at_start and not known else []) + survey.jumps:
+            yield LostOffsets(path, 0, 0, first, final + 1, OFFSETS_MISSING)
+
+
+def _damages(survey: Survey) -> Iterator[tuple[Damage, int, int | None]]:
+    """Yield all damages with the last offset before and the first offset after them.
+
+    A survey lists the first few: the log is then read once more. Raises SourceError.
+    """
+    if survey.damages == len(survey.gaps):
+        for gap in survey.gaps:
+            yield gap.damage, gap.offset_before, gap.offset_after
+        return
+    before = survey.segment.base_offset - 1
+    damage: Damage | None = None
+    with open_source(survey.segment.log, mapped=False) as source:
+        for piece in walk(source, survey.segment.base_offset):
+            if isinstance(piece, Damage):
+                if damage is not None:
+                    yield damage, before, None
+                damage = piece
+                continue
+            if damage is not None:
+                yield damage, before, piece.column("base_offset")[0]
+                damage = None
+            before = piece.column("last_offset")[len(piece) - 1]
+    if damage is not None:
+        yield damage, before, None
 
 
 def _unread(verdict: Verdict) -> Iterator[str]:

@@ -67,7 +67,7 @@ class LeaderEpochs:
         inside = [entry for entry in rising if entry.start_offset < end]
         first = bisect_right([entry.start_offset for entry in inside], start) - 1
         if first >= 0:
-            inside[: first + 1] = [EpochEntry(inside[first].epoch, start)] if end > start else []
+            inside[: first + 1] = [EpochEntry(inside[first].epoch, start)]
         return cls(tuple(inside), start, end)
 
     @property

@@ -7,19 +7,19 @@ memory does not grow with partitions.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from operator import attrgetter
 
 from kdump.audit.facts.cluster import Replicas
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.scope import Scope
-from kdump.audit.targets.target import Target
-from kdump.audit.verdicts.verdict import Verdict
-from kdump.copies.comparison import Comparison, compare
-from kdump.copies.copy import Copy, copy_of
+from kdump.audit.targets.target import Target, without_repeats
+from kdump.copies.comparison import Comparison, NodeDirectory, compare
+from kdump.copies.copy import Copy, copy_of, shows_compaction
 from kdump.errors import UsageError
-from kdump.storage.logdir import directory_name
+from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
 from kdump.storage.throttle import Pace
 
@@ -27,8 +27,9 @@ from kdump.storage.throttle import Pace
 def group_copies(scope: Scope) -> list[tuple[Target, ...]]:
     """Return the copies of each partition in a scope, by topic and number.
 
-    Directories that a broker is about to delete or has set aside are left out of log directories.
-    Raises UsageError for a path that is a segment, or the metadata log.
+    Directories that a broker is about to delete or has set aside are left out of log directories,
+    and so is a directory that came before in another spelling. Raises UsageError for a path that is
+    a segment, or the metadata log.
     """
     groups: dict[tuple[str, int], list[Target]] = defaultdict(list)
     for root, targets in zip(scope.roots, scope.parts, strict=True):
@@ -48,12 +49,16 @@ def group_copies(scope: Scope) -> list[tuple[Target, ...]]:
                 continue
             if alone or not name.suffix:
                 groups[name.topic, name.partition].append(target)
-    return [tuple(copies) for _, copies in sorted(groups.items())]
+    # A path may be that of a partition of another path.
+    return [
+        tuple(without_repeats(copies, attrgetter("path")) if len(copies) > 1 else copies)
+        for _, copies in sorted(groups.items())
+    ]
 
 
 def compare_copies(
     groups: list[tuple[Target, ...]],
-    context: Context,
+    scope: Scope,
     *,
     jobs: int,
     pace: Pace | None = None,
@@ -66,19 +71,31 @@ def compare_copies(
         deep=False,
         jobs=jobs,
         digest=True,
-        context=context,
+        context=scope.context,
         pace=pace,
         on_progress=on_progress,
     )
-    nodes = {node.node_id for node in context.nodes.values() if node.node_id is not None}
+    directories = tuple(_whole_directories(scope))
     with closing(verdicts):
         for group in groups:
-            copies = [_copy(next(verdicts), context) for _ in group]
-            yield compare(copies, *_assignment(copies, context), nodes)
+            found = [next(verdicts) for _ in group]
+            # Where one copy shows that the cleaner has worked, it may have worked on all.
+            compacted = any(map(shows_compaction, found))
+            copies = [
+                copy_of(verdict, scope.context.node(verdict.target), compacted=compacted)
+                for verdict in found
+            ]
+            yield compare(copies, *_assignment(copies, scope.context), directories)
 
 
-def _copy(verdict: Verdict, context: Context) -> Copy:
-    return copy_of(verdict, context.node(verdict.target))
+def _whole_directories(scope: Scope) -> Iterator[NodeDirectory]:
+    """Yield the log directories of a scope that are read as a whole."""
+    for root in scope.roots:
+        if isinstance(root.content, LogDirectory) and root.directory is not None:
+            node_id = scope.context.node_of(root.directory).node_id
+            meta = root.directory.identity
+            if node_id is not None:
+                yield NodeDirectory(node_id, None if meta is None else meta.directory_id)
 
 
 def _assignment(copies: Sequence[Copy], context: Context) -> tuple[str | None, Replicas | None]:

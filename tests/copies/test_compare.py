@@ -3,52 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import copies
 import forge
 import pytest
-from commands import Ran, kdump
-from copies import Batch, Log
-
-BASE: Log = [Batch(0, 3 * number, 3, number) for number in range(12)]
-"""12 batches of 3 records in epoch 0."""
-
-
-def lay_out(top: Path, logs: Sequence[Log], rolls: Sequence[int] = (5, 5, 5)) -> list[Path]:
-    """Write a log directory for each log."""
-    nodes = [copies.node(top, number) for number in range(len(logs))]
-    for directory, log, roll in zip(nodes, logs, rolls, strict=False):
-        copies.write(directory, log, roll=roll)
-    return nodes
-
-
-def compare(*paths: Path) -> Ran:
-    return kdump("compare", *paths, searching=False)
-
-
-def partition(ran: Ran) -> dict[str, Any]:
-    (line,) = ran.of("partition")
-    return line
-
-
-def truncations(ran: Ran) -> dict[tuple[int, int], int | None]:
-    """The offset to which each copy truncates, by leader and copy; counted from 0."""
-    return {
-        (line["copy"] - 1, cut["copy"] - 1): cut["offset"]
-        for line in ran.of("leader")
-        for cut in line["truncations"]
-    }
-
-
-def append(log: Log, epoch: int, count: int, seed: int = 0) -> Log:
-    """The log with ``count`` further batches of one record."""
-    start = copies.end(log)
-    return [*log, *(Batch(epoch, start + i, 1, seed) for i in range(count))]
+from copies import BASE, Log, append, compare, lay_out, partition, truncations
 
 
 def test_equal_copies_with_other_segments(tmp_path: Path) -> None:

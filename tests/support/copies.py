@@ -6,8 +6,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import forge
+from commands import Ran, kdump, run
 
 TOPIC = "t"
 
@@ -36,6 +38,10 @@ class Batch:
 
 
 Log = Sequence[Batch]
+
+
+BASE: Log = [Batch(0, 3 * number, 3, number) for number in range(12)]
+"""12 batches of 3 records in epoch 0."""
 
 
 def end(log: Log) -> int:
@@ -103,3 +109,40 @@ def write(
     ):
         (directory / name).write_text(f"0\n1\n{TOPIC} 0 {offset}\n")
     return partition
+
+
+def lay_out(top: Path, logs: Sequence[Log], rolls: Sequence[int] = (5, 5, 5)) -> list[Path]:
+    """Write a log directory for each log."""
+    nodes = [node(top, number) for number in range(len(logs))]
+    for directory, log, roll in zip(nodes, logs, rolls, strict=False):
+        write(directory, log, roll=roll)
+    return nodes
+
+
+def append(log: Log, epoch: int, count: int, seed: int = 0) -> Log:
+    """The log with ``count`` further batches of one record."""
+    start = end(log)
+    return [*log, *(Batch(epoch, start + i, 1, seed) for i in range(count))]
+
+
+def compare(*paths: Path) -> Ran:
+    return kdump("compare", *paths, searching=False)
+
+
+def partition(ran: Ran) -> dict[str, Any]:
+    (line,) = ran.of("partition")
+    return line
+
+
+def truncations(ran: Ran) -> dict[tuple[int, int], int | None]:
+    """The offset to which each copy truncates, by leader and copy; counted from 0."""
+    return {
+        (line["copy"] - 1, cut["copy"] - 1): cut["offset"]
+        for line in ran.of("leader")
+        for cut in line["truncations"]
+    }
+
+
+def text(*paths: Path) -> str:
+    """What ``kdump compare`` says to people."""
+    return run(["compare", *map(str, paths)], searching=False).out

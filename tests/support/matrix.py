@@ -424,6 +424,8 @@ def draw(rng: random.Random, world: World) -> Drawn:
     """Draw a command, paths and options."""
     name, command = rng.choice(list(commands().items()))
     paths = _paths(rng, world, 0.3 if name in _READ_FILES else 0.7)
+    if name == "compare" and rng.random() < 0.8:
+        paths += _copies_of(rng, world, paths)
     argv = [name]
     for parameter in command.params:
         if isinstance(parameter, click.Option) and rng.random() < _likely(name, parameter):
@@ -433,7 +435,7 @@ def draw(rng: random.Random, world: World) -> Drawn:
     if any(path.startswith("-") for path in paths) or rng.random() < 0.1:
         argv.append("--")
     argv += paths
-    homes = {path.partition("/")[0] for path in paths}
+    homes = {word.removeprefix("--from=").partition("/")[0] for word in argv}
     if any(word.startswith("--config") for word in argv):
         homes.update(_CONFIGURED)
     inside = tuple(sorted(homes.intersection(os.listdir(world.top))))
@@ -472,6 +474,7 @@ _LIKELY: Final = {
     "--format": 0.5,
     "--master": 0.04,
     "--remote": 0.02,
+    "--from": 0.95,
 }
 
 
@@ -480,6 +483,15 @@ def _paths(rng: random.Random, world: World, whole: float) -> list[str]:
     plain = [kind for kind in world.kinds if kind.name in _WHOLE]
     kinds = (rng.choice(plain if rng.random() < whole else world.kinds) for _ in range(count))
     return [rng.choice(kind.paths) for kind in kinds]
+
+
+def _copies_of(rng: random.Random, world: World, paths: Sequence[str]) -> list[str]:
+    """Paths of what may be copies: partitions of the same name, or log directories."""
+    names = {path.rpartition("/")[2] for path in paths}
+    copies = [
+        path for kind in world.kinds for path in kind.paths if path.rpartition("/")[2] in names
+    ]
+    return [rng.choice(copies or paths) for _ in range(rng.choice((1, 1, 2)))] if paths else []
 
 
 def _likely(command: str, option: click.Option) -> float:
@@ -511,6 +523,8 @@ def _value(rng: random.Random, option: click.Option, world: World, paths: Sequen
         return str(rng.choice((-1, 2**31, 2**63) if wrong else (*limits, 1, 2, 50, 152, 4096)))
     if name == "--config":
         return rng.choice(world.configs)
+    if name == "--from":
+        return rng.choice(_copies_of(rng, world, paths) or ["odd/gone"])
     if name in ("--output", "--to"):
         inside = [f"{path}/out" for path in paths if "/data" in path]
         odd = ["/dev/null", 300 * "x", "odd/circle", "odd/README.txt/x", *inside]

@@ -61,6 +61,13 @@ class Replicas:
     in_sync: tuple[int, ...] = ()
     eligible: tuple[int, ...] = ()
 
+    def directory_of(self, node: int) -> str | None:
+        """Return the id of the log directory of a replica; None if the cluster does not have it."""
+        if node not in self.nodes or len(self.directories) != len(self.nodes):
+            return None
+        known = self.directories[self.nodes.index(node)]
+        return None if known.startswith(_NO_DIRECTORY) else known
+
 
 @frozen
 class Copies:
@@ -165,10 +172,8 @@ class Node:
         replicas = self.image.replicas.get(self.image.topics.get(topic, ""), {}).get(partition)
         if replicas is None or self.node_id not in replicas.nodes:
             return None
-        if len(replicas.directories) == len(replicas.nodes):
-            known = replicas.directories[replicas.nodes.index(self.node_id)]
-            if known != directory_id and not known.startswith(_NO_DIRECTORY):
-                return None
+        if replicas.directory_of(self.node_id) not in (None, directory_id):
+            return None
         return tuple(node for node in replicas.nodes if node != self.node_id)
 
 

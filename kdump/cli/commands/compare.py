@@ -87,7 +87,7 @@ def compare(
         meter.expect(sum(target.with_listing().size for group in groups for target in group))
         found = compare_copies(
             groups,
-            scope.context,
+            scope,
             jobs=reading_jobs(jobs, scope.targets),
             pace=Pace(rate) if rate else None,
             on_progress=meter.advance,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -37,14 +38,22 @@ class Advice:
     def add(self, found: Comparison) -> None:
         """Add a partition."""
         self._heals.extend(_heals(found))
-        if found.state not in (State.DIFFERENT, State.LAGGING) or len(found.copies) == 1:
+        if found.state not in (State.DIFFERENT, State.LAGGING):
+            return
+        if len(found.copies) == 1 and not found.missing:
             return
         first = found.copies[found.first]
         name = "the first choice" if first.node_id is None else f"node {first.node_id}"
         self._cuts.extend(_cuts(found, name))
-        if first.node_id is not None and not any(copy.live for copy in found.copies):
+        nodes = {copy.node_id for copy in found.copies}.union(found.missing)
+        if (
+            first.node_id is not None
+            and first.can_lead
+            and len(nodes) > 1  # else they are backups of one
+            and not any(copy.live for copy in found.copies)
+        ):
             self._first[first.node_id] += 1
-        if found.unclean:
+        if found.unclean and first.can_lead:
             self._unclean.append(
                 Step(
                     f"{name} is not in sync for {found.topic}-{found.partition}: start it alone, "
@@ -70,7 +79,7 @@ class Advice:
 def _heals(found: Comparison) -> Iterator[Step]:
     """Yield the repairs of copies that have lost what others have."""
     for index, copy in enumerate(found.copies):
-        sources = {number for lost in copy.lost for number in found.sound_in(index, lost)}
+        sources = set(chain.from_iterable(found.sound_in[index]))
         paths = [
             found.copies[number].path
             for number in found.order

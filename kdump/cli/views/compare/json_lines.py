@@ -61,6 +61,8 @@ def _copy_fields(found: Comparison, index: int) -> dict[str, object]:
         "node_id": copy.node_id,
         "live": copy.live,
         "starts": copy.starts,
+        "stray": copy.stray,
+        "start_loses": copy.start_loses,
         "leader_epochs": [
             {"epoch": entry.epoch, "start_offset": entry.start_offset}
             for entry in copy.epochs.entries
@@ -75,11 +77,14 @@ def _copy_fields(found: Comparison, index: int) -> dict[str, object]:
         "in_sync": found.in_sync(index),
         "eligible": found.eligible(index),
         "preference": found.order.index(index) + 1,
-        "damages": [_lost_fields(found, index, lost) for lost in copy.lost],
+        "damages": [
+            _lost_fields(lost, sound_in)
+            for lost, sound_in in zip(copy.lost, found.sound_in[index], strict=True)
+        ],
     }
 
 
-def _lost_fields(found: Comparison, index: int, lost: LostOffsets) -> dict[str, object]:
+def _lost_fields(lost: LostOffsets, sound_in: Iterable[int]) -> dict[str, object]:
     return {
         **jsonl.path_field(lost.path),
         "position": lost.position,
@@ -87,7 +92,7 @@ def _lost_fields(found: Comparison, index: int, lost: LostOffsets) -> dict[str, 
         "first_offset": lost.first,
         "last_offset": None if lost.end is None else lost.end - 1,
         "reason": lost.reason,
-        "sound_in": [number + 1 for number in found.sound_in(index, lost)],
+        "sound_in": [number + 1 for number in sound_in],
     }
 
 

@@ -17,6 +17,7 @@ class Summary:
     copies: int = 0
     log_bytes: int = 0
     batches: int = 0
+    uncompared: int = 0
 
     def add(self, found: Comparison) -> None:
         """Count a partition."""
@@ -24,6 +25,7 @@ class Summary:
         self.copies += len(found.copies)
         self.log_bytes += sum(copy.size for copy in found.copies)
         self.batches += sum(copy.batches for copy in found.copies)
+        self.uncompared += sum(batches for _, _, batches in found.uncompared)
 
     @property
     def partitions(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Final
 
@@ -65,6 +65,12 @@ class TextComparisons:
             f"{count_text(summary.partitions, 'partition')}, {size_text(summary.log_bytes)}, "
             f"{count_text(summary.batches, 'batch', 'batches')}: every header and checksum",
         )
+        if summary.uncompared:
+            self._print(
+                "",
+                f"the records of {count_text(summary.uncompared, 'pair')} of batches of compacted "
+                "topics could not be compared",
+            )
         for number, step in enumerate(self._advice.steps()):
             colon = "" if step.command is None else ":"
             self._print("" if number else "next", step.text + colon)
@@ -95,10 +101,10 @@ def _cells(found: Comparison, index: int) -> tuple[str, ...]:
         str(found.order.index(index) + 1),
         NONE if latest is None else str(latest),
         str(copy.start),
-        str(copy.end) if copy.starts else "offline",
+        "stray" if copy.stray else str(copy.end) if copy.starts else "offline",
         NONE if copy.high_watermark is None else str(copy.high_watermark),
         size_text(copy.size),
-        str(len(copy.lost) + copy.unlisted) if copy.lost else NONE,
+        str(len(copy.lost)) if copy.lost else NONE,
         str(copy.path),
     )
 
@@ -121,8 +127,11 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
             f"{count_text(batches, 'batch', 'batches')} were not compared",
         )
     for index, copy in enumerate(found.copies):
-        for lost in copy.lost:
-            yield "damage", _lost_text(found, index, lost)
+        damages = zip(copy.lost, found.sound_in[index], strict=True)
+        for lost, sound_in in islice(damages, _LISTED):
+            yield "damage", _lost_text(index, lost, sound_in)
+        if len(copy.lost) > _LISTED:
+            yield "", f"copy {index + 1}: {len(copy.lost) - _LISTED:,} more places"
         if copy.starts and copy.started.latest is None and copy.epochs.latest is not None:
             yield (
                 "epochs",
@@ -135,6 +144,8 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
                 f"copy {index + 1}: the next start cuts its log at offset {copy.end}, and what "
                 f"follows up to offset {copy.end_offset - 1}",
             )
+        elif copy.start_loses:
+            yield "start", f"copy {index + 1}: the next start removes sound batches"
     for index, ranges in groupby(found.alone, key=itemgetter(0)):
         yield f"only in {index + 1}", _ranges_text([offsets for _, offsets in ranges])
     for leadership in found.leaderships:
@@ -149,12 +160,14 @@ def _difference_text(difference: Difference) -> str:
     return f"copies {copy} and {other}{where}: {difference.detail}"
 
 
-def _lost_text(found: Comparison, index: int, lost: LostOffsets) -> str:
-    sound = [str(number + 1) for number in found.sound_in(index, lost)]
+def _lost_text(index: int, lost: LostOffsets, sound_in: Sequence[int]) -> str:
+    sound = [str(number + 1) for number in sound_in]
     size = f", {count_text(lost.size, 'byte')} at position {lost.position}" if lost.size else ""
     where = f"sound in {' and '.join(sound)}" if sound else "sound in no other copy"
     offsets = f"offset {lost.first} and on"
-    if lost.end is not None:
+    if lost.end == lost.first:
+        offsets = f"no offset missing before {lost.first}"
+    elif lost.end is not None:
         offsets = _range_text(OffsetRange(lost.first, lost.end))
     place = f"copy {index + 1}: {lost.path.name}{size}, {offsets}"
     return f"{place}: {lost.reason}; {where}"

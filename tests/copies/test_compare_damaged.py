@@ -1,0 +1,102 @@
+"""``kdump compare`` of a sound copy and one with each kind of damage, in both orders."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import copies
+import forge
+import pytest
+from all_recipes import RECIPES
+from commands import Ran, kdump
+from copies import BASE, compare
+from damaged import FIRST, LAST, Recipe, batches
+
+#: So many of the seeded damages run each time.
+ORDINARY, ALL = 20, 600
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=[recipe.name for recipe in RECIPES])
+def test_a_copy_with_each_damage(tmp_path: Path, recipe: Recipe) -> None:
+    sound = Recipe(recipe.name, (), batches(FIRST), batches(LAST)).write(tmp_path / "sound")
+    damaged = recipe.write(tmp_path / "damaged")
+    _check(sound, damaged)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(seed, marks=() if seed < ORDINARY else pytest.mark.slow) for seed in range(ALL)],
+)
+def test_a_copy_with_damages_at_random(tmp_path: Path, seed: int) -> None:
+    nodes = copies.lay_out(tmp_path, [BASE, BASE])
+    rng = random.Random(seed)
+    directory = nodes[1]
+    if rng.random() < 0.5:
+        (directory / ".kafka_cleanshutdown").unlink()
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        files = sorted(path for path in directory.rglob("*") if path.is_file())
+        logs = [path for path in files if path.suffix == ".log"]
+        _damage(rng, rng.choice(logs if logs and rng.random() < 0.7 else files))
+    _check(nodes[0] / "t-0", directory / "t-0")
+
+
+def _damage(rng: random.Random, path: Path) -> None:
+    data = path.read_bytes()
+    place = rng.randrange(len(data) + 1)
+    size = rng.choice((1, 8, 61, 200))
+    match rng.randrange(7):
+        case 0:
+            path.unlink()
+        case 1:
+            path.write_bytes(data[:place])
+        case 2:
+            path.write_bytes(data[:place] + bytes(size) + data[place + size :])
+        case 3:
+            path.write_bytes(data[:place] + rng.randbytes(size) + data[place:])
+        case 4:
+            path.write_bytes(data[:place] + data[place + size :])
+        case 5:
+            path.write_bytes(data + data[place:])
+        case _:
+            path.write_bytes(forge.flip(data, rng.randrange(len(data))) if data else b"\xff")
+
+
+def _check(sound: Path, damaged: Path) -> None:
+    """Whatever it is, the result is the same in both orders, and no loss is called equal."""
+    lost = _loses(damaged)
+    states = []
+    for order in ((sound, damaged), (damaged, sound)):
+        ran = compare(*order)
+        assert ran.code in (0, 4, 5), ran.said
+        (line,) = ran.of("partition")
+        states.append((ran.code, line["state"], _numbered(ran, order)))
+        text = copies.text(*order)
+        assert text.count("\nresult") + text.startswith("result") == 1
+        assert {"equal": 0, "lagging": 0, "different": 4, "unread": 5}[line["state"]] == ran.code
+    assert states[0] == states[1]
+    if lost:
+        assert states[0][1] != "equal"
+
+
+def _loses(partition: Path) -> bool:
+    """Whether a copy has lost records, or loses them at its next start."""
+    (line,) = kdump("next-start", "--scan", partition, searching=False).of("forecast")
+    now, then = line["lost_now"], line["lost"]
+    return any(each != 0 for each in (now["records"], then["sound"], then["unreadable"]))
+
+
+def _numbered(ran: Ran, order: tuple[Path, Path]) -> object:
+    """What is said of each copy, by its path."""
+    paths = {line["copy"]: line["path"] for line in ran.of("copy")}
+    (line,) = ran.of("partition")
+    alone = {
+        (paths[each["copy"]], each["first_offset"], each["last_offset"]) for each in line["alone"]
+    }
+    damages = {
+        (each["path"], each["position"], len(each["sound_in"]))
+        for found in ran.of("copy")
+        for each in found["damages"]
+    }
+    differences = {(each["kind"], each["offset"]) for each in ran.of("difference")}
+    return alone, damages, differences, paths[line["first"]] if line["unclean"] else None
