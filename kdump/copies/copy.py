@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from kdump.audit.codes import Severity
@@ -292,7 +293,7 @@ def _lost(surveys: Sequence[Survey], *, compacted: bool, live: bool) -> Iterator
     """
     bases = [survey.segment.base_offset for survey in surveys]
     found: list[LostOffsets] = []
-    for survey, next_base in zip(surveys, [*bases[1:], None], strict=True):
+    for survey, next_base in zip_longest(surveys, bases[1:]):
         of_segment = list(_lost_of(survey, next_base, compacted=compacted, live=live))
         found.extend(of_segment)
         reached = survey.end_offset

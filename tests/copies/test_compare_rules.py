@@ -317,6 +317,13 @@ def test_records_that_cannot_be_read_are_the_same_in_both_orders(tmp_path: Path)
 # --- paths
 
 
+def test_a_directory_without_segments(tmp_path: Path) -> None:
+    (tmp_path / "a" / "t-0").mkdir(parents=True)
+    (node,) = lay_out(tmp_path, [BASE])
+    ran = compare(tmp_path / "a" / "t-0", node)
+    assert (ran.code, partition(ran)["state"]) == (0, "lagging")
+
+
 def test_one_directory_in_several_spellings_is_one_copy(tmp_path: Path) -> None:
     nodes = lay_out(tmp_path, [BASE, BASE])
     (tmp_path / "link").symlink_to("node0")

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import forge
-from commands import Ran, kdump, run
+from commands import Ran, kdump
+from crashing.running import run
 
 TOPIC = "t"
 
