@@ -38,7 +38,8 @@ def group_copies(scope: Scope) -> list[tuple[Target, ...]]:
             if name is None:
                 raise UsageError(
                     f"{target.path}: expected a partition or a log directory, found a segment or a "
-                    "directory whose name is not that of a partition"
+                    "directory whose name is not that of a partition; to compare such a directory, "
+                    "give a symbolic link to it that is named TOPIC-PARTITION"
                 )
             if name.topic == CLUSTER_METADATA_TOPIC:
                 if alone:

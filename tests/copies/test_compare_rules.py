@@ -348,3 +348,14 @@ def test_one_copy_shows_the_compaction_of_another(tmp_path: Path) -> None:
     ran = compare(*alone)
     assert (ran.code, partition(ran)["state"]) == (0, "equal")
     assert [line["damages"] for line in ran.of("copy")] == [[], []]
+
+
+def test_a_directory_of_another_name_is_compared_by_a_link(tmp_path: Path) -> None:
+    nodes = lay_out(tmp_path, [BASE, BASE])
+    renamed = (nodes[1] / "t-0").rename(tmp_path / "t-0.before")
+    ran = compare(nodes[0], renamed)
+    assert (ran.code, "named TOPIC-PARTITION" in ran.said) == (2, True)
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "t-0").symlink_to(renamed)
+    ran = compare(nodes[0], tmp_path / "links" / "t-0")
+    assert (ran.code, partition(ran)["copies"]) == (0, 2)
