@@ -120,10 +120,14 @@ def _rows(options: argparse.Namespace, *, java: bool, spark: bool) -> Iterator[R
         if wanted(name):
             with tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-") as own:
                 yield of_directory(Path(own))
-    for name, of_scrub in _of_scrub(java=java).items():
+    of_several: dict[str, Callable[[Path], Iterator[Row]]] = {
+        "compare manifests": partial(copies.measure_manifests, repeat=options.repeat),
+        **_of_scrub(java=java),
+    }
+    for name, rows in of_several.items():
         if wanted(name):
             with tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-") as own:
-                yield from of_scrub(Path(own))
+                yield from rows(Path(own))
 
 
 def _of_scrub(*, java: bool) -> dict[str, Callable[[Path], Iterator[Row]]]:

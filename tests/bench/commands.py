@@ -116,14 +116,14 @@ def measure_memory(directory: Path, size_bytes: int, *, deep: bool) -> Row:
     )
 
 
-def most_pss_mb(command: Sequence[str]) -> float:
-    """The largest sum of PSS, in MB, of a process and its children until it ends with 0."""
+def most_pss_mb(command: Sequence[str], code: int = 0) -> float:
+    """The largest sum of PSS, in MB, of a process and its children until it ends with ``code``."""
     most = 0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as running:
         while running.poll() is None:
             most = max(most, _pss_kib(running.pid))
-    if running.returncode:
-        raise RuntimeError(f"expected {command} to end with 0, found {running.returncode}")
+    if running.returncode != code:
+        raise RuntimeError(f"expected {command} to end with {code}, found {running.returncode}")
     return most * KIB / 1e6
 
 

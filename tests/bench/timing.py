@@ -20,11 +20,15 @@ def median(repeat: int, *sides: Callable[[], object]) -> list[float]:
     return list(map(statistics.median, _in_turns(repeat, sides, time.perf_counter)))
 
 
-def process(command: Sequence[str]) -> Callable[[], object]:
-    """What runs ``command`` to its end, with nobody to read its output."""
-    return lambda: subprocess.run(
-        command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
+def process(command: Sequence[str], code: int = 0) -> Callable[[], object]:
+    """What runs ``command`` to its end with exit ``code``, with nobody to read its output."""
+
+    def run() -> None:
+        ended = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        if ended.returncode != code:
+            raise RuntimeError(f"expected {command} to end with {code}, found {ended.returncode}")
+
+    return run
 
 
 def _in_turns(

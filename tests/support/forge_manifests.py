@@ -8,14 +8,17 @@ from __future__ import annotations
 import random
 import struct
 from array import array
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import add, sub
 from pathlib import Path
 
+from xxhash import xxh3_128_digest
+
 from kdump.copies.manifest.output import Output
 from kdump.format.batch import BatchTable
+from kdump.format.kernel.headers import BATCH_FIELDS
 from kdump.format.manifest.blocks import BATCHES, encode_block
 from kdump.format.manifest.contents import (
     Contents,
@@ -29,12 +32,14 @@ from kdump.format.manifest.directories import (
     StoredStatus,
     encode_directory,
 )
-from kdump.format.manifest.indexes import IndexFold, encode_index
+from kdump.format.manifest.indexes import IndexFold, StoredIndex, encode_index
 from kdump.format.manifest.logs import BlockEntry, StoredLog, encode_log
 from kdump.format.manifest.sections import Kind, pack_section
+from kdump.storage.manifests.log import header_bytes
 
 _NOW_MS = 1_790_000_000_000
 _WIDTH = BatchTable.WIDTH
+_CRC = BATCH_FIELDS.index("crc")
 _FILE = 0o100644
 _DIRECTORY = 0o040755
 
@@ -121,37 +126,59 @@ def indexes_of(rows: array[int], base_offset: int) -> tuple[bytes, bytes]:
     return bytes(offsets), bytes(times)
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """A segment as sections, but for the references among them.
+
+    ``blocks`` are (section, end, batches, digest), ``indexes`` the offset index and the time index
+    with the sizes of their files.
+    """
+
+    base: int
+    size: int
+    digest: bytes
+    blocks: tuple[tuple[bytes, int, int, bytes], ...]
+    indexes: tuple[tuple[StoredIndex, int], ...]
+
+
 def forge(
-    file: Path, partitions: int, segments: int, batches: int, *, idempotent: bool, seed: int = 1
+    file: Path,
+    partitions: int,
+    segments: int,
+    batches: int,
+    *,
+    idempotent: bool,
+    seed: int = 1,
+    altered: Collection[tuple[int, int]] = (),
+    behind: Mapping[int, int] | None = None,
 ) -> int:
-    """Write a manifest of a stopped log directory; return the bytes of its logs."""
-    rng = random.Random(seed)
+    """Write a manifest of a stopped log directory; return the bytes of its logs.
+
+    All partitions hold the same batches, each time as sections of their own. The segments that are
+    ``altered``, by partition and number, have another checksum in their middle batch. Partitions
+    that lag ``behind`` lack so many of the last segments.
+    """
+    producers = Producers(random.Random(seed), idempotent)
+    content = []
+    for _ in range(segments):
+        base = producers.offset
+        rows = producers.batches(batches)
+        content.append((_store(rows, base), _store(_with_other_checksum(rows), base)))
     total = inode = 0
     directories = []
     with file.open("wb") as stream:
         output = Output(stream)
         for partition in range(partitions):
-            producers = Producers(rng, idempotent)
-            entries = []
-            for _ in range(segments):
-                base = producers.offset
-                rows = producers.batches(batches)
+            entries = [_data(output, b"leader-epoch-checkpoint", b"0\n1\n5 0\n", 3)]
+            for number in range(segments - (behind or {}).get(partition, 0)):
+                stored = content[number][(partition, number) in altered]
                 inode += 3
-                found, size = _segment(output, rows, base, inode)
-                entries += found
-                total += size
+                entries += _put_segment(output, stored, inode)
+                total += stored.size
             section = output.put(Kind.DIRECTORY, encode_directory(entries))
             path = f"logs/big-{partition}".encode()
             directories.append(StoredDirectory(path, _status(_DIRECTORY, 0, inode + 1), section))
-        checkpoint = b"0\n0\n"
-        top = [
-            StoredEntry(
-                b"recovery-point-offset-checkpoint",
-                _status(_FILE, len(checkpoint), 1),
-                Content.DATA,
-                output.put(Kind.DATA, checkpoint),
-            )
-        ]
+        top = [_data(output, b"recovery-point-offset-checkpoint", b"0\n0\n", 1)]
         section = output.put(Kind.DIRECTORY, encode_directory(top))
         directories.append(StoredDirectory(b"logs", _status(_DIRECTORY, 0, 2), section))
         root = StoredRoot(b"logs", "stopped", "it never ran")
@@ -161,34 +188,60 @@ def forge(
     return total
 
 
-def _segment(
-    output: Output, rows: array[int], base: int, inode: int
-) -> tuple[list[StoredEntry], int]:
+def _with_other_checksum(rows: array[int]) -> array[int]:
+    changed = rows[:]
+    changed[len(rows) // _WIDTH // 2 * _WIDTH + _CRC] ^= 1
+    return changed
+
+
+def _store(rows: array[int], base: int) -> _Stored:
     table = BatchTable(memoryview(rows))
     blocks = []
-    start = 0
     data = indexes_of(rows, base)
     folds = [IndexFold(data[times], base, times=bool(times)) for times in range(2)]
     for first in range(0, len(table), BATCHES):
         part = table.part(first, min(first + BATCHES, len(table)))
         payload = encode_block(part.rows, (), array("q"), b"")
-        section = output.add(pack_section(Kind.BLOCK, payload, compressed=False))
-        blocks.append(BlockEntry(start, part.end, len(part), section, bytes(16)))
-        start = part.end
+        section = pack_section(Kind.BLOCK, payload, compressed=False)
+        blocks.append((section, part.end, len(part), _digest(part)))
         for fold in folds:
             fold.add(part.rows)
-    log = output.put(Kind.LOG, encode_log(StoredLog(table.end, True, bytes(16), tuple(blocks), ())))
-    entries = [
-        StoredEntry(f"{base:020d}.log".encode(), _status(_FILE, table.end, inode), Content.LOG, log)
-    ]
-    for times, extension in enumerate(("index", "timeindex")):
-        stored = folds[times].finish(log)
+    indexes = []
+    for times, fold in enumerate(folds):
+        stored = fold.finish(0)
         assert stored is not None
-        section = output.put(Kind.INDEX, encode_index(stored))
-        status = _status(_FILE, len(data[times]), inode + 1 + times)
-        name = f"{base:020d}.{extension}".encode()
-        entries.append(StoredEntry(name, status, Content.INDEX, section))
-    return entries, table.end
+        indexes.append((stored, len(data[times])))
+    return _Stored(base, table.end, _digest(table), tuple(blocks), tuple(indexes))
+
+
+def _digest(table: BatchTable) -> bytes:
+    """The digest of the headers, as ``HeaderDigest`` makes it."""
+    return xxh3_128_digest(b"".join(map(header_bytes, table)))
+
+
+def _put_segment(output: Output, stored: _Stored, inode: int) -> list[StoredEntry]:
+    blocks = []
+    start = 0
+    for section, end, batches, digest in stored.blocks:
+        blocks.append(BlockEntry(start, end, batches, output.add(section), digest))
+        start = end
+    payload = encode_log(StoredLog(stored.size, True, stored.digest, tuple(blocks), ()))
+    log = output.put(Kind.LOG, payload)
+    name = f"{stored.base:020d}"
+    entries = [
+        StoredEntry(f"{name}.log".encode(), _status(_FILE, stored.size, inode), Content.LOG, log)
+    ]
+    for number, (index, size) in enumerate(stored.indexes, 1):
+        section = output.put(Kind.INDEX, encode_index(replace(index, log=log)))
+        status = _status(_FILE, size, inode + number)
+        extension = "timeindex" if index.times else "index"
+        entries.append(StoredEntry(f"{name}.{extension}".encode(), status, Content.INDEX, section))
+    return entries
+
+
+def _data(output: Output, name: bytes, data: bytes, inode: int) -> StoredEntry:
+    section = output.put(Kind.DATA, data)
+    return StoredEntry(name, _status(_FILE, len(data), inode), Content.DATA, section)
 
 
 def _status(mode: int, size: int, inode: int) -> StoredStatus:
