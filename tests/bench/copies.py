@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ _MOST_TIMES = 1.1
 _PARTITIONS, _SEGMENTS, _BATCHES = 4, 16, 67_700
 _SHARE = 16
 _TIB_SECONDS = 60.0
+_PROCESSORS = 2
 _TIB_MIB = 800.0
 _PSS_MB = 400.0
 _DIFFERENT = 4
@@ -53,7 +55,10 @@ def measure_compare(directory: Path, size_bytes: int, repeat: int) -> Row:
 
 
 def measure_manifests(directory: Path, repeat: int) -> Iterator[Row]:
-    """Two manifests, of which one lags behind in a partition and differs in two others."""
+    """Two manifests, of which one lags behind in a partition and differs in two others.
+
+    The processor time is measured, half of which it takes on the wall where two are free.
+    """
     files = directory / "node1.kdm", directory / "node2.kdm"
     altered, behind = {(1, 2), (2, _SEGMENTS - 1)}, {0: 1}
     size = forge(files[0], _PARTITIONS, _SEGMENTS, _BATCHES, idempotent=True)
@@ -64,15 +69,21 @@ def measure_manifests(directory: Path, repeat: int) -> Iterator[Row]:
     stored = files[0].stat().st_size / MIB
     yield Row("manifest size", f"{stored:.1f} MiB", of, stored, "MiB", most=_TIB_MIB / _SHARE)
     compare = kdump("compare", "--progress", "none", *files)
-    (seconds,) = best(repeat, process(compare, _DIFFERENT))
+    (seconds,) = best(repeat, process(compare, _DIFFERENT), clock=_processor_seconds)
     against = f"two manifests of {of}"
     yield Row(
         "compare manifests",
-        f"{seconds:.2f} s",
+        f"{seconds:.2f} s of a processor",
         against,
         seconds,
         "s",
-        most=_TIB_SECONDS / _SHARE,
+        most=_PROCESSORS * _TIB_SECONDS / _SHARE,
     )
     memory = most_pss_mb(compare, _DIFFERENT)
     yield Row("compare manifests", f"{memory:.0f} MB", against, memory, "MB", most=_PSS_MB)
+
+
+def _processor_seconds() -> float:
+    """The processor time of all processes that have ended below this one."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -49,11 +49,36 @@ def test_deep_checks_refuse_a_manifest(logs: Path, tmp_path: Path) -> None:
     assert kdump("manifest", logs, "--to", file).code == 0
     found = kdump("verify", "--deep", file)
     assert found.code == 2
-    assert "which holds no records" in found.err
-    for command in ("scrub", "reindex", "groups", "truncate-to-valid"):
-        found = kdump(command, file)
-        assert found.code == 2, found
-        assert "found a manifest" in found.err, found
+    assert "found a manifest: it holds no records; verify it without --deep" in found.err
+
+
+def test_commands_that_read_no_manifest_name_those_that_do(logs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "host.kdm"
+    assert kdump("manifest", logs, "--to", file).code == 0
+    export = ("export", "--format", "jsonl", "--to", tmp_path / "exported")
+    commands: tuple[tuple[str | Path, ...], ...] = (
+        ("scrub",), ("reindex",), ("groups",), ("truncate-to-valid",), ("dump",), export,
+    )  # fmt: skip
+    for command in commands:
+        for path in (file, f"{file}/logs/compacted-0"):
+            found = kdump(*command, path)
+            assert found.code == 2, found
+            assert "found a manifest: it holds no records; verify, next-start and " in found.err
+    assert not (tmp_path / "exported").exists()
+    found = kdump("verify", "--master", "local[1]", file)
+    assert found.code == 2, found
+    assert "found a manifest: verify it without Spark" in found.err
+
+
+def test_a_report_on_a_manifest_does_not_ask_for_its_records(logs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "host.kdm"
+    assert kdump("manifest", logs, "--to", file).code == 0
+    text = " ".join(kdump("verify", file).out.split())
+    assert "every header and checksum (a manifest has no records)" in text
+    assert "--deep" not in text
+    assert "(records not read: --deep)" in " ".join(kdump("verify", logs).out.split())
+    quick = " ".join(kdump("verify", "--quick", file).out.split())
+    assert "only names, small files, and the ends of logs and indexes (--quick)" in quick
 
 
 @pytest.mark.parametrize("content", [b"", b"something else", b"\x89KDM\r\n\x1a\r"])

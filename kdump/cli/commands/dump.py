@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kdump.cli.options.filters import filter_options
-from kdump.cli.options.targets import LogPath
+from kdump.cli.options.targets import LogPath, refuse_manifests
 
 if TYPE_CHECKING:
     from kdump.storage.selection import Selection
@@ -106,6 +106,7 @@ def dump(
     records = records or data or bool(decode) or selection.key is not None
     if summary and (records or base64):
         raise click.UsageError("--summary describes batches: it prints no records, bytes or keys.")
+    refuse_manifests(paths)
     found = list(files(paths, selection, summary=summary))
     warn_if_plain(file_sizes(found))
     out = sys.stdout.buffer

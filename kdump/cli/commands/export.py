@@ -99,7 +99,7 @@ def export(
     files belong to that owner. Parquet and object stores need the extra parquet. Only --master and
     --remote need Spark, and with it Java.
     """
-    from kdump.cli.options.targets import named_paths
+    from kdump.cli.options.targets import named_paths, refuse_manifests
     from kdump.cli.ui.progress import Progress
     from kdump.errors import UsageError
     from kdump.export.destination import check_outside, create_destination
@@ -114,6 +114,7 @@ def export(
             "expected the extra parquet: pip install 'kafka-kdump[parquet]', or --format jsonl"
         )
     paths, settings = named_paths(targets)
+    refuse_manifests(paths)
     check_outside(to.absolute(), paths)
     served = replace(targets.topic_selection, served=True)
     with (

@@ -20,11 +20,16 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.options.jobs import reading_jobs
 from kdump.cli.options.rate import reading_rate
 from kdump.cli.options.spark import SparkOptions, spark_session
-from kdump.cli.options.targets import TargetOptions, find_scope, named_paths, note_manifests
+from kdump.cli.options.targets import (
+    TargetOptions,
+    find_scope,
+    named_paths,
+    note_manifests,
+    refuse_manifests,
+)
 from kdump.cli.ui.progress import Progress
 from kdump.cli.views.verify.summary import Depth, LeftOut
 from kdump.errors import UsageError
-from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.throttle import Pace
 from kdump.values import frozen
 
@@ -101,7 +106,9 @@ def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
         plain = request.state is None
         scope = find_scope(request.targets, stores=plain, manifests=plain)
         if request.depth == "deep":
-            _refuse_manifests(scope)
+            refuse_manifests(
+                (root.path for root in scope.roots), "it holds no records; verify it without --deep"
+            )
         note_manifests(scope)
         if request.state is None:
             yield _Local(request, meter, scope, None)
@@ -117,20 +124,12 @@ def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
     if request.limit_rate:
         raise UsageError("--limit-rate: expected no limit on Spark, because hosts share no rate")
     paths, settings = named_paths(request.targets)
+    refuse_manifests(paths, "verify it without Spark")
     with spark_session(request.spark, paths) as session:
         from kdump.fleet.verify.listing import list_paths
 
         listing = list_paths(session, paths, settings, request.targets.topic_selection)
         yield _Fleet(request.depth, listing, meter, session)
-
-
-def _refuse_manifests(scope: Scope) -> None:
-    for root in scope.roots:
-        if isinstance(root.path, ManifestPath):
-            raise UsageError(
-                f"--deep: expected directories, found the manifest {root.path.file}, which holds "
-                "no records: verify it without --deep"
-            )
 
 
 class _Local:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,9 +112,9 @@ def find_scope(options: TargetOptions, *, stores: bool = True, manifests: bool =
     paths, settings = named_paths(options)
     if not stores:
         _refuse_stores(paths)
-    inner = [found for path in paths for found in paths_in(path)]
     if not manifests:
-        _refuse_manifests(inner)
+        refuse_manifests(paths)
+    inner = [found for path in paths for found in paths_in(path)]
     return list_scope(inner, settings, options.topic_selection)
 
 
@@ -157,15 +157,21 @@ def _refuse_stores(paths: Sequence[AnyPath]) -> None:
             )
 
 
-def _refuse_manifests(paths: Sequence[AnyPath]) -> None:
-    from kdump.errors import UsageError
-    from kdump.storage.manifests.path import ManifestPath
+def refuse_manifests(
+    paths: Iterable[AnyPath],
+    instead: str = "it holds no records; verify, next-start and compare read manifests",
+) -> None:
+    """Raise UsageError for a manifest among ``paths``; ``instead`` says what to do with it.
 
-    for path in paths:
-        if isinstance(path, ManifestPath):
+    Raise SourceError for a damaged one.
+    """
+    from kdump.errors import UsageError
+    from kdump.storage.manifests.path import ManifestPath, paths_in
+
+    for found in (found for path in paths for found in paths_in(path)):
+        if isinstance(found, ManifestPath):
             raise UsageError(
-                f"{path.file}: expected a directory, found a manifest, which holds no records: "
-                "verify, next-start and compare read manifests"
+                f"{found.file}: expected what a broker has written, found a manifest: {instead}"
             )
 
 

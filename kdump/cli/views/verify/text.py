@@ -36,6 +36,7 @@ from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
 from kdump.storage.liveness import Process, State
 from kdump.storage.logdir import LogDirectory
+from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.objects.address import AnyPath
 
 #: Findings in larger partitions are also printed at once: the report may take long.
@@ -50,6 +51,7 @@ _DEPTHS: Final[Mapping[Depth, str]] = {
     "deep": "every header, checksum and record",
     "scrub": "every header and checksum of what was due",
 }
+_OF_MANIFESTS: Final = "every header and checksum (a manifest has no records)"
 
 
 class TextReport:
@@ -111,7 +113,8 @@ class TextReport:
             for line in root_lines(root, top, verdicts, *known, count, self._info, several=several):
                 self._emit(line)
             start += count
-        for line in summary_lines(summary, info=self._info):
+        manifests = any(isinstance(root.path, ManifestPath) for root in self._roots)
+        for line in summary_lines(summary, info=self._info, manifests=manifests):
             self._emit(line)
         for line in self._plan_lines(tops):
             self._emit(line)
@@ -181,21 +184,25 @@ def root_lines(
                 yield paragraph("settings", f"from {verdict.facts.settings.origin}")
 
 
-def summary_lines(summary: Summary, *, info: bool) -> Iterator[str]:
-    """Yield the last lines: the next command, the coverage and the result."""
+def summary_lines(summary: Summary, *, info: bool, manifests: bool) -> Iterator[str]:
+    """Yield the last lines: the next command, the coverage and the result.
+
+    ``manifests``: some of what was checked is in manifests.
+    """
     run, covered = summary.run, summary.covered
     if names := _codes_to_explain(summary):
         yield f"{'next':{LABEL}}{shell_text(('kdump', 'explain', *names))}"
     records = count_text(covered.records, "record")
     if covered.wrappers:
         records += f" and those in {count_text(covered.wrappers, 'compressed wrapper')}"
+    by_headers = manifests and run.depth == "default"
     yield paragraph(
         "checked",
         f"{count_text(covered.partitions, 'partition')}, "
         f"{count_text(covered.segments, 'segment')}, "
         f"{part_text(covered.read_bytes, run.total_bytes)}, "
         f"{count_text(covered.batches, 'batch', 'batches')}, "
-        f"{records}: {_DEPTHS[run.depth]}",
+        f"{records}: {_OF_MANIFESTS if by_headers else _DEPTHS[run.depth]}",
     )
     if run.left_out is not None:
         segments = count_text(run.left_out.segments, "segment")
