@@ -12,7 +12,7 @@ from brokers.churn import SETTINGS, churning
 
 from kdump.cli.main import main
 
-_SECONDS = 8
+_SECONDS = 5
 
 
 @pytest.mark.broker
