@@ -16,10 +16,13 @@ from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.scope import requested_findings
 from kdump.audit.targets.target import TopicSelection
 from kdump.audit.verdicts.next_start import add_forecast
+from kdump.cli.views.compare.json_lines import JsonComparisons
+from kdump.cli.views.compare.text import TextComparisons
 from kdump.copies.manifest.making import Made, NamedRoot, Request, make_manifest
 from kdump.copies.manifest.names import Names
 from kdump.copies.manifest.output import new_manifest
 from kdump.copies.manifest.tree import bases_of
+from kdump.copies.reading import compare_copies, group_copies
 from kdump.errors import KdumpError
 from kdump.storage import liveness, workers
 from kdump.storage.manifests.path import paths_in
@@ -73,6 +76,30 @@ def no_processes() -> Generator[None, None, None]:
     """No other process has files open: the search for one takes longer than all else."""
     with patch.object(liveness, "_open_files", lambda *_: iter(())):
         yield
+
+
+def compared(*files: Path) -> list[str]:
+    """The reports of ``compare`` on manifests, as JSON and as text, made with no worker."""
+    lines: list[str] = []
+    with no_processes(), patch.object(workers, "run", _run_here):
+        paths = [found for file in files for found in paths_in(file)]
+        scope = list_scope(paths, None, TopicSelection())
+        for root in scope.roots:
+            if isinstance(root.content, Exception):
+                raise root.content
+        reports = (
+            JsonComparisons(lines.append, [root.path for root in scope.roots]),
+            TextComparisons(lines.append, everything=True),
+        )
+        comparisons = compare_copies(
+            group_copies(scope), scope.context, jobs=1, on_progress=lambda _: None
+        )
+        for comparison in comparisons:
+            for report in reports:
+                report.add(comparison)
+    for report in reports:
+        report.finish()
+    return lines
 
 
 def found_in(path: AnyPath, small: Small) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from all_recipes import RECIPES
 from long_samples import first_of
 from manifest_mutations import mutated, plain_manifest
-from manifests import found_in
+from manifests import compared, found_in
 
 from kdump.audit.run.prescan import Small
 from kdump.errors import KdumpError
@@ -20,7 +20,7 @@ from kdump.errors import KdumpError
 #: Recipes whose manifests have all kinds of sections: markers, old wrappers, damage, odd indexes.
 _BASES = 12
 #: Mutants of one test.
-_EACH = 250
+_EACH = 125
 #: Longer than any mutant takes, on a busy machine.
 _SECONDS = 30
 
@@ -34,11 +34,12 @@ def _alarm() -> Iterator[None]:
         signal.alarm(0)
 
 
-def _read(file: Path) -> bool:
-    """Read all of a manifest; return whether it could be opened."""
+def _read(file: Path, beside: Path) -> bool:
+    """Read all of a manifest, also beside a sound one; return whether it could be opened."""
     try:
         for small in (Small.HEADERS, Small.ENDS):
             found_in(file, small)
+        compared(file, beside)
     except KdumpError:
         return False
     return True
@@ -50,15 +51,16 @@ def _try_mutants(seed: int, count: int, tmp_path: Path) -> None:
     for recipe in rng.sample(RECIPES, 3):
         recipe.write(logs)
     (logs / "recovery-point-offset-checkpoint").write_text("0\n0\n")
-    file = tmp_path / "logs.kdm"
+    file, beside = tmp_path / "logs.kdm", tmp_path / "beside.kdm"
     data = plain_manifest(file, logs)
-    assert _read(file)
+    beside.write_bytes(data)
+    assert _read(file, beside)
     opened = 0
     for number in range(count):
         file.write_bytes(mutated(rng, data))
         with _alarm():
             try:
-                opened += _read(file)
+                opened += _read(file, beside)
             except BaseException:
                 kept = tmp_path / f"mutant-{seed}-{number}.kdm"
                 kept.write_bytes(file.read_bytes())
