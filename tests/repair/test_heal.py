@@ -7,7 +7,6 @@ import json
 import os
 import random
 import struct
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import forge
@@ -15,7 +14,7 @@ import pytest
 from crashing.running import Run, run
 from crashing.subjects import HEAL, MARK, PARTITION, SEGMENTS, batches
 from damaged import name
-from forge import flip
+from forged_copies import broken, logs, plain, write
 from planning import healing, left, undone
 
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED, USAGE
@@ -29,43 +28,6 @@ pytestmark = pytest.mark.usefixtures("unsearched")
 
 LOG = name(100, ".log")
 META = b"version=1\ncluster.id=%s\nnode.id=%d\n"
-Logs = dict[int, Sequence[bytes]]
-
-
-def write(
-    top: Path,
-    segments: Logs,
-    files: Mapping[str, bytes | None] | None = None,
-    *,
-    epochs: Logs | None = None,
-) -> Path:
-    """A partition whose epochs are those of ``epochs``, else of its own batches."""
-    whole = segments if epochs is None else epochs
-    rows = forge.epoch_rows(data for base in sorted(whole) for data in whole[base])
-    content = {"leader-epoch-checkpoint": forge.checkpoint(rows), **(files or {})}
-    return forge.write_partition(top, "orders", 0, segments, files=content)
-
-
-def plain(first: int, last: int, epoch: int = 0, text: bytes = b"value") -> list[bytes]:
-    """Batches of five records each."""
-    return [
-        forge.batch(
-            offset,
-            [forge.record(text + b" %d" % (offset + each)) for each in range(5)],
-            base_timestamp=forge.TIMESTAMP + offset,
-            leader_epoch=epoch,
-        )
-        for offset in range(first, last, 5)
-    ]
-
-
-def broken(data: Sequence[bytes], *numbers: int) -> list[bytes]:
-    """The batches, of which some do not match their checksum."""
-    return [flip(each, -1) if at in numbers else each for at, each in enumerate(data)]
-
-
-def logs(partition: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(partition.glob("*.log"))}
 
 
 def heal(partition: Path, *copies: Path) -> bool:

@@ -71,7 +71,7 @@ def compared(
     """What is wrong with a healed partition."""
     truth, now = log.batches, sound(partition)
     found = [f"other bytes at offset {base}" for base in now if now[base] != truth.get(base)]
-    known = within_reach(log, own, own.has().union(*(copy.surely_has() for copy in copies)))
+    known = within_reach(log, own, own.has().union(*(given(own, copy) for copy in copies)))
     whole = b"".join(path.read_bytes() for path in sorted(partition.glob("*.log")))
     found += [f"offset {base} is not back" for base in sorted(known) if truth[base] not in whole]
     if known == set(truth):
@@ -86,6 +86,20 @@ def compared(
                 found.append(f"{path.name} is another one")
     elif complete and missing_within(log, {base for base in truth if truth[base] in whole}):
         found.append("the plan does not say what stays")
+    return found
+
+
+def given(own: Copy, copy: Copy) -> set[int]:
+    """The batches that a copy surely has, where it also has a batch that shows their place.
+
+    Between two batches of a log only such a one behind the damage does. At the end of a log the
+    leader epochs do.
+    """
+    found = set()
+    for base in copy.surely_has():
+        inside, following = own.behind(base)
+        if not inside or any(copy.leads(base, each) for each in (*inside, *following)):
+            found.add(base)
     return found
 
 

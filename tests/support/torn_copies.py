@@ -35,6 +35,10 @@ class Log:
         """The log end offset."""
         return last_of(list(self.batches.values())[-1]) + 1
 
+    def segment_of(self, base: int) -> int:
+        """The base offset of the segment of a batch."""
+        return max(each for each in self.segments if each <= base)
+
     def with_other_borders(self, rng: random.Random) -> Log:
         """The same batches in other segments."""
         split: dict[int, list[bytes]] = {}
@@ -77,6 +81,25 @@ class Copy:
                     found.add(base_of(batch))
                 position += len(batch)
         return found
+
+    def behind(self, base: int) -> tuple[list[int], list[int]]:
+        """The whole batches behind that of ``base`` in its segment, and the first of the next."""
+        sound, segment = self.has(), self.log.segment_of(base)
+        inside = [base_of(data) for data in self.log.segments[segment]]
+        following = [each for each in self.log.segments if each > segment][:1]
+        return [each for each in inside if each > base and each in sound], [
+            each for each in following if each in sound
+        ]
+
+    def leads(self, base: int, other: int) -> bool:
+        """Whether sizes lead from one batch to another that is behind it, both of them whole."""
+        first, last = self.log.segment_of(base), self.log.segment_of(other)
+        whole = all(
+            len(self.logs.get(each, b"")) == sum(map(len, batches))
+            for each, batches in self.log.segments.items()
+            if first <= each < last
+        )
+        return whole and {base, other} <= self.surely_has()
 
     def write(self, directory: Path, files: Mapping[str, bytes | None]) -> Path:
         """Write it as ``orders-0`` below ``directory``, and return that."""
