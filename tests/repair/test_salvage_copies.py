@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import random
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from crashing.trees import take
 from damaged import name
 from torn_copies import base_of, damaged_copy, epoch_file, random_log
 
-from kdump.cli.ui.exits import OK, PROBLEMS, REFUSED
+from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED
 from kdump.storage.source import WindowedFile
 from kdump.storage.walk import Damage, batch_bytes, walk
 
@@ -144,3 +145,76 @@ def test_copies_of_two_topics_of_one_name_are_refused(place: Path) -> None:
     assert ran.code == REFUSED, ran
     assert "expected topic id" in ran.err
     assert not (place / "out").exists()
+
+
+# --- rights, and what could not be read
+
+
+@pytest.fixture
+def nobody() -> int:
+    return pwd.getpwnam("nobody").pw_uid
+
+
+def give_all(top: Path, uid: int) -> None:
+    for path in (top, *top.rglob("*")):
+        os.chown(path, uid, pwd.getpwuid(uid).pw_gid, follow_symlinks=False)
+
+
+def two_copies(place: Path) -> tuple[list[bytes], list[Path]]:
+    """Batches in two segments, and two copies: the first lacks a batch that the second has."""
+    good = plain(0, 100, 1)
+    broken = [forge.flip(each, -1) if at == 3 else each for at, each in enumerate(good)]
+    return good, [
+        forge.write_partition(place / "one", "orders", 0, {0: broken[:10], 50: broken[10:]}),
+        forge.write_partition(place / "two", "orders", 0, {0: good[:10], 50: good[10:15]}),
+    ]
+
+
+@pytest.mark.root
+def test_each_copy_is_read_with_the_rights_of_its_owner(place: Path, nobody: int) -> None:
+    good, paths = two_copies(place)
+    give_all(paths[0].parent, nobody)
+    for path in (paths[1].parent, *paths[1].parent.rglob("*")):
+        os.chown(path, 4321, 4321)
+    for path in paths[1].iterdir():
+        path.chmod(0o600)
+    paths[1].chmod(0o700)
+    receipt = salvaged(place, paths)
+    assert receipt["unread"] == []
+    assert batches_of(place / "out" / "orders-0") == good
+
+
+@pytest.mark.root
+def test_a_link_in_a_copy_is_refused(place: Path, nobody: int) -> None:
+    _, paths = two_copies(place)
+    log = paths[0] / name(50, ".log")
+    secret = place / "secret"
+    log.rename(secret)
+    secret.chmod(0o600)
+    log.symlink_to(secret)
+    for path in paths:
+        give_all(path.parent, nobody)
+    ran = run(["salvage", *map(str, paths), "--output", str(place / "out")])
+    assert ran.code == REFUSED, ran
+    assert "expected a regular file in a copy, found another kind of file" in ran.err
+    assert not (place / "out").exists()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("number", [0, 1], ids=["preferred", "other"])
+def test_a_log_that_cannot_be_read_is_said(place: Path, nobody: int, number: int) -> None:
+    good, paths = two_copies(place)
+    for path in paths:
+        give_all(path.parent, nobody)
+    log = paths[number] / name(0, ".log")
+    os.chown(log, 0, 0)
+    log.chmod(0o600)
+    argv = ["salvage", *map(str, paths), "--output", str(place / "out"), "--format", "json"]
+    ran = run(argv)
+    assert ran.code == INCOMPLETE, ran
+    (receipt,) = (
+        line for line in map(json.loads, ran.out.splitlines()) if line["type"] == "receipt"
+    )
+    assert [text for text in receipt["unread"] if str(log) in text] != []
+    found = batches_of(place / "out" / "orders-0")
+    assert found == (good if number == 0 else [*good[:3], *good[4:]])

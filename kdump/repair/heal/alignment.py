@@ -16,6 +16,7 @@ from kdump.repair.heal.copies import PartitionCopy
 from kdump.repair.heal.lineage import AllowedBatches
 from kdump.repair.heal.reading import Place, is_same, pieces_from
 from kdump.storage.objects.address import AnyPath
+from kdump.storage.rights import Rights
 from kdump.storage.walk import Damage
 from kdump.values import frozen
 
@@ -25,7 +26,7 @@ class Run:
     """Neighbouring sound batches of a copy: ``size`` bytes from ``position`` on of ``log``.
 
     ``at`` is the position that they get in the log under repair. ``segment`` is the base offset of
-    their segment in the copy, ``last`` the last of them.
+    their segment in the copy, ``last`` the last of them. ``rights`` are those to read ``log`` with.
     """
 
     at: int
@@ -35,6 +36,7 @@ class Run:
     position: int
     first_offset: int
     last: RecordBatch
+    rights: Rights | None
 
     @classmethod
     def of(
@@ -52,6 +54,7 @@ class Run:
             first.position,
             first.base_offset,
             last,
+            copy.rights,
         )
 
     def is_before(self, run: Run) -> bool:

@@ -1,20 +1,28 @@
 """The copies of a partition that a repair may take batches from.
 
+A copy is read with the rights of its owner: a link that the owner has put into it gives a repair no
+access to files of other users.
+
 Spec: ``ReplicaManager.checkpointHighWatermarks``; KIP-516.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final, TypeVar
 
-from kdump.audit.facts.small_files import PartitionFacts, Read, read_small
+from kdump.audit.facts.small_files import PartitionFacts, read_small
 from kdump.audit.targets.target import Target, identity
-from kdump.errors import Refused, UsageError, VanishedError
+from kdump.copies.lineage import LeaderEpochs
+from kdump.errors import Refused, UsageError
 from kdump.format.checkpoint import EpochEntry, decode_epochs, decode_offsets
 from kdump.format.properties import decode_meta_properties, decode_partition_metadata
+from kdump.repair.transaction.directories import read_as_owner
 from kdump.storage.liveness import State, liveness
 from kdump.storage.logdir import (
+    MAX_LOG_BYTES,
     EntryType,
     LogDirectory,
     Partition,
@@ -24,6 +32,7 @@ from kdump.storage.logdir import (
     open_path,
     read_partition,
 )
+from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.names import (
     EXTENSIONS,
     HIGH_WATERMARK_CHECKPOINT,
@@ -33,6 +42,7 @@ from kdump.storage.names import (
     DirectoryName,
 )
 from kdump.storage.objects.address import AnyPath
+from kdump.storage.rights import Rights, acting
 from kdump.storage.source import status_of
 from kdump.values import frozen
 
@@ -40,6 +50,8 @@ T = TypeVar("T")
 
 #: The suffix of a directory that a broker is about to delete.
 _DELETED: Final = "delete"
+#: Higher than the end of any log.
+_HIGHEST: Final = 2**63 - 1
 
 
 @frozen
@@ -47,16 +59,20 @@ class PartitionCopy:
     """The partition directory at ``path``, which is only read.
 
     ``live``: a broker may be writing. Offsets from ``limit`` on are not taken: they may still be
-    truncated; None for no limit. ``epochs`` are the entries of its leader-epoch-checkpoint, None if
-    that cannot be read. ``largest`` is the size of its largest log in bytes.
+    truncated; None for no limit. ``epochs`` are the entries of its leader-epoch-checkpoint, none if
+    that cannot be read, and ``leader_epochs`` what they say of its log, None if they say nothing.
+    ``largest`` is the size of its largest log in bytes. ``rights`` are those of the owner of the
+    directory, None outside of the file system.
     """
 
     path: AnyPath
     segments: tuple[Segment, ...]
     live: bool
     limit: int | None
-    epochs: tuple[EpochEntry, ...] | None
+    epochs: tuple[EpochEntry, ...]
+    leader_epochs: LeaderEpochs | None
     largest: int
+    rights: Rights | None
 
     def is_sealed(self, number: int) -> bool:
         """Return whether no process appends to segment ``number``."""
@@ -81,12 +97,46 @@ def open_copies(
         if partition is None:
             notes.append(f"{path} has no partition {name.topic}-{name.partition}")
         else:
-            _check_identity(partition, target, facts, name)
-            copies.append(_open(partition, name))
+            rights = rights_of(partition.path)
+            # Only root sees which files other processes have open.
+            live = liveness(partition.path).state is not State.STOPPED
+            with acting(rights):
+                _check_identity(partition, target, facts, name)
+                copies.append(_open(partition, name, rights, live=live))
+            notes += _ownership_notes(partition.path, target.path)
     return tuple(copies), notes
 
 
+def rights_of(path: AnyPath) -> Rights | None:
+    """Return the rights with which the copy at ``path`` is read, None outside of the file system.
+
+    Raises Refused if its owner does not reach it, or another user can redirect the path to a
+    directory of root.
+    """
+    if not isinstance(path, Path):
+        return None
+    with read_as_owner(path):
+        return Rights.current()
+
+
+def _ownership_notes(copy: AnyPath, partition: AnyPath) -> Iterator[str]:
+    """Yield a note if users who do not own the partition decide what is in a copy."""
+    if not isinstance(copy, Path):
+        return
+    found, owner = status_of(copy), status_of(partition).st_uid
+    if found.st_uid not in (owner, 0):
+        yield (
+            f"{copy} belongs to user {found.st_uid}, the partition to user {owner}: what is taken "
+            "gets into a log of another user"
+        )
+    if found.st_mode & stat.S_IWOTH:
+        mode = stat.S_IMODE(found.st_mode)
+        yield f"{copy} is writable for others (mode {mode:o}): they decide what is taken"
+
+
 def _partition_at(path: AnyPath, name: DirectoryName) -> Partition | None:
+    if isinstance(path, ManifestPath):
+        raise UsageError(f"{path}: expected a copy with its records, found a manifest")
     content = open_path(path)
     if isinstance(content, Partition):
         return content
@@ -147,21 +197,41 @@ def _check_cluster(copy: Partition, target: Target) -> None:
         )
 
 
-def _open(partition: Partition, name: DirectoryName) -> PartitionCopy:
+def _open(
+    partition: Partition, name: DirectoryName, rights: Rights | None, *, live: bool
+) -> PartitionCopy:
     _check_files(partition)
-    live = liveness(partition.path).state is not State.STOPPED
     segments = partition.segments
-    read = _read(partition.path / LEADER_EPOCH_CHECKPOINT, decode_epochs)
-    epochs = None if read is None else read.value
-    sizes = [status_of(segment.log).st_size for segment in segments]
+    epochs = _read_if_there(partition.path / LEADER_EPOCH_CHECKPOINT, decode_epochs) or ()
     return PartitionCopy(
         partition.path,
         segments,
         live,
         _limit(partition, name, segments) if live else None,
-        epochs,
-        max(sizes, default=0),
+        tuple(epochs),
+        _leader_epochs(epochs, segments),
+        max(map(_size_of, segments), default=0),
+        rights,
     )
+
+
+def _leader_epochs(
+    epochs: Sequence[EpochEntry], segments: Sequence[Segment]
+) -> LeaderEpochs | None:
+    if not epochs or not segments:
+        return None
+    start = min(segments[0].base_offset, epochs[0].start_offset)
+    return LeaderEpochs.of(epochs, start, _HIGHEST)
+
+
+def _size_of(segment: Segment) -> int:
+    """Return the size of a log in bytes. Raises Refused if no broker opens it, SourceError."""
+    size = status_of(segment.log).st_size
+    if size > MAX_LOG_BYTES:
+        raise Refused(
+            f"{segment.log}: expected at most {MAX_LOG_BYTES} bytes in a log, found {size}"
+        )
+    return size
 
 
 def _check_files(partition: Partition) -> None:
@@ -199,10 +269,4 @@ def _limit(partition: Partition, name: DirectoryName, segments: Sequence[Segment
 
 def _read_if_there(path: AnyPath, decode: Callable[[bytes], T]) -> T | None:
     """Return the value of a small file, None if it is missing or cannot be decoded."""
-    read = _read(path, decode)
-    return None if read is None else read.value
-
-
-def _read(path: AnyPath, decode: Callable[[bytes], T]) -> Read[T] | None:
-    read = read_small(path, decode)
-    return None if isinstance(read.error, VanishedError) else read
+    return read_small(path, decode).value

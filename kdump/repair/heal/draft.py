@@ -1,14 +1,34 @@
-"""The logs of a healed partition, as pieces of their old logs and of copies."""
+"""The logs of a healed partition, as parts of their old logs and of copies."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
+from typing import NamedTuple
 
+from kdump.errors import VanishedError
 from kdump.repair.heal.alignment import Run
-from kdump.repair.heal.own_log import OwnSegment, Part, PartsSource, read_segment
+from kdump.repair.heal.own_log import OwnSegment, read_segment
+from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
+from kdump.storage.objects.address import AnyPath
+from kdump.storage.rights import Rights, acting
+from kdump.storage.source import Closing, Identity, Source
 from kdump.values import frozen
+
+
+class Part(NamedTuple):
+    """The ``size`` bytes from ``position`` on of the log at ``path``; None for the old log.
+
+    ``rights`` are those to open it with, None for those that this process has.
+    """
+
+    path: AnyPath | None
+    position: int
+    size: int
+    rights: Rights | None = None
 
 
 @frozen
@@ -40,7 +60,7 @@ class Draft:
         for run in self.runs:
             if run.at > position:
                 yield Part(None, position, run.at - position)
-            yield Part(run.log, run.position, run.size)
+            yield Part(run.log, run.position, run.size, run.rights)
             position = run.at + run.size
         if position < self.size:
             yield Part(None, position, self.size - position)
@@ -55,6 +75,73 @@ class Draft:
         draft = replace(self, runs=together, size=size)
         with draft.open() as source:
             return replace(draft, own=read_segment(self.segment, source))
+
+
+class PartsSource(Closing):
+    """A Source over parts of several logs, one after the other; ``log`` is the old log.
+
+    ``identity`` is that of the old log, or of the first part. A window raises VanishedError if a
+    log ends before its part does: a broker has truncated it meanwhile.
+    """
+
+    def __init__(self, log: AnyPath, parts: Iterable[Part]) -> None:
+        self._stack = ExitStack()
+        self._sources: dict[AnyPath, Source] = {}
+        self._parts: list[Part] = []
+        self._starts: list[int] = []
+        self.size, self.path = 0, log
+        for part in parts:
+            self._parts.append(part)
+            self._starts.append(self.size)
+            self.size += part.size
+        self.identity: Identity = self._open(self._parts[0] if self._parts else None).identity
+
+    def window(self, position: int, at_least: int = 1) -> memoryview:
+        """See ``Source.window``."""
+        wanted = min(at_least, self.size - position)
+        if wanted <= 0:
+            return memoryview(b"")
+        index = self._index_of(position)
+        inside = position - self._starts[index]
+        if self._parts[index].size - inside >= wanted:
+            return self._piece(index, inside, wanted)
+        data = bytearray()
+        while len(data) < wanted:
+            index = self._index_of(position + len(data))
+            inside = position + len(data) - self._starts[index]
+            count = min(self._parts[index].size - inside, wanted - len(data))
+            data += self._piece(index, inside, count)[:count]
+        return memoryview(bytes(data))
+
+    def close(self) -> None:
+        """See ``Source.close``."""
+        self._stack.close()
+
+    def _index_of(self, position: int) -> int:
+        return bisect_right(self._starts, position) - 1
+
+    def _piece(self, index: int, inside: int, count: int) -> memoryview:
+        """Return at least ``count`` bytes from position ``inside`` of a part on, to its end."""
+        part = self._parts[index]
+        at, source = part.position + inside, self._open(part)
+        piece = source.window(at, count)[: part.size - inside]
+        if len(piece) < count:
+            raise VanishedError(
+                source.path,
+                f"{source.path}: expected {count} bytes at position {at}, found the end of the "
+                f"file at {at + len(piece)}: it was truncated meanwhile; run the command again",
+            )
+        return piece
+
+    def _open(self, part: Part | None) -> Source:
+        path = self.path if part is None or part.path is None else part.path
+        if path not in self._sources:
+            # A copy may belong to a running broker.
+            sealed = part is None or part.path is None
+            with acting(None if part is None else part.rights):
+                source = open_source(path, mapped=False, sealed=sealed)
+            self._sources[path] = self._stack.enter_context(source)
+        return self._sources[path]
 
 
 def new_draft(segment: Segment, runs: Iterable[Run]) -> Draft:

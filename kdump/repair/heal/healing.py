@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import chain, islice, takewhile
 from typing import Final, NamedTuple
 
@@ -51,10 +51,14 @@ class OwnLineage:
 
 @frozen
 class Healing:
-    """What copies give for a log. ``notes`` are about copies that could give nothing."""
+    """What copies give for a log.
+
+    ``notes`` are about copies of another lineage, ``unread`` about those that could not be read.
+    """
 
     drafts: tuple[Draft, ...]
-    notes: tuple[str, ...] = field(default_factory=tuple)
+    notes: tuple[str, ...]
+    unread: tuple[str, ...]
 
 
 class Healer:
@@ -76,6 +80,7 @@ class Healer:
         self._partition, self._copies, self._lineage = partition, copies, lineage
         self._dense, self._over_gaps = dense, over_gaps
         self._notes: dict[str, None] = {}
+        self._unread: dict[str, None] = {}
 
     def heal(self, segments: Sequence[OwnSegment]) -> Healing:
         """Return the healed logs. Raises SourceError if the log itself cannot be read."""
@@ -94,7 +99,7 @@ class Healer:
                 Draft(own, own.size, own.size), before, rest[0] if rest else None
             )
             drafts += self._fill_end(draft, before, rest, most)
-        return Healing(tuple(drafts), tuple(self._notes))
+        return Healing(tuple(drafts), tuple(self._notes), tuple(self._unread))
 
     # --- stretches of the same size
 
@@ -278,10 +283,11 @@ class Healer:
                 elif found is None:
                     highest = epoch
                 elif found != epoch:
-                    self._note(
+                    note = (
                         f"{copy.path} is of another lineage: it has offset {offset} in leader "
                         f"epoch {found}, not {epoch}; nothing is taken from it behind the log"
                     )
+                    self._notes[note] = None
                     return None
             return AllowedBatches(
                 copy,
@@ -351,11 +357,8 @@ class Healer:
 
     # --- notes
 
-    def _note(self, text: str) -> None:
-        self._notes[text] = None
-
     def _note_unread(self, copy: PartitionCopy, error: SourceError) -> None:
-        self._note(f"{copy.path} could not be read: {error}")
+        self._unread[f"{copy.path} could not be read: {error}"] = None
 
 
 class _Anchor(NamedTuple):

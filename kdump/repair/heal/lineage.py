@@ -44,7 +44,7 @@ class AllowedBatches:
     ) -> None:
         self._entries = [entry for entry in entries if entry.epoch >= 0 <= entry.start_offset]
         self._lowest, self._highest = lowest, highest
-        self._limit, self._dense, self._epochs = copy.limit, dense, epochs_of(copy)
+        self._limit, self._dense, self._epochs = copy.limit, dense, copy.leader_epochs
         self._next: int | None = next_offset
 
     def skip(self) -> None:
@@ -119,13 +119,4 @@ def shares_epochs(own: Sequence[EpochEntry], copy: PartitionCopy, end: int) -> b
 
 def epoch_in(copy: PartitionCopy, offset: int) -> int | None:
     """Return the leader epoch in which a copy has ``offset``, None if its epochs do not say so."""
-    epochs = epochs_of(copy)
-    return None if epochs is None else epochs.epoch_at(offset)
-
-
-def epochs_of(copy: PartitionCopy) -> LeaderEpochs | None:
-    """Return the leader epochs of a copy by its checkpoint, None without any."""
-    if not copy.epochs or not copy.segments:
-        return None
-    start = min(copy.segments[0].base_offset, copy.epochs[0].start_offset)
-    return LeaderEpochs.of(copy.epochs, start, _HIGHEST)
+    return None if copy.leader_epochs is None else copy.leader_epochs.epoch_at(offset)

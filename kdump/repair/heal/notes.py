@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from kdump.format.lines.shell import shell_text
 from kdump.repair.heal.alignment import Run
 from kdump.repair.heal.draft import Draft
 from kdump.repair.heal.result import LeftOffsets
+from kdump.storage.objects.address import AnyPath, typed_text
 from kdump.storage.walk import sound_batch
 
 #: The note on a log that the cleaner may have compacted.
@@ -44,17 +46,27 @@ def _offsets(draft: Draft, run: Run) -> tuple[int, int]:
     return first, last if behind is None else min(last, behind.base_offset - 1)
 
 
-def left_notes(left: Sequence[LeftOffsets]) -> Iterator[str]:
-    """Yield what stays damaged, because no copy has it."""
+def compare_note(partition: AnyPath, copies: Iterable[AnyPath]) -> str:
+    """Return the note on what heal does not compare, with the command that does."""
+    command = shell_text(["kdump", "compare", *map(typed_text, (partition, *copies))])
+    return (
+        "batches whose checksums match stay, though no checksum covers offsets and leader epochs: "
+        f"to see where copies differ, run {command}"
+    )
+
+
+def left_notes(left: Sequence[LeftOffsets], *, unread: bool) -> Iterator[str]:
+    """Yield what stays damaged, because no copy has it. ``unread``: one could not be read."""
+    copy = "no copy that could be read" if unread else "no copy"
     for place in left[:_LISTED]:
         last = "" if place.last is None else str(place.last)
         span = f"offsets {place.first} to {last}" if last else f"offsets from {place.first} on"
         if place.size:
             yield (
                 f"{place.name} stays damaged at position {place.position}: {place.size:,} bytes, "
-                f"{span}, which no copy has"
+                f"{span}, which {copy} has"
             )
         else:
-            yield f"{span} stay missing before {place.name}: no copy has them"
+            yield f"{span} stay missing before {place.name}: {copy} has them"
     if len(left) > _LISTED:
         yield f"{len(left) - _LISTED:,} more places stay damaged or missing"

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
-from typing import Final, NamedTuple
+from typing import Final
 
 from kdump.audit.survey.survey import Survey
 from kdump.format.batch import RecordBatch
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath
-from kdump.storage.source import Closing, Identity, Source
+from kdump.storage.source import Source
 from kdump.storage.walk import Damage, sound_batch, walk
 from kdump.values import frozen
 
 #: The size of the window for a log of which only the first and the last batch are read.
 _ENDS_BYTES: Final = 128 << 10
-
-
 #: How many batches at each end of an island are looked for in copies.
 _SAMPLES: Final = 8
-
-
-class Part(NamedTuple):
-    """The ``size`` bytes from ``position`` on of the log at ``path``; None for the old log."""
-
-    path: AnyPath | None
-    position: int
-    size: int
 
 
 @frozen
@@ -147,59 +134,3 @@ def _islands(source: Source, base_offset: int) -> Iterator[Island]:
 def _samples(heads: list[RecordBatch], tails: Iterable[RecordBatch]) -> tuple[RecordBatch, ...]:
     known = {batch.position: batch for batch in (*heads, *tails)}
     return tuple(known[position] for position in sorted(known))
-
-
-class PartsSource(Closing):
-    """A Source over parts of several logs, one after the other; ``log`` is the old log.
-
-    ``identity`` is that of the old log, or of the first part.
-    """
-
-    def __init__(self, log: AnyPath, parts: Iterable[Part]) -> None:
-        self._stack = ExitStack()
-        self._sources: dict[AnyPath, Source] = {}
-        self._parts: list[tuple[int, Part]] = []
-        self.size, self.path = 0, log
-        for part in parts:
-            self._parts.append((self.size, part))
-            self.size += part.size
-        self._current = 0
-        self.identity: Identity = self._open(self._parts[0][1] if self._parts else None).identity
-
-    def window(self, position: int, at_least: int = 1) -> memoryview:
-        """See ``Source.window``."""
-        wanted = min(at_least, self.size - position)
-        if wanted <= 0:
-            return memoryview(b"")
-        start, part = self._part_at(position)
-        left = start + part.size - position
-        if left >= wanted:
-            source = self._open(part)
-            return source.window(part.position + position - start, wanted)[:left]
-        data = bytearray()
-        while len(data) < wanted:
-            start, part = self._part_at(position + len(data))
-            inside = position + len(data) - start
-            count = min(part.size - inside, wanted - len(data))
-            data += self._open(part).window(part.position + inside, count)[:count]
-        return memoryview(bytes(data))
-
-    def close(self) -> None:
-        """See ``Source.close``."""
-        self._stack.close()
-
-    def _part_at(self, position: int) -> tuple[int, Part]:
-        start, part = self._parts[self._current]
-        if not start <= position < start + part.size:
-            starts = [each for each, _ in self._parts]
-            self._current = bisect_right(starts, position) - 1
-            start, part = self._parts[self._current]
-        return start, part
-
-    def _open(self, part: Part | None) -> Source:
-        path = self.path if part is None or part.path is None else part.path
-        if path not in self._sources:
-            # A copy may belong to a running broker.
-            source = open_source(path, mapped=False, sealed=part is None or part.path is None)
-            self._sources[path] = self._stack.enter_context(source)
-        return self._sources[path]

@@ -18,7 +18,7 @@ from kdump.errors import Refused, SourceError, UsageError
 from kdump.repair.content.extent import log_end_of, log_start_of
 from kdump.repair.heal.copies import open_copies
 from kdump.repair.heal.healing import Healer, OwnLineage
-from kdump.repair.heal.notes import COMPACTED_NOTE, left_notes, taken_notes
+from kdump.repair.heal.notes import COMPACTED_NOTE, compare_note, left_notes, taken_notes
 from kdump.repair.heal.own_log import own_segment
 from kdump.repair.heal.result import HealedLog, left_offsets, survey_draft
 from kdump.repair.heal.steps import heal_steps
@@ -36,10 +36,14 @@ _REBUILD_BYTES: Final = 256 << 20
 
 @frozen
 class HealPlan:
-    """A plan to heal; ``complete``: nothing stays damaged or missing."""
+    """A plan to heal.
+
+    ``complete``: nothing stays damaged or missing. ``unread``: a copy could not be read.
+    """
 
     plan: Plan
     complete: bool
+    unread: bool
 
 
 def plan_heal(
@@ -100,14 +104,16 @@ def plan_heal(
         log_end=(end, _end(after.surveys)),
         notes=(
             *taken_notes(changed),
-            *left_notes(left),
+            *left_notes(left, unread=bool(healing.unread)),
             *([] if dense or not left else [COMPACTED_NOTE]),
             *notes,
+            *healing.unread,
             *healing.notes,
             *step_notes,
+            compare_note(path, [copy.path for copy in copies]),
         ),
     )
-    return HealPlan(plan, complete=not left)
+    return HealPlan(plan, complete=not left, unread=bool(healing.unread))
 
 
 # --- the evidence

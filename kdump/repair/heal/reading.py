@@ -12,7 +12,9 @@ from typing import NamedTuple
 from kdump.format.batch import BatchTable, RecordBatch
 from kdump.repair.heal.copies import PartitionCopy
 from kdump.storage.access import open_source
+from kdump.storage.rights import acting
 from kdump.storage.selection import entry_position
+from kdump.storage.source import Source
 from kdump.storage.walk import Damage, walk
 from kdump.values import frozen
 
@@ -89,8 +91,9 @@ def _batches_at(
     """
     segment = copy.segments[number]
     base = segment.base_offset
-    with open_source(segment.log, mapped=False, sealed=copy.is_sealed(number)) as source:
-        start = entry_position(source, segment.index, base, offset)
+    with _open_log(copy, number) as source:
+        with acting(copy.rights):
+            start = entry_position(source, segment.index, base, offset)
         for position in dict.fromkeys((start, 0)):
             for piece in walk(source, base, position):
                 if isinstance(piece, Damage):
@@ -124,10 +127,16 @@ def pieces_from(copy: PartitionCopy, place: Place) -> Iterator[tuple[int, BatchT
     position = place.position
     for number in range(place.number, len(copy.segments)):
         segment = copy.segments[number]
-        with open_source(segment.log, mapped=False, sealed=copy.is_sealed(number)) as source:
+        with _open_log(copy, number) as source:
             for piece in walk(source, segment.base_offset, position):
                 yield number, piece
         position = 0
+
+
+def _open_log(copy: PartitionCopy, number: int) -> Source:
+    with acting(copy.rights):
+        log, sealed = copy.segments[number].log, copy.is_sealed(number)
+        return open_source(log, mapped=False, sealed=sealed)
 
 
 def _segment_with(copy: PartitionCopy, offset: int) -> int | None:

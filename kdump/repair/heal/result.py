@@ -13,11 +13,11 @@ from kdump.audit.survey.rebuilt_indexes import Rebuild
 from kdump.audit.survey.recovery import Recovery
 from kdump.audit.survey.survey import LogPass, ReadFailure, Survey
 from kdump.errors import Refused
-from kdump.repair.heal.draft import Draft
+from kdump.repair.heal.draft import Draft, PartsSource
 from kdump.repair.heal.own_log import OwnSegment
 from kdump.repair.transaction.plan import Assembly, Piece
 from kdump.storage.access import open_source
-from kdump.storage.objects.address import AnyPath, typed_text
+from kdump.storage.objects.address import typed_text
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk
 from kdump.values import frozen
@@ -63,13 +63,17 @@ def survey_draft(
     rebuild = Rebuild(segment.base_offset, settings, room=room)
     compacted = settings.compacted
     log = LogPass(segment, report, False, indexes, recovery, rebuild, cleaned=compacted)
+    # Digests of the parts before checksums are compared, and of the whole after that: if a copy
+    # changes in between, they contradict each other, and apply refuses the plan.
+    recipe = Assembly(tuple(_pieces(draft)))
     with draft.open() as source:
         log.read(source)
         _check_runs(draft, source)
+    with draft.open() as source:
         digest = _digest(source, 0, source.size)
     unread = tuple(ReadFailure.of(path, error) for path, error in indexes.errors)
     survey = log.survey(indexes.index, indexes.time_index, unread)
-    return HealedLog(draft, survey, digest, Assembly(tuple(_pieces(draft))))
+    return HealedLog(draft, survey, digest, recipe)
 
 
 def left_offsets(segments: Sequence[OwnSegment], *, dense: bool) -> Iterator[LeftOffsets]:
@@ -129,13 +133,9 @@ def _pieces(draft: Draft) -> Iterator[Piece]:
         if part.path is None:
             yield Piece("", part.position, part.size, "")
         else:
-            digest = _digest_of(part.path, part.position, part.size)
+            with PartsSource(part.path, [part]) as source:
+                digest = _digest(source, 0, source.size)
             yield Piece(typed_text(part.path), part.position, part.size, digest)
-
-
-def _digest_of(path: AnyPath, position: int, size: int) -> str:
-    with open_source(path, mapped=False) as source:
-        return _digest(source, position, position + size)
 
 
 def _digest(source: Source, position: int, stop: int) -> str:

@@ -19,7 +19,7 @@ from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import Refused
 from kdump.repair.heal.alignment import Run
-from kdump.repair.heal.copies import open_copies
+from kdump.repair.heal.copies import open_copies, rights_of
 from kdump.repair.heal.draft import Draft
 from kdump.repair.heal.healing import Healer
 from kdump.repair.heal.own_log import own_segment
@@ -27,6 +27,7 @@ from kdump.repair.heal.plan import lineage_of
 from kdump.repair.salvage.stretches import open_log
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
+from kdump.storage.rights import acting
 from kdump.storage.source import Source
 from kdump.values import frozen
 
@@ -35,13 +36,15 @@ from kdump.values import frozen
 class MergedLog:
     """The log of ``target``, the preferred copy, whose segments are those of ``drafts``.
 
-    ``copies`` are the paths of all copies, the preferred one first.
+    ``copies`` are the paths of all copies, the preferred one first. ``errors`` has a sentence for
+    each log of any of them that could not be read.
     """
 
     target: Target
     copies: tuple[AnyPath, ...]
     drafts: tuple[Draft, ...]
     notes: tuple[str, ...]
+    errors: tuple[str, ...]
 
     def open(self, segment: Segment) -> Source:
         """Open the log of a segment, put together. Raises SourceError."""
@@ -64,11 +67,15 @@ def merge_copies(
 ) -> MergedLog:
     """Put the log of a partition together from its copies, ``targets``.
 
-    ``report`` is called with counts of bytes that were read. Raises Refused, SourceError.
+    Each copy is read with the rights of its owner. ``report`` is called with counts of bytes that
+    were read. Raises Refused, SourceError.
     """
-    found = verify(targets, deep=False, jobs=jobs, context=context, on_progress=report)
-    with closing(found):
-        verdicts = list(found)
+    verdicts: list[Verdict] = []
+    for target in targets:
+        with acting(rights_of(target.path)):
+            found = verify([target], deep=False, jobs=jobs, context=context, on_progress=report)
+            with closing(found):
+                verdicts += found
     number = max(range(len(verdicts)), key=lambda each: _preference(verdicts[each]))
     verdict = verdicts[number]
     facts = verdict.facts
@@ -87,14 +94,23 @@ def merge_copies(
         over_gaps=True,
     )
     complete = [survey for survey in verdict.surveys if survey.complete]
-    healing = healer.heal([own_segment(survey) for survey in complete])
+    with acting(rights_of(verdict.target.path)):
+        healing = healer.heal([own_segment(survey) for survey in complete])
+    logs = [
+        failure
+        for each in verdicts
+        for survey in each.surveys
+        for failure in survey.unread
+        if failure.path == survey.segment.log
+    ]
+    errors = dict.fromkeys((*(failure.text for failure in logs), *healing.unread))
     segments = tuple(draft.segment for draft in healing.drafts)
     target = verdict.target
     assert target.partition is not None
     partition = replace(target.partition, segments=segments)
     target = replace(target, segments=segments, partition=partition)
     paths = (target.path, *others)
-    return MergedLog(target, paths, healing.drafts, (*notes, *healing.notes))
+    return MergedLog(target, paths, healing.drafts, (*notes, *healing.notes), tuple(errors))
 
 
 def _preference(verdict: Verdict) -> tuple[int, int]:

@@ -141,6 +141,9 @@ def _salvage(
         opener=open_log if merged is None else merged.open,
         report=report,
     )
+    if merged is not None:
+        errors = dict.fromkeys((*merged.errors, *selection.errors))
+        selection = replace(selection, errors=tuple(errors))
     _check_space(selection, facts, output)
     with build_directory(destination, as_local(partition.path)) as building:
         writer = _Writer(building, facts)

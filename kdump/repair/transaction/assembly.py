@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
 from kdump.errors import Refused, SourceError
+from kdump.repair.transaction.directories import read_as_owner
 from kdump.repair.transaction.plan import Assembly, Piece, Put
 from kdump.storage.access import open_source
 from kdump.storage.objects.address import AnyPath, as_path
@@ -43,8 +45,7 @@ def _read(piece: Piece, replaced: Path) -> Iterator[bytes]:
     path: AnyPath = as_path(piece.path) if piece.path else replaced
     position, stop = piece.position, piece.position + piece.size
     try:
-        # Whoever started the command may read the copies, not the owner of the partition.
-        with acting(ROOT if piece.path else None):
+        with _reading(path) if piece.path else nullcontext():
             source = open_source(path, mapped=False)
         with source:
             while position < stop:
@@ -57,6 +58,16 @@ def _read(piece: Piece, replaced: Path) -> Iterator[bytes]:
         if piece.path:
             raise _changed(path, str(error)) from error
         raise
+
+
+@contextmanager
+def _reading(path: AnyPath) -> Iterator[None]:
+    """Act with the rights of the owner of a copy, which the owner of the partition may lack."""
+    if not isinstance(path, Path):
+        yield
+        return
+    with acting(ROOT), read_as_owner(path.parent):
+        yield
 
 
 def _changed(path: str | AnyPath, found: str) -> Refused:

@@ -12,6 +12,7 @@ import click
 
 from kdump.cli.commands.repair.repairing import Choice, repair, repair_options
 from kdump.cli.options.targets import LogPath, TargetOptions
+from kdump.cli.ui.exits import INCOMPLETE, PROBLEMS
 
 if TYPE_CHECKING:
     from kdump.audit.verdicts.verdict import Verdict
@@ -61,7 +62,7 @@ def heal(targets: TargetOptions, copies: tuple[AnyPath, ...], choice: Choice) ->
     choice = choice.with_arguments(
         *(("--from", typed_text(copy)) for copy in copies), ("--config", targets.config)
     )
-    incomplete: set[str] = set()
+    ends: dict[str, int] = {}
 
     def planner(verdict: Verdict, report: Callable[[int], None]) -> Plan:
         made = plan_heal(
@@ -73,7 +74,7 @@ def heal(targets: TargetOptions, copies: tuple[AnyPath, ...], choice: Choice) ->
             report=report,
         )
         if not made.complete:
-            incomplete.add(made.plan.id)
+            ends[made.plan.id] = INCOMPLETE if made.unread else PROBLEMS
         return made.plan
 
-    return repair(scope, choice, planner, rebuild=True, incomplete=incomplete)
+    return repair(scope, choice, planner, rebuild=True, ends=ends)

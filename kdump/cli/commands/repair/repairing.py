@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -144,14 +145,14 @@ def repair(
     *,
     rebuild: bool = False,
     passes: int = 1,
-    incomplete: Container[str] = (),
+    ends: Mapping[str, int] = MappingProxyType({}),
 ) -> int:
     """Plan a repair of every partition of ``scope``, and apply it if so chosen.
 
     Return the exit code of the run.
 
     ``rebuild``: the planner needs rebuilt indexes. ``passes``: how many times each log is read.
-    ``incomplete`` has the ids of plans after which something stays damaged.
+    ``ends`` has the exit codes of plans after which something stays damaged, by their ids.
     """
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.repair.report import start_report
@@ -171,7 +172,7 @@ def repair(
             meter,
             rebuild=rebuild,
             passes=passes,
-            incomplete=incomplete,
+            ends=ends,
         )
         with closing(run.codes()) as found:
             for code in found:
@@ -202,13 +203,13 @@ class _Run:
         *,
         rebuild: bool,
         passes: int,
-        incomplete: Container[str],
+        ends: Mapping[str, int],
     ) -> None:
         self.resume: str | None = None
         self._scope, self._targets = scope, targets
         self._choice, self._planner = choice, planner
         self._output, self._meter = output, meter
-        self._rebuild, self._passes, self._incomplete = rebuild, passes, incomplete
+        self._rebuild, self._passes, self._ends = rebuild, passes, ends
 
     def codes(self) -> Generator[int, None, None]:
         """Repair each partition, and yield its exit code. Interrupted repairs come first."""
@@ -314,11 +315,11 @@ class _Run:
             )
         with self._meter.paused():
             self._output.plan(plan, applying=self._choice.apply)
-        end = PROBLEMS if plan.id in self._incomplete else OK
+        end = self._ends.get(plan.id, OK)
         if not plan.steps:
             return end
         if not self._choice.apply:
-            return PROBLEMS
+            return first_of({PROBLEMS, end})
         with self._meter.paused():
             _consent(plan, self._choice)
         receipt = apply(
