@@ -210,6 +210,43 @@ def test_a_copy_of_another_lineage_gives_no_end(place: Path) -> None:
     assert logs(partition) == {name(0, ".log"): b"".join(own)}
 
 
+@pytest.mark.parametrize("checkpoint", ["missing", "of the copy", "without the last epoch"])
+@pytest.mark.parametrize("split", [False, True], ids=["one-log", "logs"])
+def test_of_a_copy_that_parts_within_a_gap_nothing_is_taken(
+    place: Path, checkpoint: str, split: bool
+) -> None:
+    """Leader 5 wrote from offset 25 on, which is lost; the copy has what leader 4 wrote there."""
+    own = [*plain(0, 25, epoch=4), *plain(25, 60, epoch=5)]
+    other = [*plain(0, 30, epoch=4), *plain(30, 90, epoch=6, text=b"other")]
+    partition = write(place / "own", {0: own[:4], 40: own[8:]})
+    segments = {0: other[:6], 30: other[6:8], 40: other[8:]} if split else {0: other}
+    copy = write(place / "copy", segments)
+    path = partition / "leader-epoch-checkpoint"
+    if checkpoint == "missing":
+        path.unlink()
+    elif checkpoint == "of the copy":
+        path.write_bytes((copy / path.name).read_bytes())
+    else:
+        path.write_bytes(forge.checkpoint([(4, 0)]))
+    before = logs(partition)
+    made = healing(partition, copy)
+    assert not [put for put in made.plan.puts if put.name.endswith(".log")]
+    assert not made.complete
+    contradicts = any("gives offset" in note for note in made.plan.notes)
+    assert contradicts == (checkpoint != "missing")
+    heal(partition, copy)
+    assert logs(partition) == before
+
+
+def test_later_batches_show_the_lineage_where_the_epochs_do_not(place: Path) -> None:
+    good = [*plain(0, 25, epoch=4), *plain(25, 60, epoch=5)]
+    partition = write(place / "own", {0: good[:4], 40: good[8:]})
+    copy = write(place / "copy", {0: good[:4], 20: good[4:8], 40: good[8:]})
+    (partition / "leader-epoch-checkpoint").unlink()
+    assert heal(partition, copy)
+    assert logs(partition) == logs(copy)
+
+
 def test_other_bytes_between_the_same_neighbours_do_not_occur_but_are_refused(place: Path) -> None:
     """Of the same size, but of an epoch that lies not between those of its neighbours."""
     good = plain(0, 50, epoch=2)

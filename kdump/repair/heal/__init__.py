@@ -3,10 +3,10 @@
 copies      The copies of a partition that a repair may take batches from.
 own_log     A segment of the log under repair: its sound batches and the damage between them.
 reading     The batches of a copy from a place on.
-lineage     The batches that the lineage of the log under repair allows.
+lineage     The lineage of the log under repair, and the batches that it allows.
 alignment   A damaged stretch laid beside a copy of the same size.
 chain       The batches that follow a batch, from the first copies that have them.
-draft       The logs of a healed partition, as pieces of their old logs and of copies.
+draft       The logs of a healed partition, as parts of their old logs and of copies.
 healing     The healed logs of a partition: stretches first, then ends and missing segments.
 result      Surveys of the healed logs, and what stays damaged.
 notes       The notes of a plan to heal: what is taken from which copy, and what stays.

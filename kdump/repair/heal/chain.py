@@ -45,8 +45,9 @@ class Follower:
     """Finds batches below offset ``stop`` in ``copies``; None for no end.
 
     ``behind`` is the batch at ``stop``: a copy that has another one there gives nothing. ``proven``
-    says whether a copy is of the same lineage up to there. ``over_gaps``: without an end, batches
-    behind a gap are those of ``allowed`` copies.
+    says whether a copy is of the same lineage up to there. ``epochs_known``: the leader epochs of
+    the log say where each of them ends. ``over_gaps``: without an end, batches behind a gap are
+    those of ``allowed`` copies.
     """
 
     copies: Sequence[PartitionCopy]
@@ -55,6 +56,7 @@ class Follower:
     proven: Callable[[PartitionCopy], bool]
     allowed: AllowedAfter
     on_error: OnError
+    epochs_known: bool = True
     over_gaps: bool = False
 
     def follow(self, last: RecordBatch, *, known: bool = True) -> Chain:
@@ -100,7 +102,8 @@ class Follower:
                 continue
             try:
                 place = self._place(copy, last)
-                found = [] if place is None else self._read(copy, place, at, rules)
+                sure = place is not None and self._is_sure(copy, last)
+                found = self._read(copy, place, at, rules) if place is not None and sure else []
             except SourceError as error:
                 self.on_error(copy, error)
                 continue
@@ -171,6 +174,16 @@ class Follower:
             if not nearest or found[0].first_offset < nearest[0].first_offset:
                 nearest = found
         return nearest
+
+    def _is_sure(self, copy: PartitionCopy, last: RecordBatch) -> bool:
+        """Return whether the lineages of a copy and of the log do not part behind ``last``.
+
+        They may part where its leader epoch ends, unknown where, before the batch behind.
+        """
+        if self.stop is None:
+            return True
+        same = self.behind is not None and self.behind.leader_epoch == last.leader_epoch
+        return (last.leader_epoch >= 0 and (self.epochs_known or same)) or self.proven(copy)
 
     def _is_proven(self, copy: PartitionCopy) -> bool:
         return (self.stop is None and self.over_gaps) or self.proven(copy)

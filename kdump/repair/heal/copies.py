@@ -50,8 +50,8 @@ T = TypeVar("T")
 
 #: The suffix of a directory that a broker is about to delete.
 _DELETED: Final = "delete"
-#: Higher than the end of any log.
-_HIGHEST: Final = 2**63 - 1
+#: An offset behind the end of any log.
+HIGHEST: Final = 2**63 - 1
 
 
 @frozen
@@ -221,7 +221,7 @@ def _leader_epochs(
     if not epochs or not segments:
         return None
     start = min(segments[0].base_offset, epochs[0].start_offset)
-    return LeaderEpochs.of(epochs, start, _HIGHEST)
+    return LeaderEpochs.of(epochs, start, HIGHEST)
 
 
 def _size_of(segment: Segment) -> int:

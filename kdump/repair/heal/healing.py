@@ -10,12 +10,11 @@ from typing import Final, NamedTuple
 
 from kdump.errors import SourceError
 from kdump.format.batch import MAX_OFFSET_DELTA, RecordBatch
-from kdump.format.checkpoint import EpochEntry
 from kdump.repair.heal.alignment import End, Run, align
 from kdump.repair.heal.chain import Follower
 from kdump.repair.heal.copies import PartitionCopy
 from kdump.repair.heal.draft import Draft, new_draft, uncovered
-from kdump.repair.heal.lineage import AllowedBatches, epoch_in, shares_epochs
+from kdump.repair.heal.lineage import AllowedBatches, OwnLineage, epoch_in, shares_epochs
 from kdump.repair.heal.own_log import OwnSegment
 from kdump.repair.heal.reading import Place, find, place_of_segment
 from kdump.storage.logdir import MAX_LOG_BYTES, Partition, Segment
@@ -36,24 +35,10 @@ _COMPANIONS: Final = (
 
 
 @frozen
-class OwnLineage:
-    """The leader epochs of the log under repair.
-
-    ``checkpoint`` has the entries of its checkpoint, also those that begin at its end or behind it;
-    none if it cannot be read. ``entries`` are these, else those of its batches. ``start`` is where
-    its epochs and its log start offset say that it begins, None if its checkpoint does not.
-    """
-
-    checkpoint: tuple[EpochEntry, ...]
-    entries: tuple[EpochEntry, ...]
-    start: int | None = None
-
-
-@frozen
 class Healing:
     """What copies give for a log.
 
-    ``notes`` are about copies of another lineage, ``unread`` about those that could not be read.
+    ``notes`` are about lineages, ``unread`` about copies that could not be read.
     """
 
     drafts: tuple[Draft, ...]
@@ -79,7 +64,8 @@ class Healer:
     ) -> None:
         self._partition, self._copies, self._lineage = partition, copies, lineage
         self._dense, self._over_gaps = dense, over_gaps
-        self._notes: dict[str, None] = {}
+        notes = () if lineage.contradiction is None else (lineage.contradiction,)
+        self._notes: dict[str, None] = dict.fromkeys(notes)
         self._unread: dict[str, None] = {}
 
     def heal(self, segments: Sequence[OwnSegment]) -> Healing:
@@ -305,12 +291,13 @@ class Healer:
             proven,
             allowed,
             self._note_unread,
+            epochs_known=bool(self._lineage.proof),
             over_gaps=self._over_gaps,
         )
 
     def _shares_epochs(self, copy: PartitionCopy, stop: int | None) -> bool:
         """Return whether a copy has the leader epochs of the log up to ``stop``, None for all."""
-        entries = self._lineage.checkpoint
+        entries = self._lineage.proof
         if stop is None:
             stop = entries[-1].start_offset + 1 if entries else 0
         return shares_epochs(entries, copy, stop)

@@ -1,4 +1,4 @@
-"""The batches that the lineage of the log under repair allows.
+"""The lineage of the log under repair, and the batches that it allows.
 
 An offset and a leader epoch name one record, so that a batch of the right epoch at the right offset
 is the one that the log had. Two logs that have one record in the same epoch are equal up to there.
@@ -13,13 +13,59 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.survey.survey import Survey
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.copies.lineage import LeaderEpochs, shared_end
 from kdump.format.batch import BatchTable
 from kdump.format.checkpoint import EpochEntry
-from kdump.repair.heal.copies import PartitionCopy
+from kdump.repair.heal.copies import HIGHEST, PartitionCopy
+from kdump.storage.names import LEADER_EPOCH_CHECKPOINT
+from kdump.values import frozen
 
 _MAGIC: Final = 2
-_HIGHEST: Final = 2**63 - 1
+
+
+@frozen
+class OwnLineage:
+    """The leader epochs of the log under repair.
+
+    ``entries`` are those of its checkpoint, also those that begin at its end or behind it; none if
+    it cannot be read. ``proof`` has them too, unless they contradict a batch, as ``contradiction``
+    says. ``start`` is where they and its log start offset say that it begins, None if they do not.
+    """
+
+    entries: tuple[EpochEntry, ...]
+    proof: tuple[EpochEntry, ...]
+    start: int | None = None
+    contradiction: str | None = None
+
+
+def lineage_of(verdict: Verdict, facts: PartitionFacts) -> OwnLineage:
+    """Return the leader epochs of a log by its checkpoint."""
+    known = None if facts.epochs is None else facts.epochs.value
+    if not known:
+        # Batches do not show where an epoch began that begins in a gap.
+        return OwnLineage((), ())
+    found = _contradiction(known, verdict.surveys)
+    if found is not None:
+        return OwnLineage(known, (), contradiction=found)
+    # Retention moves the first leader epoch to the log start.
+    return OwnLineage(known, known, max(facts.log_start or 0, known[0].start_offset))
+
+
+def _contradiction(entries: tuple[EpochEntry, ...], surveys: Sequence[Survey]) -> str | None:
+    """Return how a checkpoint contradicts a batch of its log, None if it does not."""
+    epochs = LeaderEpochs.of(entries, entries[0].start_offset, HIGHEST)
+    for run in (run for survey in surveys for run in survey.events.epochs() if run.epoch >= 0):
+        for offset in (run.first_offset, run.last_offset):
+            if epochs.epoch_at(offset) not in (None, run.epoch):
+                return (
+                    f"{LEADER_EPOCH_CHECKPOINT} gives offset {offset} leader epoch "
+                    f"{epochs.epoch_at(offset)}, its batch has {run.epoch}: the file does not show "
+                    "which copies are of the same lineage, only later batches of the log do"
+                )
+    return None
 
 
 class AllowedBatches:
@@ -113,7 +159,7 @@ def shares_epochs(own: Sequence[EpochEntry], copy: PartitionCopy, end: int) -> b
     if not own or not copy.epochs or not copy.segments:
         return False
     start = max(own[0].start_offset, copy.epochs[0].start_offset)
-    logs = (LeaderEpochs.of(entries, start, _HIGHEST) for entries in (own, copy.epochs))
+    logs = (LeaderEpochs.of(entries, start, HIGHEST) for entries in (own, copy.epochs))
     return shared_end(*logs) >= end
 
 

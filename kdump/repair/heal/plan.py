@@ -17,7 +17,8 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import Refused, SourceError, UsageError
 from kdump.repair.content.extent import log_end_of, log_start_of
 from kdump.repair.heal.copies import open_copies
-from kdump.repair.heal.healing import Healer, OwnLineage
+from kdump.repair.heal.healing import Healer
+from kdump.repair.heal.lineage import lineage_of
 from kdump.repair.heal.notes import COMPACTED_NOTE, compare_note, left_notes, taken_notes
 from kdump.repair.heal.own_log import own_segment
 from kdump.repair.heal.result import HealedLog, left_offsets, survey_draft
@@ -143,15 +144,6 @@ def _check_verdict(verdict: Verdict) -> PartitionFacts:
             reasons = [failure.text for failure in unread if failure.path == segment.log]
             raise SourceError(segment.log, *(reasons or [f"{segment.log}: could not be read"]))
     return facts
-
-
-def lineage_of(verdict: Verdict, facts: PartitionFacts) -> OwnLineage:
-    """Return the leader epochs by the checkpoint, or by the batches if it cannot be read."""
-    known = None if facts.epochs is None else facts.epochs.value
-    of_batches = () if verdict.replay is None else verdict.replay.epochs
-    # Retention moves the first leader epoch to the log start.
-    start = max(facts.log_start or 0, known[0].start_offset) if known else None
-    return OwnLineage(known or (), known or of_batches, start)
 
 
 def _healed_verdict(

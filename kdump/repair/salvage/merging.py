@@ -22,8 +22,8 @@ from kdump.repair.heal.alignment import Run
 from kdump.repair.heal.copies import open_copies, rights_of
 from kdump.repair.heal.draft import Draft
 from kdump.repair.heal.healing import Healer
+from kdump.repair.heal.lineage import lineage_of
 from kdump.repair.heal.own_log import own_segment
-from kdump.repair.heal.plan import lineage_of
 from kdump.repair.salvage.stretches import open_log
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
