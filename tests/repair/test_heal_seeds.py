@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from planning import healing, left, undone
-from torn_copies import Copy, Log, damaged_copy, epoch_file, random_log
+from torn_copies import Copy, Log, damaged_copy, epoch_file, parted_log, random_log
 
 from kdump.repair.transaction.apply import apply
 from kdump.storage.source import WindowedFile
@@ -131,5 +131,62 @@ def test_what_a_copy_has_is_back_in_many_seeds(place: Path) -> None:
         top = place / str(seed)
         top.mkdir()
         if bad := wrong(seed, top):
+            found[seed] = bad
+    assert found == {}
+
+
+# --- copies that part
+
+
+def wrong_of_parted(seed: int, place: Path) -> list[str]:
+    """What is wrong after copies that part from a partition have healed it.
+
+    Its checkpoint is its own, that of such a copy, ends early, or is missing. Behind the end of the
+    partition a follower takes what there is.
+    """
+    rng = random.Random(seed)
+    log, other = parted_log(random_log(rng), rng)
+    epochs = epoch_file(log)
+    checkpoint = rng.choice((epochs, None, epoch_file(other), _shorter(epochs, rng)))
+    own = damaged_copy(log, rng, rng.randrange(1, 6), covered=True)
+    (place / "server.properties").write_text("log.index.interval.bytes=300\n")
+    partition = own.write(place / "own", {"leader-epoch-checkpoint": checkpoint})
+    paths = []
+    for number in range(rng.randrange(1, 3)):
+        files = {"leader-epoch-checkpoint": epoch_file(other) if rng.random() < 0.8 else None}
+        copy = damaged_copy(other, rng, rng.randrange(3))
+        paths.append(copy.write(place / f"copy{number}", files))
+    end = max(sound(partition), default=-1)
+    made = healing(partition, *paths)
+    if made.plan.steps:
+        apply(made.plan, assume_stopped=True)
+    now, truth = sound(partition), log.batches
+    return [
+        f"offset {base} is of another lineage"
+        for base, data in now.items()
+        if data != truth.get(base) and (base <= end or (checkpoint == epochs and base < log.end))
+    ]
+
+
+def _shorter(checkpoint: bytes, rng: random.Random) -> bytes:
+    """A checkpoint without its last entries."""
+    version, count, *lines = checkpoint.splitlines(keepends=True)
+    kept = lines[: rng.randrange(int(count) + 1)]
+    return b"".join((version, b"%d\n" % len(kept), *kept))
+
+
+@pytest.mark.parametrize("seed", range(FEW))
+def test_nothing_is_taken_of_another_lineage(seed: int, place: Path) -> None:
+    assert wrong_of_parted(seed, place) == []
+
+
+@pytest.mark.nightly
+def test_nothing_is_taken_of_another_lineage_in_many_seeds(place: Path) -> None:
+    found = {}
+    first = FEW + int(os.environ.get("KDUMP_NIGHT", "0")) * MANY
+    for seed in range(first, first + MANY):
+        top = place / str(seed)
+        top.mkdir()
+        if bad := wrong_of_parted(seed, top):
             found[seed] = bad
     assert found == {}

@@ -122,6 +122,12 @@ def last_of(data: bytes) -> int:
     return base_of(data) + int(delta)
 
 
+def epoch_of(data: bytes) -> int:
+    """The leader epoch of a batch."""
+    (epoch,) = struct.unpack_from(">i", data, 12)
+    return int(epoch)
+
+
 def random_log(rng: random.Random) -> Log:
     """A log of several segments and leader epochs; some values hold batches themselves."""
     segments: dict[int, list[bytes]] = {}
@@ -131,17 +137,53 @@ def random_log(rng: random.Random) -> Log:
         for _ in range(rng.randrange(3, 14)):
             if rng.random() < 0.1:
                 epoch += rng.randrange(1, 3)
-            values = [_value(rng, offset) for _ in range(rng.randrange(1, 6))]
-            data = forge.batch(
-                offset,
-                [forge.record(value, b"key") for value in values],
-                codec=rng.choice(("none", "none", "none", "zstd")),
-                base_timestamp=forge.TIMESTAMP + offset,
-                leader_epoch=epoch,
-            )
+            data = _batch(rng, offset, epoch)
             segments.setdefault(base, []).append(data)
-            offset += len(values)
+            offset = last_of(data) + 1
     return Log(segments)
+
+
+def parted_log(log: Log, rng: random.Random) -> tuple[Log, Log]:
+    """The log with even leader epochs only, and another one that parts from it.
+
+    They part where an epoch of the first begins: the second goes on in the epoch before, and then
+    in odd ones.
+    """
+    even = Log(
+        {
+            base: [_with_epoch(data, 2 * epoch_of(data)) for data in each]
+            for base, each in log.segments.items()
+        }
+    )
+    batches = list(even.batches.values())
+    starts = [
+        number
+        for number in range(1, len(batches))
+        if epoch_of(batches[number]) != epoch_of(batches[number - 1])
+    ]
+    cut = rng.choice(starts) if starts else len(batches)
+    shared, epoch = batches[:cut], epoch_of(batches[cut - 1])
+    for _ in range(rng.randrange(1, 30)):
+        if rng.random() < 0.2:
+            epoch += 2 - (epoch + 1) % 2
+        shared.append(_batch(rng, last_of(shared[-1]) + 1, epoch))
+    return even, Log({0: shared}).with_other_borders(rng)
+
+
+def _batch(rng: random.Random, offset: int, epoch: int) -> bytes:
+    values = [_value(rng, offset) for _ in range(rng.randrange(1, 6))]
+    return forge.batch(
+        offset,
+        [forge.record(value, b"key") for value in values],
+        codec=rng.choice(("none", "none", "none", "zstd")),
+        base_timestamp=forge.TIMESTAMP + offset,
+        leader_epoch=epoch,
+    )
+
+
+def _with_epoch(data: bytes, epoch: int) -> bytes:
+    """The batch with another leader epoch, which no checksum covers."""
+    return data[:12] + struct.pack(">i", epoch) + data[16:]
 
 
 def _value(rng: random.Random, offset: int) -> bytes:
