@@ -258,10 +258,13 @@ def test_a_broker_starts_on_what_a_kill_leaves(
     tmp_path: Path,
 ) -> None:
     trial = trials(subject)
-    expected = served(trial, trial.original, oracle(version), tmp_path) & served(
-        trial, trial.complete, oracle(version), tmp_path
+    before, after = (
+        served(trial, tree, oracle(version), tmp_path) for tree in (trial.original, trial.complete)
     )
-    assert len(expected) > 100
+    expected = before & after
+    # A log that is damaged near its start serves little until it is healed.
+    assert expected
+    assert len(after) > 100
     applied, undone = (sampled(recorded, SEED, count) for recorded in (trial.applied, trial.undone))
     for number, tree in [*applied, *undone]:
         lost = expected - served(trial, tree, oracle(version), tmp_path)
