@@ -218,3 +218,17 @@ def test_a_log_that_cannot_be_read_is_said(place: Path, nobody: int, number: int
     assert [text for text in receipt["unread"] if str(log) in text] != []
     found = batches_of(place / "out" / "orders-0")
     assert found == (good if number == 0 else [*good[:3], *good[4:]])
+
+
+@pytest.mark.root
+def test_copies_of_which_no_log_can_be_read(place: Path, nobody: int) -> None:
+    _, paths = two_copies(place)
+    for path in paths:
+        give_all(path.parent, nobody)
+        for log in path.glob("*.log"):
+            os.chown(log, 0, 0)
+            log.chmod(0o600)
+    ran = run(["salvage", *map(str, paths), "--output", str(place / "out")])
+    assert ran.code == INCOMPLETE, ran
+    assert "cannot be read: Permission denied" in ran.err
+    assert not (place / "out").exists()

@@ -57,15 +57,27 @@ def lineage_of(verdict: Verdict, facts: PartitionFacts) -> OwnLineage:
 def _contradiction(entries: tuple[EpochEntry, ...], surveys: Sequence[Survey]) -> str | None:
     """Return how a checkpoint contradicts a batch of its log, None if it does not."""
     epochs = LeaderEpochs.of(entries, entries[0].start_offset, HIGHEST)
-    for run in (run for survey in surveys for run in survey.events.epochs() if run.epoch >= 0):
-        for offset in (run.first_offset, run.last_offset):
-            if epochs.epoch_at(offset) not in (None, run.epoch):
-                return (
-                    f"{LEADER_EPOCH_CHECKPOINT} gives offset {offset} leader epoch "
-                    f"{epochs.epoch_at(offset)}, its batch has {run.epoch}: the file does not show "
-                    "which copies are of the same lineage, only later batches of the log do"
-                )
+    for offset, epoch in (pair for survey in surveys for pair in _known_epochs(survey)):
+        if epochs.epoch_at(offset) not in (None, epoch):
+            return (
+                f"{LEADER_EPOCH_CHECKPOINT} gives offset {offset} leader epoch "
+                f"{epochs.epoch_at(offset)}, its batch has {epoch}: the file does not show which "
+                "copies are of the same lineage, only later batches of the log do"
+            )
     return None
+
+
+def _known_epochs(survey: Survey) -> Iterator[tuple[int, int]]:
+    """Yield offsets of a log with the leader epochs of their batches, where these change.
+
+    Batches behind damage are left out: they may lie in the value of a damaged record.
+    """
+    end = min((gap.damage.position for gap in survey.gaps), default=None)
+    for run in survey.events.epochs():
+        if run.epoch >= 0 and (end is None or run.first_position < end):
+            yield run.first_offset, run.epoch
+            if end is None:
+                yield run.last_offset, run.epoch
 
 
 class AllowedBatches:

@@ -17,7 +17,7 @@ from kdump.audit.survey.survey import effective_compaction
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.errors import Refused
+from kdump.errors import Refused, SourceError
 from kdump.repair.heal.alignment import Run
 from kdump.repair.heal.copies import open_copies, rights_of
 from kdump.repair.heal.draft import Draft
@@ -93,17 +93,19 @@ def merge_copies(
         dense=compacted is False,
         over_gaps=True,
     )
-    complete = [survey for survey in verdict.surveys if survey.complete]
-    with acting(rights_of(verdict.target.path)):
-        healing = healer.heal([own_segment(survey) for survey in complete])
-    logs = [
+    unread = [
         failure
         for each in verdicts
         for survey in each.surveys
         for failure in survey.unread
         if failure.path == survey.segment.log
     ]
-    errors = dict.fromkeys((*(failure.text for failure in logs), *healing.unread))
+    complete = [survey for survey in verdict.surveys if survey.complete]
+    if not complete:
+        raise SourceError(verdict.target.path, "; ".join(failure.text for failure in unread))
+    with acting(rights_of(verdict.target.path)):
+        healing = healer.heal([own_segment(survey) for survey in complete])
+    errors = dict.fromkeys((*(failure.text for failure in unread), *healing.unread))
     segments = tuple(draft.segment for draft in healing.drafts)
     target = verdict.target
     assert target.partition is not None
