@@ -16,6 +16,7 @@ from kdump.copies.content import compare_content, count_records
 from kdump.copies.copy import Copy, OffsetRange
 from kdump.copies.lineage import Truncation, shared_end, truncation
 from kdump.errors import SourceError
+from kdump.storage.throttle import Pace
 from kdump.values import frozen
 
 
@@ -180,11 +181,12 @@ def compare(
     topic_id: str | None = None,
     replicas: Replicas | None = None,
     directories: Collection[NodeDirectory] = (),
+    pace: Pace | None = None,
 ) -> Comparison:
     """Compare the copies of one partition, at least one; read what their digests do not decide.
 
     ``topic_id`` and ``replicas`` are those of the newest metadata log, None where it does not have
-    the topic. ``directories`` are the log directories at hand.
+    the topic. ``directories`` are the log directories at hand. Logs are read at ``pace``.
     """
     current = [topic_id is None or copy.topic_id in (None, topic_id) for copy in copies]
     holders = {copy.node_id for copy, is_current in zip(copies, current, strict=True) if is_current}
@@ -198,7 +200,7 @@ def compare(
         shared = shared_end(copies[index].epochs, copies[beside].epochs)
         differences.extend(_parting(copies, index, beside, shared))
         try:
-            content = compare_content(copies[index], copies[beside], shared)
+            content = compare_content(copies[index], copies[beside], shared, pace)
         except SourceError as error:
             unread.append(str(error))
             continue
@@ -212,7 +214,7 @@ def compare(
     for index, copy in enumerate(copies):
         if copy.can_lead:
             try:
-                leaderships.append(Leadership(index, tuple(_cuts(copies, index))))
+                leaderships.append(Leadership(index, tuple(_cuts(copies, index, pace))))
             except SourceError as error:
                 unread.append(str(error))
     return Comparison(
@@ -292,7 +294,7 @@ def _parting(copies: Sequence[Copy], index: int, beside: int, shared: int) -> It
         yield Difference(DifferenceKind.EPOCHS, (index, beside), shared, f"leader epochs {detail}")
 
 
-def _cuts(copies: Sequence[Copy], index: int) -> Iterator[Cut]:
+def _cuts(copies: Sequence[Copy], index: int, pace: Pace | None) -> Iterator[Cut]:
     leader = copies[index]
     for number, copy in enumerate(copies):
         if number == index or not _same_topic(copy, leader):
@@ -303,7 +305,7 @@ def _cuts(copies: Sequence[Copy], index: int) -> Iterator[Cut]:
             continue
         first = copy.start if found.restart else max(found.offset, copy.start)
         lost = OffsetRange(first, copy.end)
-        yield Cut(number, found, lost, count_records(copy, lost))
+        yield Cut(number, found, lost, count_records(copy, lost, pace))
 
 
 def _alone(copies: Sequence[Copy], index: int) -> Iterator[OffsetRange]:

@@ -19,6 +19,7 @@ from kdump.format.batch import BatchTable, Record, RecordBatch
 from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.source import Source
+from kdump.storage.throttle import Pace
 from kdump.storage.walk import WalkedLog, batch_bytes, walk
 from kdump.values import frozen
 
@@ -50,26 +51,27 @@ class Content:
     uncompared: int = 0
 
 
-def compare_content(copy: Copy, other: Copy, end: int) -> Content:
+def compare_content(copy: Copy, other: Copy, end: int, pace: Pace | None = None) -> Content:
     """Compare the content of two copies below offset ``end``.
 
-    Only segments are read whose digests differ. Offsets that one copy has lost, or that lie before
-    its start, are left out, and what the cleaner may have removed. Raises SourceError.
+    Only segments are read whose digests differ, at ``pace``. Offsets that one copy has lost, or
+    that lie before its start, are left out, and what the cleaner may have removed. Raises
+    SourceError.
     """
     start = max(copy.start, other.start)
     known = {_identity(segment) for segment in other.segments}
     same = {_identity(segment) for segment in copy.segments if segment.digest is not None} & known
-    logs = [_Log(each, same, OffsetRange(start, end)) for each in (copy, other)]
+    logs = [_Log(each, same, OffsetRange(start, end), pace) for each in (copy, other)]
     with closing(logs[0]), closing(logs[1]):
         comparison = _Comparison(*logs)
         return Content(comparison.first_difference(), comparison.uncompared)
 
 
-def count_records(copy: Copy, offsets: OffsetRange) -> int:
+def count_records(copy: Copy, offsets: OffsetRange, pace: Pace | None = None) -> int:
     """Return the records of a copy at ``offsets``, by the headers of its batches.
 
-    Of a batch that reaches beyond the offsets, each offset inside them counts as a record. Raises
-    SourceError.
+    Of a batch that reaches beyond the offsets, each offset inside them counts as a record. Segments
+    are read at ``pace``. Raises SourceError.
     """
     count = 0
     for segment in copy.segments:
@@ -78,7 +80,7 @@ def count_records(copy: Copy, offsets: OffsetRange) -> int:
         if offsets.first <= segment.first and segment.end <= offsets.end:
             count += segment.records
             continue
-        with open_source(segment.log, mapped=False) as source:
+        with open_source(segment.log, mapped=False, pace=pace) as source:
             for table in _tables(source, segment):
                 count += sum(map(offsets.share, *map(table.column, _EXTENT)))
     return count
@@ -96,8 +98,15 @@ def _tables(source: Source, segment: SegmentExtent) -> Iterator[BatchTable]:
 class _Log:
     """The batches of a copy in a range of offsets, without those of segments that are the same."""
 
-    def __init__(self, copy: Copy, same: set[tuple[object, ...]], offsets: OffsetRange) -> None:
+    def __init__(
+        self,
+        copy: Copy,
+        same: set[tuple[object, ...]],
+        offsets: OffsetRange,
+        pace: Pace | None,
+    ) -> None:
         self.copy = copy
+        self._pace = pace
         self.offsets = offsets
         self.row = 0
         self.table = BatchTable(memoryview(b"").cast("q"))
@@ -185,7 +194,7 @@ class _Log:
             first = segment.base_offset if segment.first is None else segment.first
             if segment.end <= self.offsets.first or first >= self.offsets.end:
                 continue
-            with open_source(segment.log, mapped=False) as self._source:
+            with open_source(segment.log, mapped=False, pace=self._pace) as self._source:
                 yield from _tables(self._source, segment)
 
 

@@ -24,13 +24,14 @@ from kdump.format.checkpoint import EpochEntry
 from kdump.storage.access import open_source
 from kdump.storage.logdir import directory_name
 from kdump.storage.objects.address import AnyPath
+from kdump.storage.throttle import Pace
 from kdump.storage.walk import Damage, Reason, walk
 from kdump.values import frozen
 
 #: Why offsets of a log that was never compacted are in no batch, where no damage says so.
 OFFSETS_MISSING: Final = "offsets-missing"
 SEGMENT_MISSING: Final = "segment-missing"
-#: The most damages of one segment that are told apart.
+#: The most damages of one segment that are listed one by one.
 MOST_LISTED: Final = 10_000
 
 
@@ -178,10 +179,11 @@ def shows_compaction(verdict: Verdict) -> bool:
     return compaction_of(verdict.surveys, known) is Compaction.SHOWN
 
 
-def copy_of(verdict: Verdict, node: Node, *, compacted: bool) -> Copy:
+def copy_of(verdict: Verdict, node: Node, *, compacted: bool, pace: Pace | None = None) -> Copy:
     """Return the copy that a verdict of default depth is on; its surveys have header digests.
 
-    ``compacted``: another copy shows compaction, or this one.
+    ``compacted``: another copy shows compaction, or this one. Where damage is read once more, that
+    is done at ``pace``.
     """
     target, facts = verdict.target, verdict.facts
     name = directory_name(target.path)
@@ -212,7 +214,8 @@ def copy_of(verdict: Verdict, node: Node, *, compacted: bool) -> Copy:
     unread = list(_unread(verdict))
     lost: list[LostOffsets] = []
     try:
-        lost.extend(_lost(verdict.surveys, compacted=compacted, live=not target.stopped))
+        live = not target.stopped
+        lost.extend(_lost(verdict.surveys, pace, compacted=compacted, live=live))
     except SourceError as error:
         unread.append(str(error))
     return Copy(
@@ -251,8 +254,8 @@ def _epochs_on_disk(
         for run in survey.events.epochs():
             first = max(run.first_offset, start)
             if run.epoch >= 0 and first <= run.last_offset < end:
-                told = {epochs.epoch_at(first), epochs.epoch_at(run.last_offset)}
-                if told != {run.epoch}:
+                ends = {epochs.epoch_at(first), epochs.epoch_at(run.last_offset)}
+                if ends != {run.epoch}:
                     return LeaderEpochs.of(of_batches, start, end)
     return epochs
 
@@ -286,7 +289,9 @@ def _extent(survey: Survey) -> SegmentExtent:
     )
 
 
-def _lost(surveys: Sequence[Survey], *, compacted: bool, live: bool) -> Iterator[LostOffsets]:
+def _lost(
+    surveys: Sequence[Survey], pace: Pace | None, *, compacted: bool, live: bool
+) -> Iterator[LostOffsets]:
     """Yield the lost offsets of a log in order; a compacted log has none between sound batches.
 
     Raises SourceError.
@@ -294,7 +299,7 @@ def _lost(surveys: Sequence[Survey], *, compacted: bool, live: bool) -> Iterator
     bases = [survey.segment.base_offset for survey in surveys]
     found: list[LostOffsets] = []
     for survey, next_base in zip_longest(surveys, bases[1:]):
-        of_segment = list(_lost_of(survey, next_base, compacted=compacted, live=live))
+        of_segment = list(_lost_of(survey, next_base, pace, compacted=compacted, live=live))
         found.extend(of_segment)
         reached = survey.end_offset
         if compacted or next_base is None or next_base <= reached:
@@ -312,12 +317,12 @@ def _lost(surveys: Sequence[Survey], *, compacted: bool, live: bool) -> Iterator
 
 
 def _lost_of(
-    survey: Survey, next_base: int | None, *, compacted: bool, live: bool
+    survey: Survey, next_base: int | None, pace: Pace | None, *, compacted: bool, live: bool
 ) -> Iterator[LostOffsets]:
     """Yield the lost offsets of a segment; ``end`` is None where nothing sound follows in it."""
     path = survey.segment.log
     room = MOST_LISTED
-    for damage, before, after in _damages(survey):
+    for damage, before, after in _damages(survey, pace):
         if damage.reason is Reason.PREALLOCATED and (
             next_base is None or next_base <= survey.end_offset
         ):
@@ -326,7 +331,7 @@ def _lost_of(
             continue  # a write that goes on
         room -= 1
         first = max(before + 1, survey.segment.base_offset)
-        end = after if room else None  # the rest of a segment with more is not told apart
+        end = after if room else None  # the rest of a segment with more is one range
         yield LostOffsets(path, damage.position, damage.size, first, end, damage.reason.value)
         if not room:
             return
@@ -338,7 +343,7 @@ def _lost_of(
             yield LostOffsets(path, 0, 0, first, final + 1, OFFSETS_MISSING)
 
 
-def _damages(survey: Survey) -> Iterator[tuple[Damage, int, int | None]]:
+def _damages(survey: Survey, pace: Pace | None) -> Iterator[tuple[Damage, int, int | None]]:
     """Yield all damages with the last offset before and the first offset after them.
 
     A survey lists the first few: the log is then read once more. Raises SourceError.
@@ -349,7 +354,7 @@ def _damages(survey: Survey) -> Iterator[tuple[Damage, int, int | None]]:
         return
     before = survey.segment.base_offset - 1
     damage: Damage | None = None
-    with open_source(survey.segment.log, mapped=False) as source:
+    with open_source(survey.segment.log, mapped=False, pace=pace) as source:
         for piece in walk(source, survey.segment.base_offset):
             if isinstance(piece, Damage):
                 if damage is not None:

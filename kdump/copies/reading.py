@@ -83,10 +83,15 @@ def compare_copies(
             # Where one copy shows that the cleaner has worked, it may have worked on all.
             compacted = any(map(shows_compaction, found))
             copies = [
-                copy_of(verdict, scope.context.node(verdict.target), compacted=compacted)
+                copy_of(
+                    verdict,
+                    scope.context.node(verdict.target),
+                    compacted=compacted,
+                    pace=pace,
+                )
                 for verdict in found
             ]
-            yield compare(copies, *_assignment(copies, scope.context), directories)
+            yield compare(copies, *_assignment(copies, scope.context), directories, pace)
 
 
 def _whole_directories(scope: Scope) -> Iterator[NodeDirectory]:

@@ -222,8 +222,8 @@ def _digest(table: BatchTable) -> bytes:
 def _put_segment(output: Output, stored: _Stored, inode: int) -> list[StoredEntry]:
     blocks = []
     start = 0
-    for section, end, batches, digest in stored.blocks:
-        blocks.append(BlockEntry(start, end, batches, output.add(section), digest))
+    for block, end, batches, digest in stored.blocks:
+        blocks.append(BlockEntry(start, end, batches, output.add(block), digest))
         start = end
     payload = encode_log(StoredLog(stored.size, True, stored.digest, tuple(blocks), ()))
     log = output.put(Kind.LOG, payload)

@@ -91,9 +91,7 @@ def compared(*files: Path) -> list[str]:
             JsonComparisons(lines.append, [root.path for root in scope.roots]),
             TextComparisons(lines.append, everything=True),
         )
-        comparisons = compare_copies(
-            group_copies(scope), scope.context, jobs=1, on_progress=lambda _: None
-        )
+        comparisons = compare_copies(group_copies(scope), scope, jobs=1, on_progress=lambda _: None)
         for comparison in comparisons:
             for report in reports:
                 report.add(comparison)
