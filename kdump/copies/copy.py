@@ -31,6 +31,8 @@ from kdump.values import frozen
 #: Why offsets of a log that was never compacted are in no batch, where no damage says so.
 OFFSETS_MISSING: Final = "offsets-missing"
 SEGMENT_MISSING: Final = "segment-missing"
+#: The log ends below its high watermark: committed records are gone from its end.
+BELOW_WATERMARK: Final = "below-high-watermark"
 #: The most damages of one segment that are listed one by one.
 MOST_LISTED: Final = 10_000
 
@@ -53,7 +55,7 @@ class LostOffsets:
 
     ``position`` and ``size`` are in bytes of the log at ``path``, ``size`` is 0 where nothing is
     left of the batches. ``end`` is exclusive; None if no sound batch follows. ``reason`` is that of
-    the damage, or one of ``OFFSETS_MISSING`` and ``SEGMENT_MISSING``.
+    the damage, or one of ``OFFSETS_MISSING``, ``SEGMENT_MISSING`` and ``BELOW_WATERMARK``.
     """
 
     path: AnyPath
@@ -213,17 +215,20 @@ def copy_of(verdict: Verdict, node: Node, *, compacted: bool, pace: Pace | None 
     metadata = None if facts is None or facts.metadata is None else facts.metadata.value
     unread = list(_unread(verdict))
     lost: list[LostOffsets] = []
+    live = not target.stopped
     try:
-        live = not target.stopped
         lost.extend(_lost(verdict.surveys, pace, compacted=compacted, live=live))
     except SourceError as error:
         unread.append(str(error))
+    committed = None if facts is None or live else facts.high_watermark
+    if committed is not None and committed > on_disk and all(each.end for each in lost):
+        lost.append(LostOffsets(target.path, 0, 0, on_disk, committed, BELOW_WATERMARK))
     return Copy(
         topic=target.path.name if name is None else name.topic,
         partition=-1 if name is None else name.partition,
         path=target.path,
         node_id=node.node_id,
-        live=not target.stopped,
+        live=live,
         topic_id=None if metadata is None else metadata.topic_id,
         epochs=_epochs_on_disk(known, of_batches, verdict.surveys, start, max(on_disk, start)),
         started=LeaderEpochs.of(

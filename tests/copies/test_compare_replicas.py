@@ -78,9 +78,11 @@ def test_the_state_is_what_became_of_the_topic(topic: str, ran: Ran) -> None:
 @pytest.mark.parametrize("topic", NAMES)
 def test_ends_are_those_of_the_batches(topic: str, ran: Ran, nodes: Path) -> None:
     copies = of(ran, "copy", topic)
-    found = {line["node_id"]: line["log_end_offset"] for line in copies}
-    assert found == log_ends(nodes, topic)
-    assert [line["damages"] for line in copies] == [[], [], []]
+    ends = {line["node_id"]: line["log_end_offset"] for line in copies}
+    assert ends == log_ends(nodes, topic)
+    found = [each["reason"] for line in copies for each in line["damages"]]
+    # The backup is older than the checkpoint beside it.
+    assert found == (["below-high-watermark"] if topic == "restored" else [])
 
 
 @pytest.mark.parametrize("topic", SAME)

@@ -219,9 +219,7 @@ def test_of_a_copy_that_parts_within_a_gap_nothing_is_taken(
     own = [*plain(0, 25, epoch=4), *plain(25, 60, epoch=5)]
     other = [*plain(0, 30, epoch=4), *plain(30, 90, epoch=6, text=b"other")]
     partition = write(place / "own", {0: own[:4], 40: own[8:]})
-    segments: dict[int, Sequence[bytes]] = (
-        {0: other[:6], 30: other[6:8], 40: other[8:]} if split else {0: other}
-    )
+    segments = {0: other[:6], 30: other[6:8], 40: other[8:]} if split else {0: other}
     copy = write(place / "copy", segments)
     path = partition / "leader-epoch-checkpoint"
     if checkpoint == "missing":

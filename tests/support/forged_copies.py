@@ -8,7 +8,7 @@ from pathlib import Path
 import forge
 from forge import flip
 
-Logs = dict[int, Sequence[bytes]]
+Logs = Mapping[int, Sequence[bytes]]
 
 
 def write(
