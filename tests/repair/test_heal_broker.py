@@ -66,7 +66,10 @@ def test_a_broker_serves_what_was_healed(version: str, state: str, tmp_path: Pat
         assert ran.code == 0, (name, ran)
     assert logs(data, names) == whole
     with Broker(version, data, SETTINGS) as broker:
-        assert complaints(broker.log_lines(), clean=state == "clean") == []
+        found_wrong = complaints(broker.log_lines(), clean=state == "clean")
+        # After a kill a broker cuts the zeros of a preallocated log.
+        zeros = "preallocated-0" if state == "killed" else None
+        assert [line for line in found_wrong if zeros is None or zeros not in line] == []
         for isolation in (READ, COMMITTED):
             served = [name for name in names if (name, isolation) in intact]
             found = read_all(broker, served, tmp_path / isolation, isolation)

@@ -1,7 +1,8 @@
 """A damaged stretch laid beside a copy of the same size.
 
 The batches before and behind the stretch must be the same in both. The sound batches of the copy
-between them are then those of the stretch, each at its position.
+between them are then those of the stretch, each at its position. If the copy has damage behind, its
+batches must fill the stretch, and be of the leader epoch of the batch behind it.
 """
 
 from __future__ import annotations
@@ -92,12 +93,14 @@ def align(
     """Lay a stretch that begins at position ``start`` beside a copy from ``place`` on.
 
     ``ends`` are the batches that may be behind it, by position. Returns the index of the first of
-    them that the copy has at the same distance, and the sound batches of the copy before it; None
-    without one. Raises SourceError.
+    them that the copy has at the same distance, or to which its batches lead, and the sound batches
+    of the copy before it; None without one. Raises SourceError.
     """
     at, index = start, 0
     runs: list[Run] = []
     for number, piece in pieces_from(copy, place):
+        if isinstance(piece, Damage) and _fills(runs, start, at, ends[index], allowed):
+            return index, runs
         stop = at + (piece.size if isinstance(piece, Damage) else piece.end - piece.position)
         while index < len(ends) and ends[index].position < stop:
             row = _row_of(piece, ends[index], at)
@@ -109,7 +112,19 @@ def align(
             return None
         _take(runs, copy, number, piece, None, at, allowed)
         at = stop
-    return None
+    return (index, runs) if _fills(runs, start, at, ends[index], allowed) else None
+
+
+def _fills(runs: Sequence[Run], start: int, at: int, end: End, allowed: AllowedBatches) -> bool:
+    """Return whether runs fill a stretch from ``start`` to the batch ``end``, which is at ``at``.
+
+    The leader of an epoch wrote one record at each offset of it.
+    """
+    if not runs or end.position != at or sum(run.size for run in runs) != at - start:
+        return False
+    last, behind = runs[-1].last, end.batch
+    follows = last.last_offset + 1 == behind.base_offset
+    return allowed.dense and follows and last.leader_epoch == behind.leader_epoch >= 0
 
 
 def _row_of(piece: BatchTable | Damage, end: End, at: int) -> int | None:

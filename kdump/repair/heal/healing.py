@@ -107,7 +107,7 @@ class Healer:
                 self._fill_stretch(own, number, before, behind) if behind else ([], None)
             )
             for window in () if island is None else _windows(own, number, island):
-                runs += (part for run in found for part in _clipped(run, *window))
+                runs += (part for run in found for part in clipped(run, *window))
             number = number + 1 if island is None else island + 1
         return draft.with_runs(runs, own.size) if runs else draft
 
@@ -130,7 +130,9 @@ class Healer:
                 found.append(aligned)
         if not found:
             return [], None
-        nearest = min(island for island, _ in found)
+        # A copy with the same damage has nothing to take, and may meet the log inside a value.
+        useful = [island for island, candidates in found if candidates]
+        nearest = min(useful or (island for island, _ in found))
         runs: list[Run] = []
         for island, candidates in found:
             for run in candidates if island == nearest else ():
@@ -224,16 +226,12 @@ class Healer:
 
     def _without_doubtful(self, own: OwnSegment) -> OwnSegment:
         """Return a segment without the batches at its end that may lie in a record's value."""
-        if (
-            not own.islands
-            or not own.islands[-1].hunted
-            or self._has_unhunted(own.islands[-1].last)
-        ):
+        if not own.islands or not own.islands[-1].hunted or self.is_confirmed(own.islands[-1].last):
             return own
         sure = tuple(takewhile(lambda island: not island.hunted, own.islands))
         return replace(own, islands=sure)
 
-    def _has_unhunted(self, batch: RecordBatch) -> bool:
+    def is_confirmed(self, batch: RecordBatch) -> bool:
         """Return whether a walk over a copy finds a batch that a search in the log has found."""
         for copy in self._copies:
             try:
@@ -424,7 +422,7 @@ def _windows(own: OwnSegment, number: int, island: int) -> Iterator[tuple[int, i
     yield start, own.islands[island].start if island < len(own.islands) else own.size
 
 
-def _clipped(run: Run, start: int, stop: int) -> Iterator[Run]:
+def clipped(run: Run, start: int, stop: int) -> Iterator[Run]:
     """Yield the part of a run from position ``start`` up to ``stop``, if any."""
     at, end = max(run.at, start), min(run.at + run.size, stop)
     if at < end:

@@ -102,7 +102,7 @@ class AllowedBatches:
     ) -> None:
         self._entries = [entry for entry in entries if entry.epoch >= 0 <= entry.start_offset]
         self._lowest, self._highest = lowest, highest
-        self._limit, self._dense, self._epochs = copy.limit, dense, copy.leader_epochs
+        self._limit, self.dense, self._epochs = copy.limit, dense, copy.leader_epochs
         self._next: int | None = next_offset
 
     def skip(self) -> None:
@@ -140,9 +140,9 @@ class AllowedBatches:
     def _allows(self, first: int, last: int, epoch: int, records: int | None) -> bool:
         if first > last or (self._limit is not None and last >= self._limit):
             return False
-        if self._next is not None and (first < self._next or (self._dense and first > self._next)):
+        if self._next is not None and (first < self._next or (self.dense and first > self._next)):
             return False
-        if self._dense and records is not None and records != last - first + 1:
+        if self.dense and records is not None and records != last - first + 1:
             return False
         if epoch < self._lowest or (self._highest is not None and epoch > self._highest):
             return False

@@ -18,6 +18,7 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import Refused, SourceError
+from kdump.format.batch import RecordBatch
 from kdump.repair.heal.alignment import Run
 from kdump.repair.heal.copies import open_copies, rights_of
 from kdump.repair.heal.draft import Draft
@@ -37,7 +38,8 @@ class MergedLog:
     """The log of ``target``, the preferred copy, whose segments are those of ``drafts``.
 
     ``copies`` are the paths of all copies, the preferred one first. ``errors`` has a sentence for
-    each log of any of them that could not be read.
+    each log of any of them that could not be read. ``is_confirmed`` says whether one of the
+    other copies has a batch that a search in the preferred one has found, without a search.
     """
 
     target: Target
@@ -45,6 +47,7 @@ class MergedLog:
     drafts: tuple[Draft, ...]
     notes: tuple[str, ...]
     errors: tuple[str, ...]
+    is_confirmed: Callable[[RecordBatch], bool]
 
     def open(self, segment: Segment) -> Source:
         """Open the log of a segment, put together. Raises SourceError."""
@@ -112,7 +115,8 @@ def merge_copies(
     partition = replace(target.partition, segments=segments)
     target = replace(target, segments=segments, partition=partition)
     paths = (target.path, *others)
-    return MergedLog(target, paths, healing.drafts, (*notes, *healing.notes), tuple(errors))
+    all_notes = (*notes, *healing.notes)
+    return MergedLog(target, paths, healing.drafts, all_notes, tuple(errors), healer.is_confirmed)
 
 
 def _preference(verdict: Verdict) -> tuple[int, int]:

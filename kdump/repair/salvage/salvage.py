@@ -31,6 +31,9 @@ from kdump.errors import Refused
 from kdump.format.snapshot import ProducerEntry
 from kdump.repair.content.companions import companions, readable_files
 from kdump.repair.content.producers import start_of
+from kdump.repair.heal.alignment import Run
+from kdump.repair.heal.draft import Draft
+from kdump.repair.heal.healing import clipped
 from kdump.repair.newdir.building import Building, build_directory
 from kdump.repair.newdir.output import (
     check_space,
@@ -139,6 +142,7 @@ def _salvage(
         compacted=compacted,
         starts=starts,
         opener=open_log if merged is None else merged.open,
+        is_confirmed=None if merged is None else merged.is_confirmed,
         report=report,
     )
     if merged is not None:
@@ -191,7 +195,7 @@ def _salvage(
             ends,
             # The logs of a backup do not replace the partition.
             log_directory_of(target) if backup is None else None,
-            () if merged is None else merged.runs,
+            () if merged is None else tuple(_runs_in(selection, merged)),
             () if merged is None else merged.copies,
         )
         leave_receipt(building, plan, salvaged, encode(salvaged))
@@ -306,6 +310,14 @@ def _without(
         if positions:
             selection = leave_out(selection, log.number, sorted(positions))
     return selection
+
+
+def _runs_in(selection: PieceSelection, merged: MergedLog) -> Iterator[tuple[Draft, Run]]:
+    """Yield the batches of other copies that are taken, with the log that they are in."""
+    for draft, run in merged.runs:
+        for stretch in selection.stretches:
+            if selection.segments[stretch.log] == draft.segment:
+                yield from ((draft, part) for part in clipped(run, stretch.start, stretch.stop))
 
 
 def _segments(partition: Partition) -> tuple[tuple[Segment, ...], list[str]]:

@@ -72,6 +72,7 @@ def select_pieces(
     compacted: bool | None,
     starts: Mapping[Path, int] | None = None,
     opener: Opener = open_log,
+    is_confirmed: Callable[[RecordBatch], bool] | None = None,
     report: Callable[[int], None] = lambda _: None,
 ) -> PieceSelection:
     """Read the logs of ``segments``, in the order of base offsets, and select the pieces to take.
@@ -79,15 +80,23 @@ def select_pieces(
     ``hunted``: take batches that a search after damage has found. ``compacted`` is by
     the settings, None if unknown. Missing offsets end a stretch unless it is True; if it is
     unknown, until the gaps of the log show that it may be compacted. ``starts`` has the position
-    where the reading of a log begins, if that is not 0. ``opener`` opens the logs. ``report`` is
-    called with counts of bytes that were read.
+    where the reading of a log begins, if that is not 0. ``opener`` opens the logs.
+    ``is_confirmed`` says which batches that a search has found are taken without ``hunted``.
+    ``report`` is called with counts of bytes that were read.
     """
     pieces: list[Piece] = []
     identities: list[Identity | None] = []
     errors: list[str] = []
     for number, segment in enumerate(segments):
         start = (starts or {}).get(as_local(segment.log), 0)
-        scan = _Scan(number, segment.base_offset, start, hunted=hunted, compacted=compacted)
+        scan = _Scan(
+            number,
+            segment.base_offset,
+            start,
+            hunted=hunted,
+            compacted=compacted,
+            is_confirmed=is_confirmed,
+        )
         identity = None
         try:
             with opener(segment) as source:
@@ -134,12 +143,20 @@ class _Scan:
     """The pieces of one log. Each batch is checked by itself and against the batch before it."""
 
     def __init__(
-        self, log: int, base_offset: int, start: int, *, hunted: bool, compacted: bool | None
+        self,
+        log: int,
+        base_offset: int,
+        start: int,
+        *,
+        hunted: bool,
+        compacted: bool | None,
+        is_confirmed: Callable[[RecordBatch], bool] | None,
     ) -> None:
         self.pieces: list[Piece] = []
         self._log = log
         self._lowest, self._highest = base_offset, base_offset + MAX_OFFSET_DELTA
         self._hunted, self._compacted = hunted, compacted
+        self._is_confirmed = is_confirmed
         self._gaps = 0
         self._open = Sum(log)
         self._why: Why | None = None
@@ -170,6 +187,8 @@ class _Scan:
 
     def _table(self, source: Source, table: BatchTable) -> None:
         usual = table.usual
+        # Each batch that a search has found is looked for in the copies.
+        single = table.hunted and not self._hunted and self._is_confirmed is not None
         row = 0
         while row < len(table):
             batch = table[row]
@@ -183,7 +202,9 @@ class _Scan:
                 self._why = why
             stop = row + 1
             whole = usual is not None and usual.last_offset <= self._highest
-            if why is Why.HUNTED or (why is None and whole):
+            if single:
+                pass
+            elif why is Why.HUNTED or (why is None and whole):
                 stop = len(table)
             elif why is None:
                 stop = self._end(table, row)
@@ -194,7 +215,9 @@ class _Scan:
 
     def _objection(self, table: BatchTable, batch: RecordBatch, first: int | None) -> Why | None:
         if table.hunted and not self._hunted:
-            return Why.HUNTED
+            confirmed = self._is_confirmed is not None and self._is_confirmed(batch)
+            if not confirmed:
+                return Why.HUNTED
         if batch.last_offset < batch.base_offset:
             return Why.INVERTED
         if batch.base_offset < self._lowest or batch.last_offset > self._highest:
