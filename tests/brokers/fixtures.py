@@ -23,6 +23,8 @@ from brokers.workload import ROUNDS, create, describe, write
 TRIMMED_BYTES = 1024
 # Of a log's zeros some stay: a batch may end with one, and what is stored must not look torn.
 LOG_ZEROS_BYTES = 16
+# So may the last entry of an index, which is stored whole.
+ENTRY_BYTES = {".index": 8, ".timeindex": 12}
 
 _SETTINGS = {
     "metadata.log.max.record.bytes.between.snapshots": "5000",
@@ -115,6 +117,8 @@ def store(directory: Path, target: Path) -> dict[str, int]:
         filled = len(content.rstrip(b"\0"))
         if len(content) - filled >= TRIMMED_BYTES:
             trimmed[relative.as_posix()] = len(content)
+            entry = ENTRY_BYTES.get(path.suffix, 1)
+            filled = -(-filled // entry) * entry
             content = content[: filled + (LOG_ZEROS_BYTES if path.suffix == ".log" else 0)]
         (target / relative).parent.mkdir(parents=True, exist_ok=True)
         (target / relative).write_bytes(content)
