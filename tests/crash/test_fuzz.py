@@ -349,7 +349,7 @@ def _write(some: Sequence[Case], top: Path) -> list[Path]:
     (top / "meta.properties").write_bytes(b"version=1\nnode.id=1\ncluster.id=x\n")
     for sample in some:
         fixture = ROOT / sample.path
-        if fixture.parent.name in ("clean", "killed"):
+        if any(path.is_dir() for path in fixture.parent.iterdir()):
             (top / fixture.name).write_bytes(sample.data)
             changed[top / fixture.name] = None
             continue
