@@ -31,8 +31,8 @@ from kdump.values import frozen
 #: Why offsets of a log that was never compacted are in no batch, where no damage says so.
 OFFSETS_MISSING: Final = "offsets-missing"
 SEGMENT_MISSING: Final = "segment-missing"
-#: The log ends below its high watermark: committed records are gone from its end.
-BELOW_WATERMARK: Final = "below-high-watermark"
+#: The log ends below its high watermark or its recovery point: records are gone from its end.
+END_MISSING: Final = "end-missing"
 #: The most damages of one segment that are listed one by one.
 MOST_LISTED: Final = 10_000
 
@@ -55,7 +55,7 @@ class LostOffsets:
 
     ``position`` and ``size`` are in bytes of the log at ``path``, ``size`` is 0 where nothing is
     left of the batches. ``end`` is exclusive; None if no sound batch follows. ``reason`` is that of
-    the damage, or one of ``OFFSETS_MISSING``, ``SEGMENT_MISSING`` and ``BELOW_WATERMARK``.
+    the damage, or one of ``OFFSETS_MISSING``, ``SEGMENT_MISSING`` and ``END_MISSING``.
     """
 
     path: AnyPath
@@ -220,9 +220,11 @@ def copy_of(verdict: Verdict, node: Node, *, compacted: bool, pace: Pace | None 
         lost.extend(_lost(verdict.surveys, pace, compacted=compacted, live=live))
     except SourceError as error:
         unread.append(str(error))
-    committed = None if facts is None or live else facts.high_watermark
-    if committed is not None and committed > on_disk and all(each.end for each in lost):
-        lost.append(LostOffsets(target.path, 0, 0, on_disk, committed, BELOW_WATERMARK))
+    reached = 0
+    if facts is not None and not live:
+        reached = max(facts.high_watermark or 0, facts.recovery_point or 0)
+    if reached > on_disk and all(each.end for each in lost):
+        lost.append(LostOffsets(target.path, 0, 0, on_disk, reached, END_MISSING))
     return Copy(
         topic=target.path.name if name is None else name.topic,
         partition=-1 if name is None else name.partition,

@@ -82,7 +82,7 @@ def test_ends_are_those_of_the_batches(topic: str, ran: Ran, nodes: Path) -> Non
     assert ends == log_ends(nodes, topic)
     found = [each["reason"] for line in copies for each in line["damages"]]
     # The backup is older than the checkpoint beside it.
-    assert found == (["below-high-watermark"] if topic == "restored" else [])
+    assert found == (["end-missing"] if topic == "restored" else [])
 
 
 @pytest.mark.parametrize("topic", SAME)

@@ -32,10 +32,10 @@ class Case:
 
 @cache
 def corpus() -> dict[str, list[Path]]:
-    """The stored files of all fixtures by kind: the end of the name from its first dot on."""
+    """The stored files of single brokers by kind: the end of the name from its first dot on."""
     kinds: dict[str, list[Path]] = {}
     for path in sorted((ROOT / "brokers").rglob("*")):
-        if path.is_file():
+        if path.is_file() and "replicas" not in path.parts:
             kind = path.suffix if path.name[0].isdigit() else path.name
             kinds.setdefault(kind, []).append(path)
     return {kind: paths for kind, paths in kinds.items() if not kind.endswith(".json")}

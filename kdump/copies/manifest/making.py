@@ -37,7 +37,7 @@ from kdump.copies.manifest.tree import (
     repair_folders,
     status_of_path,
 )
-from kdump.errors import KdumpError, SourceError
+from kdump.errors import KdumpError, SourceError, VanishedError
 from kdump.format.manifest.contents import (
     Contents,
     StoredDirectory,
@@ -133,7 +133,10 @@ def make_manifest(request: Request, output: Output, on_progress: Callable[[int],
 
 @dataclass(slots=True)
 class _Partition:
-    """A partition directory that is being read; ``files`` are its entries by name."""
+    """A partition directory that is being read; ``files`` are its entries by name.
+
+    ``gone``: a broker has deleted or renamed it meanwhile, so that it is left out.
+    """
 
     path: Path
     place: str
@@ -146,6 +149,7 @@ class _Partition:
     tasks: dict[int, Segment] = field(default_factory=dict)
     rounds: int = 0
     error: str = ""
+    gone: bool = False
 
 
 class _Maker:
@@ -272,6 +276,9 @@ class _Maker:
         partition.tasks.clear()
         partition.error = ""
         listing = list_partition(partition.path)
+        if isinstance(listing, VanishedError):
+            partition.gone = True
+            return []
         if isinstance(listing, SourceError):
             self.small_files.note(listing)
             partition.listing = None
@@ -341,6 +348,8 @@ class _Maker:
             self._finish_partition(partition)
 
     def _finish_partition(self, partition: _Partition) -> None:
+        if partition.gone:
+            return
         changed = any(outcome.changed for outcome in partition.outcomes.values())
         if changed and partition.rounds < _ROUNDS:
             self._waiting.append(partition)
