@@ -20,7 +20,7 @@ ORDINARY, ALL = 12, 400
 @pytest.mark.parametrize(
     "recipe",
     [
-        pytest.param(recipe, id=recipe.name, marks=pytest.mark.slow if number % 10 else ())
+        pytest.param(recipe, id=recipe.name, marks=pytest.mark.nightly if number % 10 else ())
         for number, recipe in enumerate(RECIPES)
     ],
 )
@@ -32,7 +32,10 @@ def test_a_copy_with_each_damage(tmp_path: Path, recipe: Recipe) -> None:
 
 @pytest.mark.parametrize(
     "seed",
-    [pytest.param(seed, marks=() if seed < ORDINARY else pytest.mark.slow) for seed in range(ALL)],
+    [
+        pytest.param(seed, marks=() if seed < ORDINARY else pytest.mark.nightly)
+        for seed in range(ALL)
+    ],
 )
 def test_a_copy_with_damages_at_random(tmp_path: Path, seed: int) -> None:
     nodes = copies.lay_out(tmp_path, [BASE, BASE])

@@ -46,7 +46,7 @@ def damage(log: Path, rng: random.Random) -> None:
     [
         pytest.param("4.3.1", "clean"),
         pytest.param("4.3.1", "killed", marks=pytest.mark.slow),
-        pytest.param("3.9.1", "clean", marks=pytest.mark.slow),
+        pytest.param("3.9.1", "clean", marks=pytest.mark.nightly),
         pytest.param("3.9.1", "killed", marks=pytest.mark.nightly),
     ],
 )
