@@ -1,7 +1,7 @@
 """make_manifest(): reads log directories and writes their manifest.
 
 Small files of a partition are read before its logs, so that they are not newer than these. A
-partition whose segments are renamed or removed meanwhile is read again.
+partition whose segments are renamed or removed while it is read is read again.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from kdump.storage.source import Identity, source_error
 from kdump.storage.throttle import Pace, use_idle_io
 from kdump.values import frozen
 
-#: How often a partition is read whose files change meanwhile.
+#: How often a partition is read whose files change while it is read.
 _ROUNDS: Final = 3
 #: The suffix of segments that the next start takes; those with other suffixes it deletes.
 _SWAP: Final = ".swap"
@@ -118,6 +118,7 @@ def make_manifest(request: Request, output: Output, on_progress: Callable[[int],
     for base in request.bases:
         maker.read_base(base)
     maker.read_partitions()
+    maker.write_bases()
     contents = Contents(
         begun,
         request.clock_ns(),
@@ -135,14 +136,15 @@ def make_manifest(request: Request, output: Output, on_progress: Callable[[int],
 class _Partition:
     """A partition directory that is being read; ``files`` are its entries by name.
 
-    ``gone``: a broker has deleted or renamed it meanwhile, so that it is left out.
+    ``named``: it was asked for by its name, not as a part of its log directory. ``gone``: a broker
+    has deleted or renamed it since its log directory was listed, so that it is left out.
     """
 
     path: Path
     place: str
     status: StoredStatus
     whole_of: str
-    listing: Partition | None = None
+    named: bool
     files: dict[str, StoredEntry] = field(default_factory=dict)
     outcomes: dict[int, LogOutcome] = field(default_factory=dict)
     sections: dict[int, dict[Slot, list[int]]] = field(default_factory=dict)
@@ -162,6 +164,8 @@ class _Maker:
         self.directories: dict[str, StoredDirectory] = {}
         self._waiting: list[_Partition] = []
         self._open: dict[int, _Partition] = {}  # by the number of a task
+        self._bases: dict[str, tuple[StoredStatus, list[StoredEntry]]] = {}  # by their place
+        self._gone: set[str] = set()  # the places of partitions
         self._numbers = 0
         self._logs = self._batches = self._damages = self._log_bytes = self._partitions = 0
 
@@ -171,7 +175,9 @@ class _Maker:
         """Read the files at the top of a log directory, and note its partitions."""
         status = status_of_path(base.path)
         if base.partitions is None and not self._is_log_directory(base):
-            self._waiting.append(_Partition(base.path, base.place, status, base.path.name))
+            self._waiting.append(
+                _Partition(base.path, base.place, status, base.path.name, named=True)
+            )
             return
         entries: list[StoredEntry] = []
         for file in list_files(base.path):
@@ -180,7 +186,13 @@ class _Maker:
                     entries.append(self._directory(base, file))
             elif not self._hides(file):
                 entries.append(self.small_files.entry(file))
-        self._write_directory(base.place, status, entries)
+        self._bases[base.place] = status, entries
+
+    def write_bases(self) -> None:
+        """Write the log directories, without partitions that are gone."""
+        for place, (status, entries) in self._bases.items():
+            left = (entry for entry in entries if _place(place, entry) not in self._gone)
+            self._write_directory(place, status, left)
 
     def _hides(self, file: Listed) -> bool:
         """Return whether a file at the top holds users, in a form that is not rewritten."""
@@ -191,9 +203,13 @@ class _Maker:
 
     def _directory(self, base: Base, listed: Listed) -> StoredEntry:
         name = self.names.directory(listed.name.name)
-        place = f"{base.place}/{name}" if base.place else name
-        self._waiting.append(_Partition(listed.path, place, listed.status, listed.name.name))
-        return StoredEntry(name.encode(errors="surrogateescape"), listed.status)
+        entry = StoredEntry(name.encode(errors="surrogateescape"), listed.status)
+        place = _place(base.place, entry)
+        named = base.partitions is not None
+        self._waiting.append(
+            _Partition(listed.path, place, listed.status, listed.name.name, named=named)
+        )
+        return entry
 
     def stored_root(self, root: NamedRoot) -> StoredRoot:
         """Return a root with its place in the manifest."""
@@ -216,7 +232,7 @@ class _Maker:
     # --- partitions
 
     def read_partitions(self) -> None:
-        """Read all partitions, those that have changed meanwhile once more."""
+        """Read all partitions, and once more those that changed while they were read."""
         live = not self.request.stopped
         pace = self.request.pace
 
@@ -275,17 +291,16 @@ class _Maker:
         partition.sections.clear()
         partition.tasks.clear()
         partition.error = ""
-        listing = list_partition(partition.path)
-        if isinstance(listing, VanishedError):
-            partition.gone = True
+        try:
+            listing = list_partition(partition.path)
+            if isinstance(listing, SourceError):
+                raise listing
+            listed = {file.name.name: file for file in list_files(partition.path)}
+        except SourceError as error:
+            partition.gone = isinstance(error, VanishedError) and not partition.named
+            if not partition.gone:
+                self._note_unread(partition, error)
             return []
-        if isinstance(listing, SourceError):
-            self.small_files.note(listing)
-            partition.listing = None
-            text = str(listing).removeprefix(f"{partition.path}: ")
-            partition.error = self.small_files.reason(text.removeprefix("cannot be read: "))
-            return []
-        partition.listing = listing
         swaps = (segment for segment in listing.transient if segment.suffix == _SWAP)
         segments = (*listing.segments, *swaps)
         logs = {segment.log.name: segment for segment in segments}
@@ -295,7 +310,6 @@ class _Maker:
             for path in (segment.index, segment.time_index)
             if path is not None
         }
-        listed = {file.name.name: file for file in list_files(partition.path)}
         for name, file in listed.items():
             if name not in logs and name not in read_with_log:
                 partition.files[name] = self.small_files.entry(file)
@@ -314,6 +328,11 @@ class _Maker:
                     found = listed[path.name]
                     partition.files[path.name] = StoredEntry(path.name.encode(), found.status)
         return tasks
+
+    def _note_unread(self, partition: _Partition, error: SourceError) -> None:
+        self.small_files.note(error)
+        text = str(error).removeprefix(f"{partition.path}: ")
+        partition.error = self.small_files.reason(text.removeprefix("cannot be read: "))
 
     def _task(
         self, partition: _Partition, segment: Segment, file: Listed, listing: Partition
@@ -349,6 +368,7 @@ class _Maker:
 
     def _finish_partition(self, partition: _Partition) -> None:
         if partition.gone:
+            self._gone.add(partition.place)
             return
         changed = any(outcome.changed for outcome in partition.outcomes.values())
         if changed and partition.rounds < _ROUNDS:
@@ -463,6 +483,10 @@ class _Maker:
             self._log_bytes,
             tuple(self.small_files.unread),
         )
+
+
+def _place(above: str, entry: StoredEntry) -> str:
+    return "/".join(filter(None, (above, entry.name.decode(errors="surrogateescape"))))
 
 
 def _identity(segment: Segment) -> Identity | None:
