@@ -6,8 +6,9 @@ Spec: ``PartitionChangeBuilder.electLeader``, ``AbstractFetcherThread``; KIP-101
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
@@ -188,19 +189,20 @@ def compare(
     ``topic_id`` and ``replicas`` are those of the newest metadata log, None where it does not have
     the topic. ``directories`` are the log directories at hand. Logs are read at ``pace``.
     """
+    shared = _shared_ends(copies)
     current = [topic_id is None or copy.topic_id in (None, topic_id) for copy in copies]
     holders = {copy.node_id for copy, is_current in zip(copies, current, strict=True) if is_current}
     unread = [text for copy in copies for text in copy.unread]
     differences: list[Difference] = []
     uncompared: list[tuple[int, int, int]] = []
     for index, beside in combinations(range(len(copies)), 2):
-        if not _same_topic(copies[index], copies[beside]):
+        end = shared.get((index, beside))
+        if end is None:
             differences.append(_recreated(copies, index, beside))
             continue
-        shared = shared_end(copies[index].epochs, copies[beside].epochs)
-        differences.extend(_parting(copies, index, beside, shared))
+        differences.extend(_parting(copies, index, beside, end))
         try:
-            content = compare_content(copies[index], copies[beside], shared, pace)
+            content = compare_content(copies[index], copies[beside], end, pace)
         except SourceError as error:
             unread.append(str(error))
             continue
@@ -210,11 +212,17 @@ def compare(
             differences.append(Difference(DifferenceKind.CONTENT, both, found.offset, found.detail))
         if content.uncompared:
             uncompared.append((index, beside, content.uncompared))
+
+    @cache
+    def count(number: int, lost: OffsetRange) -> int:
+        """Count once what several leaders cut."""
+        return count_records(copies[number], lost, pace)
+
     leaderships = []
     for index, copy in enumerate(copies):
         if copy.can_lead:
             try:
-                leaderships.append(Leadership(index, tuple(_cuts(copies, index, pace))))
+                leaderships.append(Leadership(index, tuple(_cuts(copies, index, count))))
             except SourceError as error:
                 unread.append(str(error))
     return Comparison(
@@ -231,10 +239,10 @@ def compare(
         alone=tuple(
             (index, offsets)
             for index in range(len(copies))
-            for offsets in _alone(copies, index)
+            for offsets in _alone(copies, index, shared)
             if len(copies) > 1
         ),
-        sound_in=tuple(_sound_in(copies, index) for index in range(len(copies))),
+        sound_in=tuple(_sound_in(copies, index, shared) for index in range(len(copies))),
         uncompared=tuple(uncompared),
         replicas=replicas,
         topic_id=topic_id,
@@ -261,21 +269,33 @@ def _same_topic(copy: Copy, other: Copy) -> bool:
     return None in (copy.topic_id, other.topic_id) or copy.topic_id == other.topic_id
 
 
-def _sound_in(copies: Sequence[Copy], index: int) -> tuple[tuple[int, ...], ...]:
+def _shared_ends(copies: Sequence[Copy]) -> dict[tuple[int, int], int]:
+    """Return the offset up to which each two copies of one topic are of one lineage."""
+    found: dict[tuple[int, int], int] = {}
+    for index, beside in combinations(range(len(copies)), 2):
+        if _same_topic(copies[index], copies[beside]):
+            end = shared_end(copies[index].epochs, copies[beside].epochs)
+            found[index, beside] = found[beside, index] = end
+    return found
+
+
+def _sound_in(
+    copies: Sequence[Copy], index: int, shared: Mapping[tuple[int, int], int]
+) -> tuple[tuple[int, ...], ...]:
     """Return, for each of the lost offsets of a copy, the copies of its lineage that have all."""
     copy = copies[index]
     found: list[list[int]] = [[] for _ in copy.lost]
-    for number, other in enumerate(copies):
-        if number == index or not copy.lost or not _same_topic(copy, other):
+    for number, other in enumerate(copies if copy.lost else ()):
+        shared_to = shared.get((index, number))
+        if shared_to is None:
             continue
-        shared = shared_end(copy.epochs, other.epochs)
         held = list(other.sound_ranges())
         for sources, lost in zip(found, copy.lost, strict=True):
             # How far the copy once went is unknown where it has no end.
             end = lost.first + 1 if lost.end is None else lost.end
             place = bisect_right(held, lost.first, key=lambda each: each.first) - 1
             below = lost.first if lost.end is None else lost.end
-            if place >= 0 and end <= held[place].end and below <= shared:
+            if place >= 0 and end <= held[place].end and below <= shared_to:
                 sources.append(number)
     return tuple(map(tuple, found))
 
@@ -294,7 +314,9 @@ def _parting(copies: Sequence[Copy], index: int, beside: int, shared: int) -> It
         yield Difference(DifferenceKind.EPOCHS, (index, beside), shared, f"leader epochs {detail}")
 
 
-def _cuts(copies: Sequence[Copy], index: int, pace: Pace | None) -> Iterator[Cut]:
+def _cuts(
+    copies: Sequence[Copy], index: int, count: Callable[[int, OffsetRange], int]
+) -> Iterator[Cut]:
     leader = copies[index]
     for number, copy in enumerate(copies):
         if number == index or not _same_topic(copy, leader):
@@ -305,17 +327,18 @@ def _cuts(copies: Sequence[Copy], index: int, pace: Pace | None) -> Iterator[Cut
             continue
         first = copy.start if found.restart else max(found.offset, copy.start)
         lost = OffsetRange(first, copy.end)
-        yield Cut(number, found, lost, count_records(copy, lost, pace))
+        yield Cut(number, found, lost, count(number, lost))
 
 
-def _alone(copies: Sequence[Copy], index: int) -> Iterator[OffsetRange]:
-    """Yield the offsets that one copy alone can give, in order."""
-    copy = copies[index]
-    left = list(copy.sound_ranges())
+def _alone(
+    copies: Sequence[Copy], index: int, shared: Mapping[tuple[int, int], int]
+) -> list[OffsetRange]:
+    """Return the offsets that one copy alone can give, in order."""
+    left = list(copies[index].sound_ranges())
     for number, other in enumerate(copies):
-        if number != index and _same_topic(copy, other):
-            left = list(_without(left, other, shared_end(copy.epochs, other.epochs)))
-    yield from left
+        if (index, number) in shared:
+            left = list(_without(left, other, shared[index, number]))
+    return left
 
 
 def _without(left: Iterable[OffsetRange], other: Copy, shared: int) -> Iterator[OffsetRange]:

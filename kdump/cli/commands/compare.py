@@ -11,6 +11,7 @@ import click
 
 from kdump.cli.options.jobs import jobs_option, reading_jobs
 from kdump.cli.options.rate import rate_option, reading_rate
+from kdump.cli.options.reports import format_option
 from kdump.cli.options.targets import (
     TargetOptions,
     find_read_scope,
@@ -30,14 +31,7 @@ if TYPE_CHECKING:
     "130, 143 ended by a signal; 141 the reader of the output went away.",
 )
 @click.option("--all", "everything", is_flag=True, help="Show partitions with equal copies too.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Text for people, or JSON Lines of all partitions.",
-)
+@format_option("Text for people, or JSON Lines of all partitions.")
 @jobs_option()
 @rate_option("Default: 50MB beside a running broker, else none.")
 @progress_option
@@ -54,8 +48,8 @@ def compare(
 
     PATH is a log directory or a partition, of this machine or in an object store, or a manifest;
     several are the disks of several brokers, or backups of one. Copies are those of one topic and
-    partition; if their topic ids differ, the topic was deleted and created again, and they are told
-    apart.
+    partition; if their topic ids differ, the topic was deleted and created again, and they are not
+    compared with each other.
 
     Each copy has its last leader epoch, its start and end after the next start, its high watermark
     and its damage. CHOICE is the order in which an unclean election should prefer the copies: by

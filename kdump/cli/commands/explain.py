@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from kdump.cli.options.reports import format_option
+
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
@@ -45,14 +47,7 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[st
     "cannot explain a line that may concern disks, or any line.",
 )
 @click.option("--list", "listing", is_flag=True, help="List all codes with their severity.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Text for people, or JSON Lines for scripts.",
-)
+@format_option("Text for people, or JSON Lines for scripts.")
 @click.argument(
     "words", nargs=-1, metavar="[CODE]... | [LINE] | [FILE] | [-]", shell_complete=_complete
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from kdump.cli.options.jobs import jobs_option, reading_jobs
+from kdump.cli.options.reports import format_option
 from kdump.cli.options.targets import TargetOptions, find_read_scope, path_options
 from kdump.cli.ui.progress import progress_option
 
@@ -31,14 +32,10 @@ if TYPE_CHECKING:
     help="Show only groups whose id matches this pattern; repeatable. For an id without wildcards "
     "only the partition is read that the group belongs to, if the number of partitions is known.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "csv"]),
-    default="text",
-    show_default=True,
-    help="Tables for people; JSON Lines; or lines of group, topic, partition and offset, as "
+@format_option(
+    "Tables for people; JSON Lines; or lines of group, topic, partition and offset, as "
     "kafka-consumer-groups.sh --reset-offsets --from-file takes them.",
+    "csv",
 )
 @jobs_option()
 @progress_option

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kdump.cli.options.jobs import jobs_option, reading_jobs
-from kdump.cli.options.rate import rate_option
+from kdump.cli.options.rate import rate_option, reading_rate
 from kdump.cli.options.targets import SomePath, TargetOptions, find_read_scope, path_options
 from kdump.cli.ui.exits import INCOMPLETE, OK
 from kdump.cli.ui.progress import progress_option
@@ -67,14 +67,13 @@ def manifest(
     A manifest has the small files, the header of each batch, all damage, and digests of the logs,
     about 10 bytes for each batch. It has no records but those of __cluster_metadata and
     __transaction_state, which checks of other partitions need: only its owner may read the file.
-    verify and next-start take it in the place of a directory, with the same findings.
+    verify, next-start and compare take it in the place of a directory, with the same findings.
 
     Every byte is read, and every checksum is compared. A broker may be running: it keeps its page
     cache and has priority at the disks.
     """
     import time
 
-    from kdump.audit.run.verify import beside_broker
     from kdump.cli.ui.progress import Progress
     from kdump.cli.ui.units import size_text
     from kdump.cli.ui.version import version
@@ -87,7 +86,7 @@ def manifest(
     from kdump.format.lines.text import printable
     from kdump.storage.logdir import Segment
     from kdump.storage.objects.address import as_local
-    from kdump.storage.throttle import LIVE_RATE, Pace
+    from kdump.storage.throttle import Pace
 
     scope = find_read_scope(targets, stores=False)
     for root in scope.roots:
@@ -95,8 +94,7 @@ def manifest(
             raise UsageError(
                 f"{root.path}: expected a log directory or a partition directory, found a segment"
             )
-    live = beside_broker(scope.targets)
-    rate = (LIVE_RATE if live else 0) if limit_rate is None else limit_rate
+    rate = reading_rate(limit_rate, scope.targets)
     paths = [root.path for root in scope.roots]
     origin, bases = bases_of(paths, anonymous=anonymous)
     request = Request(

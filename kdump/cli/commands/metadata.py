@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from kdump.cli.options.reports import format_option
 from kdump.cli.options.targets import LogPath, TargetOptions, path_options
 from kdump.cli.ui.units import LARGEST_LONG
 
@@ -52,14 +53,10 @@ class _OffsetOrPath(LogPath):
     help="Show what differs from OTHER, which is the directory of another node, or an offset of "
     "the same log up to which records are replayed.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "commands"]),
-    default="text",
-    show_default=True,
-    help="Tables for people; JSON Lines; or commands of Kafka's tools that make topics, configs, "
+@format_option(
+    "Tables for people; JSON Lines; or commands of Kafka's tools that make topics, configs, "
     "quotas and ACLs again in an empty cluster.",
+    "commands",
 )
 @path_options
 def metadata(

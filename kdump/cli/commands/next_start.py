@@ -10,6 +10,7 @@ from typing import Literal
 
 import click
 
+from kdump.cli.options.reports import format_option
 from kdump.cli.options.targets import TargetOptions, target_options
 from kdump.cli.ui.units import LARGEST_LONG
 
@@ -23,14 +24,7 @@ from kdump.cli.ui.units import LARGEST_LONG
     "records are lost already, as far as was read; 5 something could not be read, which comes "
     "before 4; 130, 143 ended by a signal; 141 the reader of the output went away.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Print a report for people, or JSON Lines: a header, a line a partition, a summary.",
-)
+@format_option("Print a report for people, or JSON Lines: a header, a line a partition, a summary.")
 @click.option(
     "--scan",
     is_flag=True,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kdump.cli.options.reports import format_option
 from kdump.cli.options.targets import LogPath, TargetOptions
 from kdump.cli.ui.units import LARGEST_INT
 
@@ -40,14 +41,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Show the last N leader changes of each log; JSON Lines have all of them.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Text for people, or JSON Lines.",
-)
+@format_option("Text for people, or JSON Lines.")
 @click.argument("paths", nargs=-1, metavar="[PATH...]", type=LogPath())
 def quorum(
     paths: Sequence[AnyPath],

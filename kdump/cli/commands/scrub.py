@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from kdump.cli.options.rate import rate_option
-from kdump.cli.options.reports import fail_on_option, info_option, quiet_option
+from kdump.cli.options.reports import fail_on_option, format_option, info_option, quiet_option
 from kdump.cli.options.state import state_option
 from kdump.cli.options.targets import TargetOptions, find_scope, path_options
 from kdump.cli.ui.progress import progress_option
@@ -74,14 +74,9 @@ def _duration(_: click.Context, parameter: click.Parameter, text: str | None) ->
     is_flag=True,
     help="Read nothing; show what the state says of all its log directories.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Print a report for people, or JSON Lines: a header, a line a finding, a line with the "
-    "forecast of each partition, a line with the state of each log directory, a summary.",
+@format_option(
+    "Print a report for people, or JSON Lines: a header, a line a finding, a line with the "
+    "forecast of each partition, a line with the state of each log directory, a summary."
 )
 @progress_option
 @fail_on_option

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from kdump.cli.options.jobs import jobs_option, reading_jobs
+from kdump.cli.options.reports import format_option
 from kdump.cli.options.targets import TargetOptions, find_read_scope, path_options
 from kdump.cli.ui.progress import progress_option
 
@@ -31,14 +32,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="Show only transactions whose transactional id matches this pattern; repeatable.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Tables for people, or JSON Lines.",
-)
+@format_option("Tables for people, or JSON Lines.")
 @jobs_option()
 @progress_option
 @path_options

@@ -15,7 +15,7 @@ import click
 
 from kdump.cli.options.jobs import jobs_option
 from kdump.cli.options.rate import rate_option
-from kdump.cli.options.reports import fail_on_option, info_option, quiet_option
+from kdump.cli.options.reports import fail_on_option, format_option, info_option, quiet_option
 from kdump.cli.options.spark import SparkOptions, spark_options
 from kdump.cli.options.state import state_option
 from kdump.cli.options.targets import TargetOptions, target_options
@@ -41,14 +41,9 @@ if TYPE_CHECKING:
     "thousands of partitions, but no damage inside a log is found.",
 )
 @click.option("--deep", "depth", flag_value="deep", help="Also decompress and read every record.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Print a report for people, or JSON Lines: a header, a line a finding, a line with the "
-    "forecast of each partition, a summary.",
+@format_option(
+    "Print a report for people, or JSON Lines: a header, a line a finding, a line with the "
+    "forecast of each partition, a summary."
 )
 @progress_option
 @jobs_option()

@@ -5,7 +5,7 @@ selection  The selection of records that the options describe.
 filters    The options that select records.
 jobs       The option for the number of processes.
 rate       The option for the rate of reading.
-reports    The options of reports with findings.
+reports    The options of reports: their form, and those of reports with findings.
 state      The option for the state of scrubs.
 targets    The PATH arguments and the options that go with them.
 spark      The options of a run on Spark, and its session.

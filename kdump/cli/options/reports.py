@@ -1,8 +1,23 @@
-"""The options of reports with findings."""
+"""The options of reports: their form, and those of reports with findings."""
 
 from __future__ import annotations
 
 import click
+
+from kdump.cli.options.group import Decorator
+
+
+def format_option(help_text: str, *more: str) -> Decorator:
+    """Return a decorator that adds ``--format`` as ``form``: text, json, or one of ``more``."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(["text", "json", *more]),
+        default="text",
+        show_default=True,
+        help=help_text,
+    )
+
 
 fail_on_option = click.option(
     "--fail-on",

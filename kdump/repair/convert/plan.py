@@ -13,10 +13,14 @@ from typing import Final
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.survey.survey import Survey
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.errors import SourceError, UsageError
 from kdump.format.checkpoint import EpochEntry
 from kdump.repair.content.epochs import old_epochs
-from kdump.repair.content.extent import log_end_of, log_start_of
+from kdump.repair.content.extent import (
+    check_whole,
+    log_end_of,
+    log_start_of,
+    partition_facts,
+)
 from kdump.repair.convert.notes import DELETED_NOTE, epochs_note, readers_note, split_note
 from kdump.repair.convert.steps import ConvertSteps
 from kdump.repair.rewrite.conversion import Rules
@@ -50,7 +54,8 @@ def plan_convert(
     with counts of bytes that were read. Indexes are built by ``settings``. Raises Refused,
     UsageError, SourceError.
     """
-    facts = _check_verdict(verdict)
+    facts = partition_facts(verdict)
+    check_whole(verdict)
     files, identity = read_fingerprint(facts.partition, verdict.surveys)
     directory = log_directory_of(verdict.target)
     end = log_end_of(verdict)
@@ -87,23 +92,6 @@ def plan_convert(
 
 
 # --- the evidence
-
-
-def _check_verdict(verdict: Verdict) -> PartitionFacts:
-    """Return the facts of a partition. Raises SourceError unless all its logs were read whole."""
-    target, facts = verdict.target, verdict.facts
-    if target.error is not None:
-        raise target.error
-    if facts is None:
-        raise UsageError(f"{target.path}: expected a partition directory, found a segment's file")
-    surveys = {survey.segment.log: survey for survey in verdict.surveys}
-    for segment in target.segments:
-        survey = surveys.get(segment.log)
-        if survey is None or not survey.complete:
-            unread = () if survey is None else survey.unread
-            reasons = [failure.text for failure in unread if failure.path == segment.log]
-            raise SourceError(segment.log, *(reasons or [f"{segment.log}: could not be read"]))
-    return facts
 
 
 def _is_old(survey: Survey) -> bool:

@@ -14,8 +14,13 @@ from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.survey.survey import Survey, effective_compaction
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.errors import Refused, SourceError, UsageError
-from kdump.repair.content.extent import log_end_of, log_start_of
+from kdump.errors import Refused, UsageError
+from kdump.repair.content.extent import (
+    check_whole,
+    log_end_of,
+    log_start_of,
+    partition_facts,
+)
 from kdump.repair.heal.copies import open_copies
 from kdump.repair.heal.healing import Healer
 from kdump.repair.heal.lineage import lineage_of
@@ -23,9 +28,13 @@ from kdump.repair.heal.notes import COMPACTED_NOTE, compare_note, left_notes, ta
 from kdump.repair.heal.own_log import own_segment
 from kdump.repair.heal.result import HealedLog, left_offsets, survey_draft
 from kdump.repair.heal.steps import heal_steps
-from kdump.repair.transaction.fingerprint import read_fingerprint, refuse_links, refuse_swaps
+from kdump.repair.transaction.fingerprint import (
+    read_fingerprint,
+    refuse_links,
+    refuse_metadata_log,
+    refuse_swaps,
+)
 from kdump.repair.transaction.plan import Plan, log_directory_of
-from kdump.storage.logdir import is_metadata_log
 from kdump.storage.objects.address import AnyPath, as_local
 from kdump.values import frozen
 
@@ -122,27 +131,13 @@ def plan_heal(
 
 def _check_verdict(verdict: Verdict) -> PartitionFacts:
     """Return the facts of a partition; raise unless it can be healed."""
-    target, facts, path = verdict.target, verdict.facts, verdict.target.path
-    if target.error is not None:
-        raise target.error
-    if facts is None:
-        raise UsageError(f"{path}: expected a partition directory, found a segment's file")
-    if is_metadata_log(facts.partition):
-        raise Refused(
-            f"{path}: expected a topic's partition, found the metadata log of the cluster: its "
-            "quorum decides what is valid there"
-        )
+    facts, path = partition_facts(verdict), verdict.target.path
+    refuse_metadata_log(facts.partition)
     if facts.partition.name is not None and facts.partition.name.suffix == "delete":
         raise Refused(f"{path}: expected a partition, found a directory that a broker deletes")
-    if not target.segments:
+    if not verdict.target.segments:
         raise Refused(f"{path}: expected at least 1 segment, found no log of a segment")
-    surveyed = {survey.segment.log: survey for survey in verdict.surveys}
-    for segment in target.segments:
-        survey = surveyed.get(segment.log)
-        if survey is None or not survey.complete:
-            unread = () if survey is None else survey.unread
-            reasons = [failure.text for failure in unread if failure.path == segment.log]
-            raise SourceError(segment.log, *(reasons or [f"{segment.log}: could not be read"]))
+    check_whole(verdict)
     return facts
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final
 
 from kdump.audit.facts.small_files import TopicSettings
 from kdump.audit.survey.index_promises import IndexPass
@@ -15,14 +13,13 @@ from kdump.audit.survey.survey import LogPass, ReadFailure, Survey
 from kdump.errors import Refused
 from kdump.repair.heal.draft import Draft, PartsSource
 from kdump.repair.heal.own_log import OwnSegment
+from kdump.repair.transaction.fingerprint import source_digest
 from kdump.repair.transaction.plan import Assembly, Piece
 from kdump.storage.access import open_source
 from kdump.storage.objects.address import typed_text
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk
 from kdump.values import frozen
-
-_PIECE_BYTES: Final = 1 << 20
 
 
 @frozen
@@ -70,7 +67,7 @@ def survey_draft(
         log.read(source)
         _check_runs(draft, source)
     with draft.open() as source:
-        digest = _digest(source, 0, source.size)
+        digest = source_digest(source, 0, source.size)
     unread = tuple(ReadFailure.of(path, error) for path, error in indexes.errors)
     survey = log.survey(indexes.index, indexes.time_index, unread)
     return HealedLog(draft, survey, digest, recipe)
@@ -134,14 +131,5 @@ def _pieces(draft: Draft) -> Iterator[Piece]:
             yield Piece("", part.position, part.size, "")
         else:
             with PartsSource(part.path, [part]) as source:
-                digest = _digest(source, 0, source.size)
+                digest = source_digest(source, 0, source.size)
             yield Piece(typed_text(part.path), part.position, part.size, digest)
-
-
-def _digest(source: Source, position: int, stop: int) -> str:
-    digest = hashlib.sha256()
-    while position < stop:
-        piece = source.window(position)[: min(stop - position, _PIECE_BYTES)]
-        digest.update(piece)
-        position += len(piece)
-    return digest.hexdigest()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from kdump.audit.survey.survey import Survey
 from kdump.errors import Refused, SourceError
 from kdump.repair.transaction.plan import Stamp
-from kdump.storage.logdir import Partition
-from kdump.storage.source import source_error
+from kdump.storage.logdir import Partition, is_metadata_log
+from kdump.storage.source import Source, source_error
+
+_PIECE_BYTES: Final = 1 << 20
 
 
 def read_fingerprint(
@@ -48,6 +52,25 @@ def stamp_of(path: Path) -> Stamp | None:
     """Return the stamp of the regular file at ``path``, None without one. Raises OSError."""
     status = _status(path)
     return None if status is None else Stamp(status.st_size, status.st_mtime_ns)
+
+
+def source_digest(source: Source, position: int, stop: int) -> str:
+    """Return the SHA-256 of the bytes from ``position`` up to ``stop``. Raises SourceError."""
+    digest = hashlib.sha256()
+    while position < stop:
+        piece = source.window(position)[: min(stop - position, _PIECE_BYTES)]
+        digest.update(piece)
+        position += len(piece)
+    return digest.hexdigest()
+
+
+def refuse_metadata_log(partition: Partition) -> None:
+    """Raise Refused for the metadata log of a cluster."""
+    if is_metadata_log(partition):
+        raise Refused(
+            f"{partition.path}: expected a topic's partition, found the metadata log of the "
+            "cluster: its quorum decides what is valid there"
+        )
 
 
 def refuse_swaps(partition: Partition) -> None:

@@ -22,7 +22,11 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import Refused, UsageError
 from kdump.format.snapshot import ProducerEntry
 from kdump.repair.content.producers import start_of
-from kdump.repair.transaction.fingerprint import read_fingerprint, refuse_swaps
+from kdump.repair.transaction.fingerprint import (
+    read_fingerprint,
+    refuse_metadata_log,
+    refuse_swaps,
+)
 from kdump.repair.transaction.plan import Plan, log_directory_of
 from kdump.repair.truncate.cut_point import CutPoint, offset_cut_point, recovery_cut_point
 from kdump.repair.truncate.loss import loss_of
@@ -30,7 +34,6 @@ from kdump.repair.truncate.notes import cut_notes, open_transaction_notes, order
 from kdump.repair.truncate.remaining_log import remaining_log
 from kdump.repair.truncate.reread import confirm
 from kdump.repair.truncate.steps import CutSteps, has_lines
-from kdump.storage.logdir import is_metadata_log
 from kdump.storage.objects.address import as_local
 
 COMMAND: Final = "truncate-to-valid"
@@ -59,11 +62,7 @@ def plan_truncate(verdict: Verdict, *, at: int | None, arguments: tuple[str, ...
     if cut_point is None:
         notes = [] if at is None else [f"no batch reaches offset {at}"]
         return replace(plan, notes=(*notes, *order_notes(surveys, None, refused, facts.settings)))
-    if is_metadata_log(facts.partition):
-        raise Refused(
-            f"{facts.partition.path}: expected a topic's partition, found the metadata log of the "
-            "cluster: its quorum decides what is valid there"
-        )
+    refuse_metadata_log(facts.partition)
     refuse_swaps(facts.partition)
     if at is None:
         _refuse_partial_recovery(facts, surveys, cut_point)

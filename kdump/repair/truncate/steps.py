@@ -8,10 +8,8 @@ Spec: ``UnifiedLog.truncateTo``, ``LogManager.checkpointLogs``; KOD 5.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
-from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.survey.survey import Survey
@@ -21,6 +19,7 @@ from kdump.format.index import AbortedTxn, TransactionIndex
 from kdump.format.snapshot import encode_snapshot
 from kdump.repair.content.epochs import epochs_after
 from kdump.repair.content.producers import can_precede
+from kdump.repair.transaction.fingerprint import source_digest
 from kdump.repair.transaction.plan import (
     Cut,
     Line,
@@ -44,9 +43,7 @@ from kdump.storage.names import (
     FileKind,
     format_file_name,
 )
-from kdump.storage.source import Source, status_of
-
-_PIECE_BYTES: Final = 1 << 20
+from kdump.storage.source import status_of
 
 
 class CutSteps:
@@ -116,12 +113,12 @@ class CutSteps:
         with open_source(log, mapped=False, sealed=True) as source:
             if status_of(log).st_nlink > 1:
                 # A cut would also cut the file under its other names.
-                digest, mtime_ns = _digest(source, 0, size), self._files[log.name].mtime_ns
+                digest, mtime_ns = source_digest(source, 0, size), self._files[log.name].mtime_ns
                 return Put(log.name, size, digest, True, Prefix(size), mtime_ns=mtime_ns)
             header, last = b"", self._after.surveys[-1].last_position
             if last is not None:
                 header = bytes(source.window(last, HEADER_BYTES)[: min(HEADER_BYTES, size - last)])
-            return Cut(log.name, size, _digest(source, size, source.size), header.hex())
+            return Cut(log.name, size, source_digest(source, size, source.size), header.hex())
 
     def _transactions(self) -> Iterator[Step]:
         name, found = self._name(FileKind.TXN_INDEX), self._facts.txn_indexes.get(self._after.base)
@@ -190,12 +187,3 @@ def has_lines(facts: PartitionFacts) -> bool:
     """
     name = facts.partition.name
     return facts.in_log_directory and name is not None and name.suffix in ("", "future")
-
-
-def _digest(source: Source, position: int, stop: int) -> str:
-    digest = hashlib.sha256()
-    while position < stop:
-        piece = source.window(position)[: min(stop - position, _PIECE_BYTES)]
-        digest.update(piece)
-        position += len(piece)
-    return digest.hexdigest()

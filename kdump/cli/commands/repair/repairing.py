@@ -14,6 +14,7 @@ import click
 
 from kdump.cli.options.group import Decorator, option_group
 from kdump.cli.options.jobs import jobs_option
+from kdump.cli.options.reports import format_option
 from kdump.cli.options.targets import target_options
 from kdump.cli.ui.exits import (
     INCOMPLETE,
@@ -119,14 +120,9 @@ def repair_options(name: str) -> Decorator:
             help="Put the SHA-256 of all files of the partition into the receipt, including whole "
             "logs, which are read once more for it.",
         ),
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(["text", "json"]),
-            default="text",
-            show_default=True,
-            help="Print for people, or JSON Lines: a header, a line for each plan and each "
-            "receipt, a summary.",
+        format_option(
+            "Print for people, or JSON Lines: a header, a line for each plan and each "
+            "receipt, a summary."
         ),
         progress_option,
         jobs_option("as many as this process may use CPUs"),

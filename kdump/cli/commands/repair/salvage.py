@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kdump.cli.options.reports import format_option
 from kdump.cli.options.targets import LogPath, SomePath
 from kdump.cli.ui.exits import INCOMPLETE, REFUSED
 from kdump.cli.ui.progress import progress_option
@@ -73,13 +74,8 @@ def _topic_id(_: click.Context, parameter: click.Parameter, text: str | None) ->
     help="Take topic settings from this server.properties, and topic ids from the metadata log in "
     "its log directories.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Print for people, or JSON Lines: a header, a receipt for each partition, a summary.",
+@format_option(
+    "Print for people, or JSON Lines: a header, a receipt for each partition, a summary."
 )
 @progress_option
 def salvage(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from kdump.cli.commands.repair.repairing import first_of, partitions
+from kdump.cli.options.reports import format_option
 from kdump.cli.options.targets import LogPath
 from kdump.cli.ui.exits import OK, USAGE, exit_code_of, is_signal
 
@@ -47,14 +48,7 @@ if TYPE_CHECKING:
     help="Continue although kdump cannot show that no broker runs, for example on a network file "
     "system, or in a container that has the partition without its log directory.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Print for people, or JSON Lines: a header, a line for each backup, a summary.",
-)
+@format_option("Print for people, or JSON Lines: a header, a line for each backup, a summary.")
 def undo(
     paths: tuple[Path, ...],
     plan_id: str | None,

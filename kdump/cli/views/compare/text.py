@@ -175,9 +175,10 @@ def _lost_text(index: int, lost: LostOffsets, sound_in: Sequence[int]) -> str:
 
 def _cut_text(cut: Cut) -> str:
     assert cut.truncation is not None
-    start = f"copy {cut.copy + 1} truncates to offset {cut.truncation.offset}"
+    offset = cut.truncation.offset
+    start = f"copy {cut.copy + 1} truncates to offset {offset}"
     if cut.truncation.restart:
-        start = f"copy {cut.copy + 1} drops its log and starts anew at {cut.truncation.offset}"
+        start = f"copy {cut.copy + 1} drops its log and begins an empty one at offset {offset}"
     if cut.lost is None or not cut.records:
         return f"{start}, and loses no record"
     return f"{start}, and loses {count_text(cut.records, 'record')}, {_range_text(cut.lost)}"
