@@ -5,12 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from epoch_logs import Log, common, histories
 
 from kdump.copies.lineage import LeaderEpochs, Truncation, shared_end, truncation
 from kdump.format.checkpoint import EpochEntry
-
-Log = list[int]
-"""The leader epoch of each offset, from offset 0 on."""
 
 
 def epochs_of(log: Log, start: int = 0) -> LeaderEpochs:
@@ -19,33 +17,12 @@ def epochs_of(log: Log, start: int = 0) -> LeaderEpochs:
     return LeaderEpochs.of(entries, start, len(log))
 
 
-def common(log: Log, other: Log) -> int:
-    """The length of the beginning that two logs share."""
-    pairs = enumerate(zip(log, other, strict=False))
-    return next((offset for offset, (a, b) in pairs if a != b), min(len(log), len(other)))
-
-
-def histories(rng: random.Random) -> list[Log]:
-    """Three logs as leaders write them, with unclean elections: any of them may lead next."""
-    logs: list[Log] = [[], [], []]
-    for epoch in range(rng.randrange(2, 12)):
-        leader = rng.randrange(3)
-        logs[leader] += [epoch] * rng.randrange(0, 5)
-        for follower in range(3):
-            if follower != leader and rng.random() < 0.6:
-                shared = common(logs[leader], logs[follower])
-                fetched = rng.randrange(shared, len(logs[leader]) + 1)
-                if fetched > shared or rng.random() < 0.5:
-                    logs[follower] = logs[leader][:fetched]
-    return logs
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_followers_truncate_to_the_beginning_that_they_share(seed: int) -> None:
     rng = random.Random(seed)
     cut = 0
     for _ in range(500):
-        logs = histories(rng)
+        logs = histories(rng, range(rng.randrange(2, 12)), least=0)
         for follower in logs:
             for leader in logs:
                 shared = common(follower, leader)

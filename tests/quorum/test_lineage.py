@@ -6,13 +6,11 @@ import random
 from pathlib import Path
 
 import pytest
+from epoch_logs import Log, common, histories
 
 from kdump.quorum.batches import Batches
 from kdump.quorum.lineage import different_content, losses, shared_end
 from kdump.quorum.replica import MetadataReplica
-
-Log = list[int]
-"""The leader epoch of each offset."""
 
 
 def replica(log: Log, node: int = 1) -> MetadataReplica:
@@ -31,24 +29,10 @@ def replica(log: Log, node: int = 1) -> MetadataReplica:
     return MetadataReplica(path, path, None, None, (), None, None, (), (), batches, 0, (), (), ())
 
 
-def histories(rng: random.Random) -> list[Log]:
-    """Three logs as leaders write them: followers first cut what their leader does not have."""
-    logs: list[Log] = [[], [], []]
-    for epoch in range(1, rng.randrange(2, 9)):
-        leader = rng.randrange(3)
-        logs[leader] += [epoch] * rng.randrange(1, 5)
-        for follower in range(3):
-            if follower != leader and rng.random() < 0.6:
-                shared = common(logs[leader], logs[follower])
-                fetched = rng.randrange(shared, len(logs[leader]) + 1)
-                if fetched > shared or rng.random() < 0.5:
-                    logs[follower] = logs[leader][:fetched]
-    return logs
-
-
-def common(one: Log, other: Log) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((offset for offset, (a, b) in pairs if a != b), min(len(one), len(other)))
+def histories_of(seed: int) -> list[Log]:
+    """The logs of a seed."""
+    rng = random.Random(seed)
+    return histories(rng, range(1, rng.randrange(2, 9)), least=1)
 
 
 def end_for_epoch(log: Log, epoch: int) -> tuple[int, int]:
@@ -75,7 +59,7 @@ def followed(leader: Log, follower: Log) -> int:
 
 @pytest.mark.parametrize("seed", range(300))
 def test_the_shared_end_is_where_a_follower_cuts(seed: int) -> None:
-    logs = histories(random.Random(seed))
+    logs = histories_of(seed)
     copies = [replica(log, node) for node, log in enumerate(logs, 1)]
     for one, log in zip(copies, logs, strict=True):
         for other, beside in zip(copies, logs, strict=True):
@@ -93,7 +77,7 @@ def test_the_shared_end_is_where_a_follower_cuts(seed: int) -> None:
 
 def test_histories_diverge() -> None:
     """What the test above draws has logs that are cut, not only shorter ones."""
-    drawn = [histories(random.Random(seed)) for seed in range(300)]
+    drawn = [histories_of(seed) for seed in range(300)]
     cut = [
         common(one, other) < min(len(one), len(other))
         for logs in drawn

@@ -5,11 +5,11 @@ What any copy has is back at its place; nothing else is ever written; what none 
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
 import pytest
+from long_samples import wrong_seeds
 from planning import healing, left, undone
 from torn_copies import Copy, Log, damaged_copy, epoch_file, parted_log, random_log
 
@@ -125,14 +125,7 @@ def test_what_a_copy_has_is_back(seed: int, place: Path) -> None:
 
 @pytest.mark.nightly
 def test_what_a_copy_has_is_back_in_many_seeds(place: Path) -> None:
-    found = {}
-    first = FEW + int(os.environ.get("KDUMP_NIGHT", "0")) * MANY
-    for seed in range(first, first + MANY):
-        top = place / str(seed)
-        top.mkdir()
-        if bad := wrong(seed, top):
-            found[seed] = bad
-    assert found == {}
+    assert wrong_seeds(wrong, place, FEW, MANY) == {}
 
 
 # --- copies that part
@@ -182,11 +175,4 @@ def test_nothing_is_taken_of_another_lineage(seed: int, place: Path) -> None:
 
 @pytest.mark.nightly
 def test_nothing_is_taken_of_another_lineage_in_many_seeds(place: Path) -> None:
-    found = {}
-    first = FEW + int(os.environ.get("KDUMP_NIGHT", "0")) * MANY
-    for seed in range(first, first + MANY):
-        top = place / str(seed)
-        top.mkdir()
-        if bad := wrong_of_parted(seed, top):
-            found[seed] = bad
-    assert found == {}
+    assert wrong_seeds(wrong_of_parted, place, FEW, MANY) == {}

@@ -17,6 +17,7 @@ import pytest
 from crashing.running import run
 from crashing.trees import take
 from damaged import name
+from long_samples import wrong_seeds
 from torn_copies import base_of, damaged_copy, epoch_file, random_log
 
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED
@@ -95,14 +96,7 @@ def test_what_any_copy_has_is_salvaged(seed: int, place: Path) -> None:
 
 @pytest.mark.nightly
 def test_what_any_copy_has_is_salvaged_in_many_seeds(place: Path) -> None:
-    found = {}
-    first = FEW + int(os.environ.get("KDUMP_NIGHT", "0")) * MANY
-    for seed in range(first, first + MANY):
-        top = place / str(seed)
-        top.mkdir()
-        if bad := wrong(seed, top):
-            found[seed] = bad
-    assert found == {}
+    assert wrong_seeds(wrong, place, FEW, MANY) == {}
 
 
 def plain(first: int, last: int, epoch: int, text: bytes = b"value") -> list[bytes]:

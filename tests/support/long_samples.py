@@ -1,8 +1,10 @@
-"""Parameters of tests that take long: a few run always, the others are ``slow``."""
+"""Samples of tests that take long: a few run always, the others are ``slow``, or run at night."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 
@@ -13,3 +15,20 @@ def first_of(values: Iterable[object], count: int = 1) -> tuple[object, ...]:
         value if number < count else pytest.param(value, marks=pytest.mark.slow)
         for number, value in enumerate(values)
     )
+
+
+def wrong_seeds(
+    wrong: Callable[[int, Path], list[str]], place: Path, few: int, many: int
+) -> dict[int, list[str]]:
+    """What ``wrong`` finds in ``many`` seeds, each in a directory of its own below ``place``.
+
+    They are those of this night (KDUMP_NIGHT), behind the ``few`` that run always.
+    """
+    found = {}
+    first = few + int(os.environ.get("KDUMP_NIGHT", "0")) * many
+    for seed in range(first, first + many):
+        top = place / str(seed)
+        top.mkdir()
+        if bad := wrong(seed, top):
+            found[seed] = bad
+    return found
