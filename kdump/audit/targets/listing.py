@@ -36,7 +36,7 @@ def list_scope(
 
 
 def _time_of(roots: Iterable[Root]) -> int:
-    """Return the time in ms at which the content of ``roots`` is judged.
+    """Return the time in ms up to which ages are counted in the content of ``roots``.
 
     For manifests alone that is the time of the newest one.
     """

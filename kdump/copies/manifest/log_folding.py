@@ -113,7 +113,7 @@ class FileOutcome:
 class LogOutcome:
     """A log that was read: its blocks (end, batches, digest) in the order of their sections.
 
-    ``changed``: a file vanished or was replaced meanwhile.
+    ``changed``: a file vanished or was replaced while it was read.
     """
 
     log: FileOutcome

@@ -1,6 +1,6 @@
 """Names of topics in an anonymous manifest, and the small files that hold names.
 
-A pseudonym is a keyed hash of the name: without the key nobody can test a guess. One key gives the
+A pseudonym is a keyed hash of the name: without the key a guess cannot be tested. One key gives the
 same pseudonyms on all brokers of a cluster. Topic ids stay, so that copies of a partition can be
 paired under different keys too.
 """

@@ -202,5 +202,5 @@ def _listed(directory: Path, names: list[str]) -> Iterator[Listed]:
         path = directory / name
         try:
             yield Listed(parse_file_name(name), path, status_of_path(path))
-        except OSError:  # it vanished meanwhile
+        except OSError:  # it has vanished since it was listed
             continue

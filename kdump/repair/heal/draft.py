@@ -81,7 +81,7 @@ class PartsSource(Closing):
     """A Source over parts of several logs, one after the other; ``log`` is the old log.
 
     ``identity`` is that of the old log, or of the first part. A window raises VanishedError if a
-    log ends before its part does: a broker has truncated it meanwhile.
+    log ends before its part does: a broker has truncated it since it was opened.
     """
 
     def __init__(self, log: AnyPath, parts: Iterable[Part]) -> None:
@@ -129,7 +129,8 @@ class PartsSource(Closing):
             raise VanishedError(
                 source.path,
                 f"{source.path}: expected {count} bytes at position {at}, found the end of the "
-                f"file at {at + len(piece)}: it was truncated meanwhile; run the command again",
+                f"file at {at + len(piece)}: it was truncated since it was opened; run the command "
+                "again",
             )
         return piece
 
