@@ -1,7 +1,8 @@
 """Writes the manual pages: ``python man/generate.py [DIRECTORY]``.
 
 The pages of section 1 say of each command what its ``--help`` says. The guides beside this file are
-section 7, made by pandoc; ``kdump-findings.md`` is written first, from ``kdump.audit.codes``.
+of section 7, or 5 for files, made by pandoc; ``kdump-findings.md`` is written first, from
+``kdump.audit.codes``.
 
 Spec: man(7), for groff and mandoc.
 """
@@ -27,8 +28,8 @@ from kdump.cli.views.dump.differences import DIFFERENCES
 HERE = Path(__file__).parent
 VERSION = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["version"]
 
-#: A guide begins with its title line: ``# NAME(7): what it is about``.
-_TITLE = re.compile(r"# (?P<name>[a-z-]+)\(7\): (?P<about>.*)\n")
+#: A guide begins with its title line: ``# NAME(SECTION): what it is about``.
+_TITLE = re.compile(r"# (?P<name>[a-z-]+)\((?P<section>[57])\): (?P<about>.*)\n")
 _COMMENT = re.compile(r"^ *<!--.*?-->\n", re.MULTILINE | re.DOTALL)
 #: A link inside the repository, of which a page shows the text alone.
 _LINK = re.compile(r"\[([^]]+)]\((?!https?:)[^)]+\)")
@@ -45,7 +46,7 @@ def pages() -> dict[str, str]:
     subs = {name: cli.get_command(top, name) for name in cli.list_commands(top)}
     commands = {name: command for name, command in subs.items() if command is not None}
     titles = ["kdump (1)", *(f"kdump-{name} (1)" for name in commands)]
-    titles += [f"{name} (7)" for name in guides()]
+    titles += [f"{name} ({_title(name, text)['section']})" for name, text in guides().items()]
     texts = {"kdump": _page("kdump", top, titles, _commands(commands))}
     for name, command in commands.items():
         context = click.Context(command, info_name=name, parent=top)
@@ -61,11 +62,17 @@ def guides() -> dict[str, str]:
     return dict(sorted(texts.items()))
 
 
-def guide_page(name: str, text: str) -> str:
-    """The page of section 7 that pandoc makes of a guide."""
+def _title(name: str, text: str) -> re.Match[str]:
+    """The title line of a guide."""
     title = _TITLE.match(text)
     if title is None or title["name"] != name:
         raise ValueError(f"expected '# {name}(7): ABOUT' as the first line of the guide")
+    return title
+
+
+def guide_page(name: str, text: str) -> tuple[str, str]:
+    """The file name and the text of the page that pandoc makes of a guide."""
+    title = _title(name, text)
     body = _LINK.sub(r"\1", _COMMENT.sub("", text[title.end() :]))
     made = subprocess.run(
         [
@@ -87,13 +94,13 @@ def guide_page(name: str, text: str) -> str:
     made = re.sub(r"(?<![\\'])-", r"\\-", made)  # what is copied has to be a minus
     made = re.sub(r"lw\(([\d.]+)n\)", _narrower, made)
     lines = [
-        *_head(name, 7, f"man/{name}.md"),
+        *_head(name, int(title["section"]), f"man/{name}.md"),
         _name(name, title["about"]),
         ".SH DESCRIPTION",
         made,
     ]
     tables = ["'\\\" t"] if "\n.TS\n" in made else []  # has man(1) run tbl
-    return "\n".join(tables + lines)
+    return f"{name}.{title['section']}", "\n".join(tables + lines)
 
 
 def _narrower(width: re.Match[str]) -> str:
@@ -270,9 +277,10 @@ def main(directory: Path) -> None:
         (directory / name).write_text(text)
     (directory / "kdump-findings.md").write_text(_findings())
     if shutil.which("pandoc") is None:
-        raise SystemExit("no pandoc command: the pages of section 7 are not written")
+        raise SystemExit("no pandoc command: the pages of guides are not written")
     for name, text in guides().items():
-        (directory / f"{name}.7").write_text(guide_page(name, text))
+        page, written = guide_page(name, text)
+        (directory / page).write_text(written)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ covers. It costs no more reading than the walk.
 
 The digest is XXH3 of 128 bits over the pieces of the walk, in the order of the file. It detects
 accidents, not forgeries.
+
+Spec: kdump-manifest-format(5), section 4.
 """
 
 from __future__ import annotations

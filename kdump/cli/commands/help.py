@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from importlib import metadata
 
 _COMMENT: Final = re.compile(r"^ *<!--.*?-->\n", re.MULTILINE | re.DOTALL)
-#: The first line of a guide: ``# kdump-NAME(7): ABOUT``.
-_TITLE: Final = re.compile(r"# kdump-(\S+)\(7\): (.*)")
+#: The first line of a guide: ``# kdump-NAME(SECTION): ABOUT``.
+_TITLE: Final = re.compile(r"# kdump-\S+\([57]\): (.*)")
 
 
 def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
@@ -72,7 +72,7 @@ def _page(context: click.Context, name: str) -> tuple[str | None, str]:
     """Return a page for man, None if it is not installed, and its text. Raise UsageError."""
     group, guides = _group(context), _guides()
     if name in guides:
-        return _installed(f"kdump-{name}.7"), _text(guides[name])
+        return _installed(f"kdump-{name}.[57]"), _text(guides[name])
     command = group if name == "kdump" else group.get_command(context, name)
     if command is None:
         names = ", ".join((*group.list_commands(context), *guides))
@@ -117,12 +117,12 @@ def _narrowed(text: str, width: int) -> Iterator[str]:
 
 def _about(guide: metadata.PackagePath) -> str:
     title = _TITLE.match(_text(guide))
-    return "" if title is None else title[2]
+    return "" if title is None else title[1]
 
 
 def _installed(name: str) -> str | None:
-    """Return an installed page of the manual, None without it."""
-    return next((file.read_text() for file in _files() if file.name == name), None)
+    """Return the installed page of the manual whose name matches, None without it."""
+    return next((file.read_text() for file in _files() if file.match(f"man?/{name}")), None)
 
 
 def _files() -> list[metadata.PackagePath]:

@@ -1,4 +1,4 @@
-"""Manifests: what log directories hold, without the records. The modules have the exact layout.
+"""Manifests: what log directories hold, without the records.
 
 cursor       Cursor: fields out of bytes, one after the other.
 sections     The frame of a manifest: the header, the sections, and the trailer that leads to the
@@ -9,4 +9,6 @@ indexes      Indexes: the entries of an offset index or a time index, by the bat
              about.
 directories  Directories: the entries of a directory, their status, and where their content is.
 contents     Contents: when a manifest was made, of what, and where each directory is in it.
+
+Spec: kdump-manifest-format(5), which tests/support/manifest_reader.py follows too.
 """

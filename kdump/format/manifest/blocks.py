@@ -1,59 +1,6 @@
 """Blocks: up to 8,192 batches of a log as columns, and the damage between them.
 
-====================  =====  ===============================================================
-block                 bytes
-====================  =====  ===============================================================
-batches               4      n, at most 8,192
-damages               2      at most 1,024
-columns               ...    13 columns, in the order of ``digest.COLUMNS``
-control bytes         4      how many follow
-coding                1      0: as they are; 1: one zstd frame of the length before
-control bytes, raw    4      after decompression
-control               ...    what follows the headers of control batches, one behind the other
-damages               ...
-wrappers              ...    a column more: see below
-====================  =====  ===============================================================
-
-A column is a number w (1 byte), at most 8, and then w planes of n bytes. The numbers of a column
-are stored without a sign: 0, -1, 1, -2 are 0, 1, 2, 3. Plane k has byte k of each, the lowest is
-plane 0. Each plane is a byte for its coding, and then for 0: one byte, which all of its bytes are;
-for 1: its n bytes; for 2: a length (4), and a zstd frame of that length.
-
-The numbers are differences from what is expected, wrapped to 64 bits:
-
-- ``size``, ``count``, ``producer_id`` and ``producer_epoch``: from 0
-- ``base_offset``: from the offset after the last one of the batch before, at first 0
-- ``last_offset``: from ``base_offset + count - 1``
-- ``leader_epoch``, ``magic``, ``attributes``: from the batch before, at first 0, 2 and 0
-- ``crc``: from 0, as a signed number of 32 bits
-- ``base_timestamp``: from the largest timestamp of the batch before, at first 0
-- ``max_timestamp``: from the base timestamp
-- ``base_sequence``: -1 without a producer id (below 0). Otherwise the sequence after the last
-  batch among those whose producer falls into the same of 256 slots, if that is the same producer,
-  else 0. The slot is the lowest byte of ``id ^ id >> 8 ^ id >> 16``.
-
-The position of a batch is the end of the batch or damage before it. A message of magic 0 or 1 has
-the numbers that ``DefaultRecordBatch`` would give for what it has not.
-
-The column of wrappers has a number for each compressed message of magic 0 or 1, in their order: how
-far its first offset lies below its own, or -1 if it cannot be read.
-
-Of a control batch up to 65,536 bytes are stored, header included. In an anonymous manifest those
-that are not transaction markers have zeros behind the key of the record.
-
-====================  =====  ===============================================================
-damage                bytes
-====================  =====  ===============================================================
-batches before        2      in this block
-reason                1      a place in ``REASONS``
-flags                 1      1: it has a claimed size; 2: it has checksums; 4: its last 61 bytes are
-                             zeros
-size                  8
-claimed size          8      0 without
-stored checksum       4      0 without
-computed checksum     4      0 without
-head                  2+...  its first bytes, at most 61, behind their number
-====================  =====  ===============================================================
+Spec: kdump-manifest-format(5), section 5.
 """
 
 from __future__ import annotations

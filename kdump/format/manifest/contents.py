@@ -1,29 +1,6 @@
 """Contents: when a manifest was made, of what, and where each directory is in it.
 
-====================  =====  ===============================================================
-contents              bytes
-====================  =====  ===============================================================
-begun                 8      the time before the first read, in nanoseconds since 1970
-finished              8      the time after the last read
-flags                 1      1: anonymous
-made by               2+...  the program and its version
-origin                2+...  the directory that all paths are in; empty if anonymous
-roots                 4      their number; for each
-- path                2+...  below the origin: what was named
-- state               1      whether a broker used it: 0 live, 1 stopped, 2 unknown
-- reason              2+...  of this state
-directories           4      their number; for each, by path
-- path                2+...  below the origin; empty for the origin itself
-- mode                4      and so on: the status, as of an entry
-- owner, group        4, 4
-- inode               8
-- size                8
-- mtime               8
-- section             8      the position of its section; 0 if it was not listed
-- error               2+...  why it could not be listed, else empty
-====================  =====  ===============================================================
-
-Paths have slashes between their names, and none at their ends.
+Spec: kdump-manifest-format(5), section 2.
 """
 
 from __future__ import annotations

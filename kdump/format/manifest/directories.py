@@ -1,24 +1,6 @@
 """Directories: the entries of a directory, their status, and where their content is.
 
-====================  =====  ===============================================================
-directory             bytes
-====================  =====  ===============================================================
-entries               4      their number; for each, by name
-- name                2+...  behind its length
-- content             1      a ``Content``
-- mode                4      as ``st_mode``, symbolic links followed
-- owner, group        4, 4   their ids
-- inode               8
-- size                8      in bytes
-- mtime               8      in nanoseconds since 1970
-- section             8      for DATA, PARTS, LOG, INDEX: its position in the manifest, else 0
-- error               2+...  for ERROR and DENIED: why the file was not read, else empty
-====================  =====  ===============================================================
-
-A directory that is listed in the contents is an entry here too, with NONE.
-
-The section of a large file (PARTS) has the positions of its sections DATA, 8 bytes each. Each of
-these has 1 MiB, the last one the rest.
+Spec: kdump-manifest-format(5), section 3.
 """
 
 from __future__ import annotations

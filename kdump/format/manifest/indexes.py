@@ -1,23 +1,8 @@
 """Indexes: the entries of an offset index or a time index, by the batches that they are about.
 
-====================  =====  ===============================================================
-index                 bytes
-====================  =====  ===============================================================
-kind                  1      0: offset index; 1: time index
-base offset           8      of the segment
-log                   8      the position of the section of its log
-entries               4      their number
-zeros                 4      the number of zero bytes behind the entries
-end                   2+...  the last bytes of the file, at most 204, behind their length
-rows                  ...    a column, as in a block: the number of batches from the one that the
-                             entry before is about to the one that this entry is about; the first
-                             counts from the first batch of the log
-offsets               ...    a column: the offset of the entry, from the last one of its batch
-====================  =====  ===============================================================
+An index so costs less than a bit for most entries.
 
-An entry of an offset index has the position of its batch, an entry of a time index its largest
-timestamp. So an index costs less than a bit for most entries. An index with an entry that is about
-no batch is stored as bytes instead.
+Spec: kdump-manifest-format(5), section 6.
 """
 
 from __future__ import annotations

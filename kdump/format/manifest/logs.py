@@ -1,25 +1,6 @@
 """Logs: the blocks of a log, what recovery sees of it, and what stands at odd positions.
 
-====================  =====  ===============================================================
-log                   bytes
-====================  =====  ===============================================================
-size                  8      of the log
-flags                 1      1: at its start a plausible batch stands, and one or the end behind it
-digest                16     XXH3 (128 bits) of the headers and the damage of the whole log, as
-                             ``kdump.audit.survey.header_digest`` makes it
-blocks                4      their number; for each
-- end                 8      the position in the log at which it ends; it begins where the one
-                             before ends, the first at 0
-- batches             4      their number
-- section             8      the position of its section in the manifest
-- digest              16     of its batches and damage alone
-excerpts              4      their number; for each, by position
-- position            8      in the log
-- bytes               2+...  what stands there, behind its length: at most 61
-====================  =====  ===============================================================
-
-Excerpts are what a broker reads where no batch begins: where entries of a damaged index point, and
-where the sizes of damaged headers lead.
+Spec: kdump-manifest-format(5), section 4.
 """
 
 from __future__ import annotations

@@ -1,42 +1,6 @@
 """The frame of a manifest: the header, the sections, and the trailer that leads to the contents.
 
-All numbers are big-endian. A file is
-
-====================  =====  ===============================================================
-header                bytes
-====================  =====  ===============================================================
-magic                 8      ``89 4B 44 4D 0D 0A 1A 0A``
-version               2      1
-reserved              2      0
-checksum              4      the lower half of XXH3 (64 bits) of the 12 bytes before
-====================  =====  ===============================================================
-
-then sections, one directly behind the other, each
-
-====================  =====  ===============================================================
-section               bytes
-====================  =====  ===============================================================
-kind                  1      a ``Kind``
-coding                1      0: as it is; 1: one zstd frame
-raw length            4      of the payload after decompression
-length                4      of the payload in the file
-checksum              8      XXH3 (64 bits) of the 10 bytes before and of the payload
-payload               ...
-====================  =====  ===============================================================
-
-and then the trailer:
-
-====================  =====  ===============================================================
-trailer               bytes
-====================  =====  ===============================================================
-position              8      of the section with the contents, which is the last one
-sections              8      their number
-magic                 8      ``4B 44 4D 65 6E 64 0D 0A``
-checksum              8      XXH3 (64 bits) of the 24 bytes before
-====================  =====  ===============================================================
-
-Sections refer to others by the position of their first byte. Those that nothing refers to are
-allowed: they are what a worker had written when it died.
+Spec: kdump-manifest-format(5), section 1.
 """
 
 from __future__ import annotations
