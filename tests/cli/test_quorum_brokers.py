@@ -136,6 +136,7 @@ def test_the_elected_node_is_one_that_was_named(
 _ATTRIBUTES = 62
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("stopped", [("4.3.1", "static")], indirect=True, scope="module")
 def test_the_advice_for_copies_that_diverge_heals(stopped: Stopped, tmp_path: Path) -> None:
     controllers, node = stopped.controllers, stopped.node(1)

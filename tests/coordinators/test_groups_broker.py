@@ -75,6 +75,7 @@ def test_groups_equal_what_the_broker_answers(
         assert read(directory, capfd) == killed
 
 
+@pytest.mark.nightly
 def test_the_csv_gives_a_cluster_its_groups_back(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,6 +96,7 @@ def test_the_csv_gives_a_cluster_its_groups_back(
         assert {place: row[0] for place, row in asked_offsets(broker).items()} == wanted
 
 
+@pytest.mark.nightly
 def test_a_share_group_equals_what_the_broker_answers(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.once
 SEED = 6
 FOLDERS = f"/{PARTITION}/.kdump"
 #: How many states of a subject are tried by default, and by ``slow``; ``nightly`` tries all.
-FEW, SOME, ALL = 4, 8, sys.maxsize
+FEW, SOME, ALL = 4, 6, sys.maxsize
 #: strace counts these exactly: nothing but a repair makes them.
 COUNTED = ("fsync", "rename", "unlink", "ftruncate", "mkdir", "link", "fchmod", "pwrite64")
 

@@ -118,9 +118,7 @@ def from_on(number: int, lasting: bool) -> Callable[[int], bool]:
 
 
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
-@pytest.mark.parametrize(
-    "subject", first_of([HEAL, LOSSY, REINDEX, CONVERT, *AS_OWNER], 2), ids=str
-)
+@pytest.mark.parametrize("subject", first_of([HEAL, LOSSY, *AS_OWNER], 2), ids=str)
 def test_a_call_fails(subject: Subject, undoing: bool, trials: Trials) -> None:
     assert wrong_after_faults(trials(subject), undoing, 31) == []
 
@@ -129,7 +127,7 @@ def test_a_call_fails(subject: Subject, undoing: bool, trials: Trials) -> None:
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
 @pytest.mark.parametrize("subject", [LOSSY, REINDEX, CONVERT, HEAL], ids=str)
 def test_some_calls_fail(subject: Subject, undoing: bool, trials: Trials) -> None:
-    assert wrong_after_faults(trials(subject), undoing, 7) == []
+    assert wrong_after_faults(trials(subject), undoing, 11) == []
 
 
 @pytest.mark.nightly

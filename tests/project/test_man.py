@@ -164,9 +164,7 @@ def test_every_difference_from_kafkas_tool_is_in_the_help_and_on_the_page() -> N
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="no groff command on PATH")
-@pytest.mark.parametrize(
-    "name", [*(f"{name}.1" for name in PAGES), *GUIDES]
-)
+@pytest.mark.parametrize("name", [*(f"{name}.1" for name in PAGES), *GUIDES])
 def test_groff_takes_the_pages_without_a_warning(name: str) -> None:
     done = subprocess.run(
         ["groff", "-man", "-t", "-Tutf8", "-ww", "-z", MAN / name],

@@ -36,7 +36,7 @@ FIXTURES = {
     "1.1.1/clean": ("magic-1", "magic-1-append-time", "compacted-magic-1"),
     "2.8.2/clean": ("formats", "formats-rolled", "compacted-magic-0", "client-0.8-kept"),
 }
-SEEDS, MORE_SEEDS = range(8), range(100, 115)
+FEW_SEEDS, SEEDS, MORE_SEEDS = range(2), range(8), range(100, 115)
 #: Nothing but what the test does changes a log.
 SETTINGS = {"log.cleaner.enable": "false"}
 INTERVAL = "300"
@@ -142,7 +142,8 @@ def _timed(line: dict[str, object]) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("version", "seeds"),
     [
-        pytest.param("4.3.1", SEEDS, marks=pytest.mark.slow),
+        pytest.param("4.3.1", FEW_SEEDS, marks=pytest.mark.slow),
+        pytest.param("4.3.1", SEEDS, marks=pytest.mark.nightly),
         pytest.param("3.9.1", SEEDS, marks=pytest.mark.nightly),
         pytest.param("4.3.1", MORE_SEEDS, marks=pytest.mark.nightly),
         pytest.param("3.9.1", MORE_SEEDS, marks=pytest.mark.nightly),

@@ -295,7 +295,7 @@ def test_lost_markers_hide_nothing_and_show_nothing(version: str, tmp_path: Path
             assert found == {name: records(intact[name, isolation]) for name in MARKERS}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_holds_committed_readers_is_what_kafka_finds_hanging(tmp_path: Path) -> None:
     """Beside the broker, and once it is stopped, with a coordinator's log and without one."""
     data = copy_fixture("4.3.1/clean", tmp_path / "data")

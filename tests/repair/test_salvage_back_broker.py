@@ -83,7 +83,8 @@ def test_the_printed_way_back_is_followed(version: str, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("version", ["4.3.1", pytest.param("3.9.1", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
 def test_a_topic_that_was_created_again(version: str, tmp_path: Path) -> None:
     """Its old records stay unserved in a -stray directory, or are served under the new id."""
     fixture = f"{version}/clean"

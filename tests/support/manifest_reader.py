@@ -161,7 +161,8 @@ class Manifest:
         fields = Fields(self.payload(section, BLOCK))
         n, damages = fields.get("I"), fields.get("H")
         columns = [fields.column(n) for _ in COLUMNS]
-        batches = self._batches([dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)])
+        rows = zip(*columns, strict=True)
+        batches = self._batches([dict(zip(COLUMNS, row, strict=True)) for row in rows])
         length, coding, raw = fields.get("I"), fields.get("B"), fields.get("I")
         control = fields.bytes(length)
         assert len(unzstd(control) if coding else control) == raw
