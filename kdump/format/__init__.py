@@ -22,6 +22,5 @@ lines/         Values as text and JSON lines.
 index          The offset index, the time index and the transaction index of a segment.
 encoding       Encoding of records as batches of magic 2, and the conversion of old messages to
                them.
-manifest/      Manifests: what log directories hold, without the records. The modules have the
-               exact layout.
+manifest/      Manifests: what log directories hold, without the records.
 """

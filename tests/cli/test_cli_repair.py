@@ -397,6 +397,7 @@ def test_a_fault_says_how_to_go_on(lossy: Path) -> None:
     assert kdump(CUT, lossy).code == exits.OK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "expected"),
     [(signal.SIGINT, exits.INTERRUPTED), (signal.SIGTERM, exits.TERMINATED)],
@@ -504,6 +505,7 @@ def test_a_pending_repair_is_shown_and_holds_up_others(lossy: Path) -> None:
     assert [line["type"] for line in ran.lines] == ["header", "pending", "receipt", "summary"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_undo_is_gone_on_with_by_undo_alone(lossy: Path) -> None:
     plan_id = planned(lossy)
     assert kdump(CUT, lossy, "--apply", "--confirm", plan_id).code == exits.OK
@@ -517,6 +519,7 @@ def test_an_interrupted_undo_is_gone_on_with_by_undo_alone(lossy: Path) -> None:
     assert planned(lossy) == plan_id
 
 
+@pytest.mark.slow
 def test_a_kill_while_another_partition_waits(both: Path) -> None:
     ids = kdump(CUT, both).ids
     agreed = [word for one in ids for word in ("--confirm", one)]
@@ -670,6 +673,7 @@ def test_what_was_only_prepared_is_listed_and_discarded(lossy: Path) -> None:
     assert left(lossy.parent) == before
 
 
+@pytest.mark.slow
 def test_several_partitions_are_undone(both: Path) -> None:
     agreed = [word for one in kdump(CUT, both).ids for word in ("--confirm", one)]
     assert kdump(CUT, both, "--apply", *agreed).code == exits.OK
@@ -681,6 +685,7 @@ def test_several_partitions_are_undone(both: Path) -> None:
     assert ran.lines[-1]["exit"] == exits.REFUSED
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_outweighs_what_is_refused(
     repaired: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -700,6 +705,7 @@ def test_what_cannot_be_read_outweighs_what_is_refused(
         assert len(ran.said.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_outside_of_a_log_directory(place: Path) -> None:
     ALONE.write(place)
     partition = ALONE.partition(place)

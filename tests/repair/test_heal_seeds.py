@@ -19,7 +19,7 @@ from kdump.storage.walk import Damage, batch_bytes, walk
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
-FEW, MANY = 30, 300
+FEW, MANY = 12, 300
 
 
 def sound(directory: Path) -> dict[int, bytes]:

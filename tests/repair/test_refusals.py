@@ -137,7 +137,7 @@ def test_beside_a_process_whose_files_were_unlinked(trial: Trial) -> None:
         refused(trial, trial.argv)
 
 
-@pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
+@pytest.mark.parametrize("complete", first_of([False, True]), ids=["repair", "undo"])
 @pytest.mark.parametrize("held", first_of([name(100, ".log"), name(100, ".index")]))
 def test_beside_a_reader_of_what_changes(trial: Trial, held: str, complete: bool) -> None:
     """It could read half of the change."""
