@@ -35,9 +35,10 @@ from kdump.program import program
 
 #: Where each command is, as ``module:attribute``.
 _COMMANDS: Final = {
+    "check": "kdump.cli.commands.exports.check:check",
     "dump": "kdump.cli.commands.dump:dump",
     "explain": "kdump.cli.commands.explain:explain",
-    "export": "kdump.cli.commands.export:export",
+    "export": "kdump.cli.commands.exports.export:export",
     "verify": "kdump.cli.commands.verify:verify",
     "scrub": "kdump.cli.commands.scrub:scrub",
     "compare": "kdump.cli.commands.compare:compare",

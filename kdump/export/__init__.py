@@ -4,11 +4,16 @@ ranges       Ranges of offsets: union, intersection, difference.
 replicas     The copy of a partition from which each offset is taken.
 committed    The batches that a read_committed consumer gets.
 plan         What one log holds: its offsets, gaps and transactions, read once before an export.
+spread       Where the tasks of an export run: in workers of this process, or on Spark.
+starts       The log start offset of each partition: a broker serves no record below it.
 upload       New objects in a store, visible once closed.
 destination  The new directory or prefix of an export, from first file to manifest.
-output       The file of a task: its format, and the digest of its bytes.
-task         One task: reads some logs, and writes their records into one file.
+output       A file of a task: its format, and the digest of its bytes.
+files        The files of a task: by the size of its log and the hour of the records, with what each
+             holds.
+task         One task: reads some logs of a topic, and writes their records into files.
 manifest     The manifest of an export: its files and their content.
-spread       Where the tasks of an export run: in workers of this process, or on Spark.
+parts        The partitions of an export: their copies, and what of each log is exported.
 export       export(): the stages of an export.
+check        The files of an export against its manifest.
 """

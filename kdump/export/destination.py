@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
-from urllib.parse import quote
 from uuid import uuid4
 
 from kdump.audit.targets.target import identity
@@ -34,8 +33,6 @@ from kdump.storage.rights import Rights, acting
 
 MANIFEST: Final = "_manifest.json"
 _TEMPORARY: Final = "_temporary"
-#: Spark's name for the directory of a null partition value: records without a topic.
-_NO_TOPIC: Final = "__HIVE_DEFAULT_PARTITION__"
 #: The object that claims a prefix, because a store has no directories to create.
 _BEGUN: Final = "begun"
 _BUFFER_BYTES: Final = 1 << 20
@@ -75,8 +72,8 @@ class Destination(Protocol):
     def begin(self) -> None:
         """Create the directory. Raise UsageError if the path exists, SourceError."""
 
-    def take(self, file: AnyPath, topic: str | None, number: int, extension: str) -> str:
-        """Give the ``file`` of a task its final name, and return the name below the directory."""
+    def take(self, file: AnyPath, name: str) -> None:
+        """Give the ``file`` of a task its final name below the directory."""
 
     def finish(self, manifest: bytes) -> None:
         """Remove files that do not belong to the export, and write the manifest."""
@@ -162,13 +159,11 @@ class _Directory:
             self._ours = True
             self.folder.mkdir()
 
-    def take(self, file: AnyPath, topic: str | None, number: int, extension: str) -> str:
-        name = _name(topic, number, extension)
+    def take(self, file: AnyPath, name: str) -> None:
         target = self._path / name
         with self._writing():
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             as_local(file).rename(target)
-        return name
 
     def finish(self, manifest: bytes) -> None:
         temporary = self._path / f".{MANIFEST}"
@@ -239,11 +234,9 @@ class _Prefix:
             raise _name_taken(path)
         self._ours = path
 
-    def take(self, file: AnyPath, topic: str | None, number: int, extension: str) -> str:
+    def take(self, file: AnyPath, name: str) -> None:
         assert isinstance(file, RemotePath)
-        name = _name(topic, number, extension)
         self._renames.append((file, self._path / name))
-        return name
 
     def finish(self, manifest: bytes) -> None:
         try:
@@ -261,8 +254,3 @@ class _Prefix:
 
 def _name_taken(path: AnyPath) -> UsageError:
     return UsageError(f"--to {path}: expected a name that is free, found it taken")
-
-
-def _name(topic: str | None, number: int, extension: str) -> str:
-    directory = _NO_TOPIC if topic is None else quote(topic, safe="")
-    return f"topic={directory}/part-{number:05d}.{extension}"

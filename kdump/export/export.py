@@ -7,70 +7,57 @@ each task, after any number of attempts, and gives these files their final names
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import groupby
+from dataclasses import replace
+from itertools import chain, groupby
+from math import ceil
 from typing import Any, Final
 
-from kdump.audit.facts.coordinator import Coordinator
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target, without_nested
-from kdump.export.committed import CommittedFilter, CopyTransactions
 from kdump.export.destination import Destination
+from kdump.export.files import Layout, Ledger, file_name
 from kdump.export.manifest import FileEntry, Manifest, PartitionEntry, partition_entry
 from kdump.export.output import Form
-from kdump.export.plan import LogPlan, PlanTask, combine_logs, plan_log
-from kdump.export.ranges import overlap
-from kdump.export.replicas import MergedCopies, Taken, merge
+from kdump.export.parts import Choice, Part, make_parts, plan
 from kdump.export.spread import Spread
+from kdump.export.starts import log_starts
 from kdump.export.task import (
     ExportResult,
     ExportTask,
-    Ledger,
     Share,
     Trouble,
     export_logs,
+    missing_result,
 )
-from kdump.storage.logdir import directory_name
 from kdump.storage.objects.address import AnyPath
-from kdump.storage.selection import HIGHEST, LOWEST, Selection
+from kdump.storage.selection import HIGHEST, Selection
 from kdump.storage.workers import progress_counter
-from kdump.tables.logs import Log, utf8
+from kdump.tables.logs import utf8
 from kdump.values import frozen
 
-#: The maximum size of the logs of a file, unless it holds only one.
-_FILE_BYTES: Final = 256 << 20
+#: The bytes of logs whose records go into one file, by default.
+FILE_BYTES: Final = 256 << 20
+#: The digits of the number in a file's name, at least; all files of an export have as many.
+_DIGITS: Final = 5
 
 
 @frozen
 class Order:
-    """The format, the selection and the options of an export."""
+    """The format, the selection and the options of an export.
+
+    A file holds the records of at most ``file_bytes`` of logs, or of one batch that is larger. With
+    ``hourly``, each hour has its own files.
+    """
 
     form: Form
     selection: Selection
     read_committed: bool = False
     dedupe_replicas: bool = False
-
-
-@dataclass(slots=True)
-class _Part:
-    """The copies of one partition, or one of them, and the decisions about it.
-
-    The logs in ``wanted`` are exported, the others are only read for the decisions.
-    ``compacted`` has the setting of each copy, ``coordinators`` the one of its node. Below
-    ``log_start`` a broker serves nothing; it is None if no checkpoint names it.
-    """
-
-    topic: str | None
-    partition: int | None
-    copies: list[list[Share]]
-    wanted: set[AnyPath]
-    compacted: list[bool | None]
-    coordinators: list[Coordinator | None]
-    log_start: int | None = None
-    committed: CommittedFilter | None = None
-    merged: MergedCopies | None = None
+    below_log_start: bool = False
+    file_bytes: int = FILE_BYTES
+    hourly: bool = False
 
 
 def export(
@@ -90,205 +77,58 @@ def export(
 
     Raise UsageError, SourceError; the creator of ``destination`` then removes it.
     """
-    troubles: list[Trouble] = []
-    known_context = context or Context(now_ms=0)
-    parts = _parts(without_nested(targets), order, sizes, known_context, troubles)
-    if order.read_committed or order.dedupe_replicas:
-        _plan(parts, order, spread, troubles)
+    distinct = without_nested(targets)
+    troubles = [
+        Trouble(utf8(str(target.path)), None, None, str(target.error), damaged=False)
+        for target in distinct
+        if target.error is not None
+    ]
+    starts: Sequence[int | None] = [None] * len(distinct)
+    if not order.below_log_start:
+        starts = log_starts(distinct, spread)
+    choice = Choice(order.selection, order.read_committed, order.dedupe_replicas)
+    parts = make_parts(distinct, starts, choice, sizes, context or Context(now_ms=0))
+    if choice.committed or choice.merged:
+        plan(parts, choice, spread, troubles)
     tasks = list(_tasks(parts, order, destination))
-    files: list[FileEntry] = []
-    ledgers: list[Ledger] = []
+    results: list[tuple[ExportTask, ExportResult]] = []
     done = dict(_run_tasks(tasks, order.selection.limit, spread, on_progress))
     for number, result in sorted(done.items()):
-        task = tasks[number]
-        if not isinstance(result, ExportResult):
-            troubles.extend(_task_troubles(task, result))
-            continue
-        ledgers.extend(result.ledgers)
-        troubles.extend(result.troubles)
-        if result.file is not None:
-            file, topic = result.file, result.ledgers[0].topic
-            name = destination.take(file.path, topic, number, task.form.value)
-            files.append(FileEntry(name, file.bytes, file.sha256, result.ledgers))
-    entries = tuple(_entries(parts, files, ledgers))
-    manifest = Manifest(tuple(files), entries, tuple(troubles))
+        if isinstance(result, ExportResult):
+            results.append((tasks[number], result))
+            troubles.extend(result.troubles)
+        else:
+            troubles.extend(missing_result(share.log, result) for share in tasks[number].shares)
+    files = tuple(_take_files(results, destination))
+    manifest = Manifest(files, tuple(_entries(parts, files, results)), tuple(troubles))
     destination.finish(manifest.encode())
     return manifest
 
 
-def _parts(
-    targets: Iterable[Target],
-    order: Order,
-    sizes: Mapping[AnyPath, int],
-    context: Context,
-    troubles: list[Trouble],
-) -> list[_Part]:
-    """Return the parts of an export; with ``dedupe_replicas`` all copies of a partition are one."""
-    parts: list[_Part] = []
-    part_by_key: dict[tuple[str | None, int | None], _Part] = {}
-    for target in targets:
-        if target.error is not None:
-            path = utf8(str(target.path))
-            troubles.append(Trouble(path, None, None, str(target.error), damaged=False))
-        start = _log_start(target)
-        served = replace(
-            order.selection, first_offset=max(order.selection.first_offset, start or LOWEST)
-        )
-        wanted = {segment.log for segment in served.segments(target.segments)}
-        shares = [
-            Share(
-                Log(
-                    segment.log,
-                    segment.base_offset,
-                    target.is_sealed(segment),
-                    sizes.get(segment.log, 0),
-                ),
-                segment.index,
-            )
-            for segment in target.segments
-            # Earlier logs decide over transactions too.
-            if segment.log in wanted or order.read_committed
-        ]
-        if not shares:
-            continue
-        coordinator = context.node(target).coordinator
-        compacted = context.settings(target).compacted
-        origin = shares[0].log.origin
-        key = (origin.topic, origin.partition)
-        if order.dedupe_replicas and None not in key and key in part_by_key:
-            part = part_by_key[key]
-            part.copies.append(shares)
-            part.compacted.append(compacted)
-            part.coordinators.append(coordinator)
-            part.wanted |= wanted
-            # A follower may lag behind the log start offset of the leader.
-            starts = [offset for offset in (part.log_start, start) if offset is not None]
-            part.log_start = max(starts, default=None)
-        else:
-            part = _Part(*key, [shares], wanted, [compacted], [coordinator], start)
-            part_by_key.setdefault(key, part)
-            parts.append(part)
-    for part in parts:
-        if part.log_start is not None:
-            for copy in part.copies:
-                copy[:] = [replace(share, ranges=((part.log_start, HIGHEST),)) for share in copy]
-    return parts
+def _tasks(parts: Sequence[Part], order: Order, destination: Destination) -> Iterator[ExportTask]:
+    """Yield tasks: logs of one topic that go into one file, or a larger log.
 
-
-def _log_start(target: Target) -> int | None:
-    """Return the checkpointed log start offset if it lies above the first log, else None.
-
-    Spec: ``UnifiedLog.maybeIncrementLogStartOffset``.
+    The partitions of a topic follow each other, from whatever brokers they are.
     """
-    read = None if target.directory is None else target.directory.log_starts
-    name = directory_name(target.path)
-    if read is None or read.value is None or name is None or not target.segments:
-        return None
-    start = read.value.get((name.topic, name.partition))
-    return start if start is not None and start > target.segments[0].base_offset else None
 
-
-def _plan(parts: Sequence[_Part], order: Order, spread: Spread, troubles: list[Trouble]) -> None:
-    """Decide which offsets of each log are exported, and which transactions are committed."""
-    tasks = [
-        PlanTask(share.log, order.dedupe_replicas, following, compacted)
-        for part in parts
-        for copy, compacted in zip(part.copies, part.compacted, strict=True)
-        for share, following in zip(
-            copy, [*(share.log.base_offset for share in copy[1:]), None], strict=True
-        )
-    ]
-    sizes = [task.log.size for task in tasks]
-    results = dict(spread(plan_log, tasks, sizes))
-    number = 0
-    for part in parts:
-        plans: list[list[LogPlan]] = []
-        for copy in part.copies:
-            plans.append([])
-            for share in copy:
-                result = results.pop(number, None)
-                if not isinstance(result, LogPlan):
-                    troubles.append(_missing_result(share.log, result))
-                    result = LogPlan.unread(share.log.base_offset)
-                plans[-1].append(result)
-                number += 1
-        if order.read_committed:
-            bases = [[share.log.base_offset for share in copy] for copy in part.copies]
-            transactions = [
-                combine_logs(list(zip(*pair, strict=True)), compacted=compacted)
-                for *pair, compacted in zip(bases, plans, part.compacted, strict=True)
-            ]
-            part.committed = CommittedFilter.from_copies(transactions)
-            if part.committed.undecided:
-                part.committed = CommittedFilter.from_copies(
-                    _add_coordinators(part, transactions, spread)
-                )
-        # Offsets that a broker has appended since then are left out: they were not read.
-        ranges: Taken = tuple(tuple(((LOWEST, plan.last),) for plan in copy) for copy in plans)
-        if order.dedupe_replicas:
-            part.merged = merge([[plan.stretches for plan in copy] for copy in plans])
-            ranges = part.merged.ranges
-        for copy, taken in zip(part.copies, ranges, strict=True):
-            copy[:] = [
-                replace(
-                    share,
-                    committed=part.committed,
-                    ranges=part_ranges
-                    if share.ranges is None
-                    else overlap(part_ranges, share.ranges),
-                )
-                for share, part_ranges in zip(copy, taken, strict=True)
-                if share.log.path in part.wanted
-            ]
-
-
-def _add_coordinators(
-    part: _Part, copies: Sequence[CopyTransactions], spread: Spread
-) -> list[CopyTransactions]:
-    """Return ``copies`` with the evidence of the coordinators on their nodes."""
-    if part.topic is None or part.partition is None:
-        return list(copies)
-    topic_partition = part.topic, part.partition
-    producers = frozenset(mark.producer for copy in copies for mark in copy.marks)
-    result = []
-    for copy, coordinator in zip(copies, part.coordinators, strict=True):
-        if coordinator is not None:
-            ((_, answer),) = spread(
-                partial(_read_histories, producers=producers), [coordinator], [0]
-            )
-            if isinstance(answer, Coordinator):
-                evidence = replace(
-                    copy.evidence, coordinator=answer, topic_partition=topic_partition
-                )
-                copy = replace(copy, evidence=evidence)
-        result.append(copy)
-    return result
-
-
-def _read_histories(coordinator: Coordinator, producers: frozenset[int]) -> Coordinator:
-    """Return ``coordinator`` with the histories of ``producers`` loaded. Runs in a task."""
-    coordinator.histories(producers)
-    return coordinator
-
-
-def _tasks(parts: Sequence[_Part], order: Order, destination: Destination) -> Iterator[ExportTask]:
-    """Yield tasks: logs of one topic that go into one file."""
-
-    def make_task(shares: Sequence[Share]) -> ExportTask:
+    def make_task(shares: Sequence[Share], weight: int) -> ExportTask:
+        # A log that is not larger than a file has one, and shares it.
+        pieces = max(ceil(weight / order.file_bytes), 1)
+        layout = Layout(pieces, ceil(weight / pieces), order.hourly)
         to, rights = destination.folder, destination.rights
-        return ExportTask(tuple(shares), to, rights, order.form, order.selection)
+        return ExportTask(tuple(shares), to, rights, order.form, order.selection, layout)
 
     for _, topic_parts in groupby(parts, key=lambda part: part.topic):
-        file_shares: list[Share] = []
-        file_bytes = 0
-        for share in (share for part in topic_parts for copy in part.copies for share in copy):
-            if file_shares and file_bytes + share.log.size > _FILE_BYTES:
-                yield make_task(file_shares)
-                file_shares, file_bytes = [], 0
-            file_shares.append(share)
-            file_bytes += share.log.size
-        if file_shares:
-            yield make_task(file_shares)
+        shares: list[Share] = []
+        weight = 0
+        for share in chain.from_iterable(part.shares for part in topic_parts):
+            if shares and weight + share.weight > order.file_bytes:
+                yield make_task(shares, weight)
+                shares, weight = [], 0
+            shares.append(share)
+            weight += share.weight
+        if shares:
+            yield make_task(shares, weight)
 
 
 def _run_tasks(
@@ -309,34 +149,52 @@ def _run_tasks(
         limited = replace(task, selection=replace(task.selection, limit=limit))
         for _, result in spread(export_logs, [limited], [sizes[number]]):
             if isinstance(result, ExportResult):
-                limit -= sum(ledger.records for ledger in result.ledgers)
+                limit -= sum(log.records for file in result.files for log in file.logs)
             yield number, result
 
 
-def _task_troubles(task: ExportTask, result: object) -> Iterator[Trouble]:
-    for share in task.shares:
-        yield _missing_result(share.log, result)
-
-
-def _missing_result(log: Log, result: object) -> Trouble:
-    why = getattr(result, "text", None) or getattr(result, "label", "no result")
-    reason = f"expected a result of the task, found {why}"
-    return Trouble(log.origin.source_file, None, None, reason, damaged=False)
+def _take_files(
+    results: Sequence[tuple[ExportTask, ExportResult]], destination: Destination
+) -> Iterator[FileEntry]:
+    """Give the files of all tasks their names, numbered in the order of the tasks."""
+    digits = max(len(str(sum(len(result.files) for _, result in results))), _DIGITS)
+    number = 0
+    for task, result in results:
+        topic = task.shares[0].log.origin.topic
+        for made in result.files:
+            name = file_name(topic, made.hour, f"{number:0{digits}d}", task.form.value)
+            destination.take(made.file.path, name)
+            yield FileEntry(name, made.file.bytes, made.file.sha256, made.logs)
+            number += 1
 
 
 def _entries(
-    parts: Sequence[_Part], files: Sequence[FileEntry], ledgers: Sequence[Ledger]
+    parts: Sequence[Part],
+    files: Sequence[FileEntry],
+    results: Iterable[tuple[ExportTask, ExportResult]],
 ) -> Iterator[PartitionEntry]:
-    ledger_by_path = {ledger.path: ledger for ledger in ledgers}
+    """Yield what the export has of each part."""
+    files_by_log: dict[str, list[tuple[FileEntry, Ledger]]] = defaultdict(list)
+    for file in files:
+        for ledger in file.logs:
+            files_by_log[ledger.path].append((file, ledger))
+    below = {
+        share.log.path: count
+        for task, result in results
+        for share, count in zip(task.shares, result.below_log_start, strict=True)
+    }
     for part in parts:
-        paths = [share.log.origin.source_file for copy in part.copies for share in copy]
-        logs = [ledger_by_path[path] for path in paths if path in ledger_by_path]
-        exported_paths = {log.path for log in logs if log.records}
-        part_files = [
-            file for file in files if any(log.path in exported_paths for log in file.logs)
+        found = [
+            pair
+            for share in part.shares
+            for pair in files_by_log.get(share.log.origin.source_file, ())
         ]
-        entry = partition_entry(part.topic, part.partition, part_files, logs)
-        entry = replace(entry, log_start=part.log_start)
+        part_files = {file.path: file for file, _ in found}
+        entry = partition_entry(
+            part.topic, part.partition, part_files.values(), [ledger for _, ledger in found]
+        )
+        count = sum(below.get(share.log.path, 0) for share in part.shares)
+        entry = replace(entry, log_start=part.log_start, below_log_start=count)
         committed = part.committed
         if committed is not None:
             end = None if committed.end == HIGHEST else committed.end

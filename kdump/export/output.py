@@ -1,4 +1,4 @@
-"""The file of a task: its format, and the digest of its bytes.
+"""A file of a task: its format, and the digest of its bytes.
 
 A line of JSON is a line of ``kdump dump --format json --records``.
 """
@@ -13,7 +13,7 @@ from typing import IO, Any, Final, Protocol, cast
 from zstandard import STRATEGY_FAST, ZstdCompressionParameters, ZstdCompressor
 
 from kdump.export.destination import Sink, discard, open_sink
-from kdump.format.batch import RecordRun, RecordTable
+from kdump.format.batch import RecordRun
 from kdump.format.lines.lines import JsonLines
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.rights import Rights
@@ -91,7 +91,12 @@ class _HashedFile:
 
 
 class _Writer(Protocol):
+    @property
+    def held_bytes(self) -> int: ...
+
     def add(self, run: RecordRun, origin: Origin) -> None: ...
+
+    def flush(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -117,42 +122,53 @@ class _Jsonl:
         for lines in self._lines.run(run):
             self._stream.write(lines)
 
+    @property
+    def held_bytes(self) -> int:
+        return 0
+
+    def flush(self) -> None:
+        pass
+
     def close(self) -> None:
         self._stream.close()
 
 
 class Output:
-    """The file of a task, which is created with the first record."""
+    """A new file of a task. Raises OSError, as its methods do."""
 
     def __init__(self, path: AnyPath, rights: Rights | None, form: Form) -> None:
-        self.records = 0
         self._path = path
         self._rights = rights
-        self._form = form
-        self._sink: _HashedFile | None = None
-        self._writer: _Writer | None = None
+        self._sink = _HashedFile(path, rights)
+        try:
+            self._writer = _writer(form, self._sink)
+        except BaseException:  # Ctrl-C too: nobody else knows the file yet
+            self.discard()
+            raise
 
     def add(self, run: RecordRun, origin: Origin) -> None:
-        """Add the records of ``run``. Raise OSError."""
-        if self._writer is None:
-            self._sink = _HashedFile(self._path, self._rights)
-            self._writer = _writer(self._form, self._sink)
+        """Add the records of ``run``."""
         self._writer.add(run, origin)
-        self.records += len(run.rows) // RecordTable.WIDTH
 
-    def close(self) -> WrittenFile | None:
-        """Finish the file, and return it; None if there was no record."""
-        if self._writer is None or self._sink is None:
-            return None
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of records that it holds in memory, about."""
+        return self._writer.held_bytes
+
+    def flush(self) -> None:
+        """Write the records that it holds in memory."""
+        self._writer.flush()
+
+    def close(self) -> WrittenFile:
+        """Finish the file, and return it."""
         self._writer.close()
         self._sink.close()
         return WrittenFile(self._path, self._sink.bytes, self._sink.digest)
 
     def discard(self) -> None:
         """Close and remove the file."""
-        if self._sink is not None:
-            self._sink.abandon()
-            discard(self._path, self._rights)
+        self._sink.abandon()
+        discard(self._path, self._rights)
 
 
 def _writer(form: Form, sink: _HashedFile) -> _Writer:

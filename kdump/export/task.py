@@ -1,23 +1,22 @@
-"""One task: reads some logs, and writes their records into one file.
+"""One task: reads some logs of a topic, and writes their records into files.
 
-The file of one attempt gets its final name. Another attempt leaves at most a file that
-readers ignore.
+The files of one attempt get their final names. Another attempt leaves at most files that readers
+ignore.
 """
 
 from __future__ import annotations
 
-import socket
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from uuid import uuid4
 
 from kdump.audit.survey.record_runs import Unread, record_runs
 from kdump.errors import DecodeError, SourceError
 from kdump.export.committed import CommittedFilter
 from kdump.export.destination import write_error
-from kdump.export.output import Form, Output, WrittenFile
-from kdump.export.ranges import Ranges, packed
+from kdump.export.files import Files, Layout, TaskFile
+from kdump.export.output import Form
+from kdump.export.ranges import Ranges, overlap, packed
 from kdump.format.batch import BatchTable, RecordRun, RecordTable
 from kdump.format.kernel import ranges as _ranges
 from kdump.format.records import RecordReader
@@ -33,23 +32,45 @@ from kdump.values import frozen
 
 @frozen
 class Share:
-    """A log, its offset index, and the ``ranges`` to export, None for all records."""
+    """A log, its offset index, and what of it is exported.
+
+    ``following`` is the base offset of the next log of its copy, None for the last log. ``live``: a
+    broker may be writing. ``start`` is the log start offset of the partition if records may lie
+    below it: these are counted, and not exported. ``ranges`` are the offsets to export, None for
+    all; ``committed`` selects the batches.
+    """
 
     log: Log
     index: AnyPath | None
+    following: int | None = None
+    live: bool = False
+    start: int | None = None
     ranges: Ranges | None = None
     committed: CommittedFilter | None = None
+
+    @property
+    def weight(self) -> int:
+        """The bytes that count for the size of files: none if no record of it is exported."""
+        return 0 if self.ranges == () or self.hides(self.following) else self.log.size
+
+    def hides(self, end: int | None) -> bool:
+        """Return whether all offsets below ``end`` are below the log start offset.
+
+        ``end`` is None for the end of the last log.
+        """
+        return self.start is not None and end is not None and end <= self.start
 
 
 @frozen
 class ExportTask:
-    """``shares`` of one topic; their file is created in the directory ``to`` with ``rights``."""
+    """``shares`` of one topic; their files are created in the directory ``to`` with ``rights``."""
 
     shares: tuple[Share, ...]
     to: AnyPath
     rights: Rights | None
     form: Form
     selection: Selection
+    layout: Layout
 
 
 @frozen
@@ -66,123 +87,148 @@ class Trouble:
     damaged: bool
 
 
-@frozen
-class Ledger:
-    """The export of one log of ``bytes``; offsets are None without a record."""
-
-    path: str
-    host: str
-    topic: str | None
-    partition: int | None
-    bytes: int
-    records: int
-    first_offset: int | None
-    last_offset: int | None
+def missing_result(log: Log, result: object) -> Trouble:
+    """Return the trouble of a log whose task has the ``result`` of a death, or none."""
+    why = getattr(result, "text", None) or getattr(result, "label", "no result")
+    reason = f"expected a result of the task, found {why}"
+    return Trouble(log.origin.source_file, None, None, reason, damaged=False)
 
 
 @frozen
 class ExportResult:
-    """The result of a task; ``file`` is None if no record was selected."""
+    """The result of a task.
 
-    file: WrittenFile | None
-    ledgers: tuple[Ledger, ...]
+    ``below_log_start`` has for each share the number of records that were left out because they
+    are below the log start offset.
+    """
+
+    files: tuple[TaskFile, ...]
     troubles: tuple[Trouble, ...]
+    below_log_start: tuple[int, ...]
 
 
 def export_logs(task: ExportTask) -> ExportResult:
-    """Export the logs of ``task`` to one file. Raise SourceError if it cannot be written."""
-    path = task.to / f"{uuid4().hex}.{task.form.value}"
-    output = Output(path, task.rights, task.form)
+    """Export the logs of ``task``. Raise SourceError if a file cannot be written."""
+    files = Files(task.to, task.rights, task.form, task.layout)
     try:
-        results = [_export_log(share, task.selection, output) for share in task.shares]
-        file = output.close()
+        exports = [_LogExport(share, task.selection, files) for share in task.shares]
+        for each in exports:
+            each.run()
+        written = files.close()
     except OSError as error:  # from writing; reading raises SourceError
-        output.discard()
-        raise write_error(path, error) from error
+        files.discard()
+        raise write_error(task.to, error) from error
     except BaseException:  # Ctrl-C too: no partial file stays
-        output.discard()
+        files.discard()
         raise
-    troubles = tuple(trouble for _, log_troubles in results for trouble in log_troubles)
-    return ExportResult(file, tuple(ledger for ledger, _ in results), troubles)
+    troubles = tuple(trouble for each in exports for trouble in each.troubles)
+    return ExportResult(written, troubles, tuple(each.below_log_start for each in exports))
 
 
 @dataclass(slots=True)
-class _Count:
-    bytes: int = 0
-    records: int = 0
-    first: int | None = None
-    last: int | None = None
+class _LogExport:
+    """Exports one log into the files of a task."""
+
+    share: Share
+    selection: Selection
+    files: Files
     troubles: list[Trouble] = field(default_factory=list)
+    below_log_start: int = 0
+    #: Damages of which it is not known yet at which offset the log goes on.
+    damages: list[Damage] = field(default_factory=list)
 
-    def add(self, run: RecordRun) -> None:
-        """Count the records of ``run``, which has at least one."""
-        self.records += len(run.rows) // RecordTable.WIDTH
-        low, high = _ranges.offset_bounds(run.rows)
-        self.first = low if self.first is None else min(self.first, low)
-        self.last = high if self.last is None else max(self.last, high)
-
-
-def _export_log(
-    share: Share, selection: Selection, output: Output
-) -> tuple[Ledger, tuple[Trouble, ...]]:
-    count, origin = _Count(), share.log.origin
-    where = origin.source_file
-    ranges = packed(((LOWEST, HIGHEST),) if share.ranges is None else share.ranges)
-    complete = share.ranges is None and share.committed is None and selection.limit is None
-    try:
-        with open_source(share.log.path, mapped=False, sealed=share.log.sealed) as source:
-            count.bytes = source.size
-            for run in _runs(share, selection, source, count.troubles):
-                left = None
-                if selection.limit is not None:
-                    left = selection.limit - output.records
-                    if left <= 0:
+    def run(self) -> None:
+        share, limit = self.share, self.selection.limit
+        taken = ((LOWEST, HIGHEST),) if share.ranges is None else share.ranges
+        start = LOWEST if share.start is None else share.start
+        served = packed(overlap(taken, ((start, HIGHEST),)))
+        hidden = overlap(taken, ((LOWEST, start - 1),)) if start > LOWEST else ()
+        everything = packed(((LOWEST, HIGHEST),))
+        complete = served == everything and share.committed is None and limit is None
+        origin = share.log.origin
+        try:
+            with open_source(share.log.path, mapped=False, sealed=share.log.sealed) as source:
+                self.files.start(origin, source.size)
+                for run in self._runs(source):
+                    left = None if limit is None else limit - self.files.records
+                    if left is not None and left <= 0:
                         break
-                selected = run if complete else _select_records(run, share.committed, ranges, left)
-                if len(selected.rows):
-                    count.add(selected)
-                    output.add(selected, origin)
-    except SourceError as error:
-        count.troubles.append(Trouble(where, None, None, str(error), damaged=False))
-    ledger = Ledger(
-        where,
-        socket.gethostname(),
-        origin.topic,
-        origin.partition,
-        count.bytes,
-        count.records,
-        count.first,
-        count.last,
-    )
-    return ledger, tuple(count.troubles)
+                    if hidden:
+                        self.below_log_start += _count_records(run, share.committed, hidden)
+                    selected = run
+                    if not complete:
+                        selected = _select_records(run, share.committed, served, left)
+                    if len(selected.rows):
+                        self.files.add(selected)
+        except SourceError as error:
+            self._note_damages(share.following)
+            if not share.hides(share.following):
+                text = str(error)
+                self.troubles.append(Trouble(origin.source_file, None, None, text, damaged=False))
 
-
-def _runs(
-    share: Share, selection: Selection, source: Source, troubles: list[Trouble]
-) -> Iterator[RecordRun]:
-    where, reader = share.log.origin.source_file, RecordReader()
-    for _, piece in selection.pieces(source, share.log.base_offset, share.index, records=True):
-        if isinstance(piece, Damage):
-            if piece.reason is Reason.PREALLOCATED:  # unused space for later batches
+    def _runs(self, source: Source) -> Iterator[RecordRun]:
+        """Yield the selected records, also those below the log start offset, and note troubles."""
+        share, selection, reader = self.share, self.selection, RecordReader()
+        pieces = selection.pieces(source, share.log.base_offset, share.index, records=True)
+        for _, piece in pieces:
+            if isinstance(piece, Damage):
+                self.damages.append(piece)
                 continue
-            reason = piece.reason.value
-            troubles.append(Trouble(where, piece.position, piece.size, reason, damaged=True))
-            continue
-        table = piece if share.committed is None else share.committed.batches(piece)
-        if not len(table):
-            continue
-        for run in record_runs(table, source, reader):
-            if isinstance(run, Unread):
-                batch, text = run.batch, str(run.error)
-                damaged = isinstance(run.error, DecodeError)
-                troubles.append(Trouble(where, batch.position, batch.size, text, damaged))
-            elif selection.of_records:
-                for number in range(len(run)):
-                    selected = selection.records(run.table(number))
-                    if len(selected):
-                        yield RecordRun.of(selected)
-            else:
-                yield run
+            table = piece if share.committed is None else share.committed.batches(piece)
+            if not len(table):
+                continue
+            self._note_damages(table.column("base_offset")[0])
+            for run in record_runs(table, source, reader):
+                if isinstance(run, Unread):
+                    if not share.hides(run.batch.last_offset + 1):
+                        self._add_unread(run)
+                elif selection.of_records:
+                    for number in range(len(run)):
+                        selected = selection.records(run.table(number))
+                        if len(selected):
+                            yield RecordRun.of(selected)
+                else:
+                    yield run
+        self._note_damages(share.following)
+
+    def _note_damages(self, end: int | None) -> None:
+        """Note the damages after which the log goes on with offset ``end``.
+
+        At the end of the last log, zeros are room for batches to come, and a broker may be writing
+        a batch.
+        """
+        where, sealed = self.share.log.origin.source_file, self.share.log.sealed
+        damages, self.damages = self.damages, []
+        if self.share.hides(end):
+            return
+        for damage in damages:
+            if damage.reason is Reason.PREALLOCATED and not sealed:
+                continue
+            if damage.reason is Reason.TORN_TAIL and not sealed and self.share.live:
+                continue
+            reason = damage.reason.value
+            self.troubles.append(Trouble(where, damage.position, damage.size, reason, damaged=True))
+
+    def _add_unread(self, unread: Unread) -> None:
+        where, batch = self.share.log.origin.source_file, unread.batch
+        damaged = isinstance(unread.error, DecodeError)
+        text = str(unread.error)
+        self.troubles.append(Trouble(where, batch.position, batch.size, text, damaged))
+
+
+def _count_records(run: RecordRun, committed: CommittedFilter | None, ranges: Ranges) -> int:
+    """Return the number of records of ``run`` in ``ranges`` and below the last stable offset."""
+    low, _ = _ranges.offset_bounds(run.rows)
+    if low > ranges[-1][1]:
+        return 0
+    copy = RecordRun(
+        run.batches,
+        run.block,
+        memoryview(bytearray(run.rows)).cast("q"),
+        memoryview(array("q", run.starts)),
+        run.magic,
+    )
+    return len(_select_records(copy, committed, packed(ranges), None).rows) // RecordTable.WIDTH
 
 
 def _select_records(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from operator import attrgetter
@@ -384,6 +385,20 @@ class RecordRun:
         start, stop = (RecordTable.WIDTH * row for row in self.starts[index : index + 2])
         magic = batch.magic if self.magic is None else self.magic
         return RecordTable(batch, self.block, self.rows[start:stop], magic)
+
+    def part(self, start: int, stop: int) -> RecordRun:
+        """Return the records from row ``start`` up to ``stop``, at least one, and their batches."""
+        first = bisect_right(self.starts, start) - 1
+        end = bisect_left(self.starts, stop)
+        starts = array("q", (min(max(row, start), stop) - start for row in self.starts[first:end]))
+        starts.append(stop - start)
+        return RecordRun(
+            self.batches.part(first, end),
+            self.block,
+            self.rows[start * RecordTable.WIDTH : stop * RecordTable.WIDTH],
+            memoryview(starts),
+            self.magic,
+        )
 
 
 class Chunk(NamedTuple):

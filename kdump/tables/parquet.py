@@ -52,6 +52,16 @@ class ParquetRecords:
             self._origin = origin
         self._add_batch(self._columns.add(run))
 
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of the records that are not written yet, about."""
+        return self._batch_bytes + self._columns.held_bytes
+
+    def flush(self) -> None:
+        """Write the records that are not written yet, as a row group."""
+        self._add_batch(self._columns.finish())
+        self._write()
+
     def _add_batch(self, batch: pa.RecordBatch | None) -> None:
         if batch is not None:
             self._batches.append(batch)
@@ -66,6 +76,5 @@ class ParquetRecords:
 
     def close(self) -> None:
         """Finish the file."""
-        self._add_batch(self._columns.finish())
-        self._write()
+        self.flush()
         self._writer.close()

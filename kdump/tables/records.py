@@ -29,6 +29,8 @@ _BYTES: Final = 8 << 20
 _HEADER_WIDTH: Final = 4
 _HEADER_KEY, _HEADER_VALUE = 0, 2
 _HEADER_ROWS: Final = 4_096
+#: What a row takes beside the bytes of its key, value and headers, about.
+_ROW_BYTES: Final = 80
 #: Signed numbers of 64, 32, 16 and 8 bits, and bytes.
 _Code = Literal["q", "i", "h", "b", "B"]
 _ATTRIBUTES: Final = _headers.BATCH_FIELDS.index("attributes")
@@ -56,6 +58,8 @@ class RecordColumns:
         self._names = frozenset(names)
         self._room: _Room | None = None
         self._origin = Origin(None, None, "")
+        #: The bytes of the records that were not returned yet, about.
+        self.held_bytes = 0
 
     def start(self, origin: Origin) -> None:
         """Set the origin of the records that are added next."""
@@ -70,11 +74,13 @@ class RecordColumns:
         if self._room is None:
             self._room = _Room(size)
         self._room.add(run, self._origin, self._names)
+        self.held_bytes += size.bytes
         return batch
 
     def finish(self) -> pa.RecordBatch | None:
         """Return the records that were not returned yet, None if there are none."""
         room, self._room = self._room, None
+        self.held_bytes = 0
         if room is None or not room.rows:
             return None
         columns = [room.column(field, encoded=self._encoded) for field in self.schema]
@@ -106,6 +112,11 @@ class _Size:
     value_bytes: int
     headers: int
     header_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """The memory that they fill, about."""
+        return self.rows * _ROW_BYTES + self.key_bytes + self.value_bytes + self.header_bytes
 
 
 class _Binary:

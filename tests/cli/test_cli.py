@@ -52,6 +52,7 @@ def heed_interrupts() -> None:
 def test_the_names_of_all_commands() -> None:
     assert main(["--help"]) == exits.OK
     assert cli.list_commands(cli.make_context("kdump", ["verify"])) == [
+        "check",
         "compare",
         "convert-v0-v2",
         "dump",

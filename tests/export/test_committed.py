@@ -31,7 +31,7 @@ from kdump.audit.facts.settings import Overrides
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.target import TopicSelection, assign, open_roots
-from kdump.cli.commands.export import _report
+from kdump.cli.commands.exports.export import _report
 from kdump.export.destination import create_destination
 from kdump.export.export import Order, export
 from kdump.export.manifest import Manifest

@@ -10,11 +10,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from consumer_records import as_consumer
 from dumps import served
 from exports import (
     Capture,
@@ -32,7 +34,7 @@ from fixtures_loader import consumed, few_first
 from forge import flip, segment
 
 from kdump.audit.targets.target import TopicSelection, assign, open_roots
-from kdump.cli.commands.export import _report
+from kdump.cli.commands.exports.export import _report
 from kdump.cli.main import main
 from kdump.errors import SourceError, UsageError
 from kdump.export import output as export_output
@@ -83,17 +85,22 @@ def test_parquet_reads_back_as_the_dump(
 
 
 @every_fixture
-def test_read_committed_equals_a_consumer(
+def test_records_are_those_of_consumers_from_the_start_on(
     name: str, grown: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    manifest = exported([grown(name)], tmp_path / "out", read_committed=True)
-    offsets: dict[str, list[int]] = {}
-    for line in lines_of(tmp_path / "out", manifest):
-        offsets.setdefault(f"{line['topic']}-{line['partition']}", []).append(line["offset"])
-    for (partition, isolation), path in consumed(name).items():
-        if isolation == "read_committed":
-            theirs = [json.loads(line)["offset"] for line in path.read_text().splitlines()]
-            assert sorted(offsets.get(partition, [])) == theirs
+    """Deletions, transactions and compaction included: none is missing, and none is too many."""
+    for isolation in ("read_uncommitted", "read_committed"):
+        to = tmp_path / isolation
+        manifest = exported([grown(name)], to, read_committed=isolation == "read_committed")
+        records: dict[str, list[Any]] = {}
+        for line in lines_of(to, manifest):
+            if not line["control"]:
+                partition = f"{line['topic']}-{line['partition']}"
+                records.setdefault(partition, []).append(as_consumer(line))
+        for (partition, level), path in consumed(name).items():
+            if level == isolation:
+                theirs = [as_consumer(json.loads(line)) for line in path.read_text().splitlines()]
+                assert sorted(records.get(partition, []), key=itemgetter(0)) == theirs
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,21 @@ def test_spark_sql_reads_what_was_exported(
     assert f"{len(expected):,} records" in capfdbinary.readouterr().out.decode()
 
 
+def test_files_are_those_of_this_process_byte_by_byte(
+    grown: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = str(grown("4.3.1/killed"))
+    options = ("--partition-by", "hour", "--read-committed", "--topic", "t*", "--file-size", "1MiB")
+    found = []
+    for where in (("--jobs", "2"), SPARK):
+        to = tmp_path / str(len(found))
+        assert main(["export", *where, *options, "--to", str(to), path]) == exits.OK
+        assert main(["check", str(to)]) == exits.OK
+        found.append({file.relative_to(to): file.read_bytes() for file in to.rglob("*.*")})
+    assert found[0] == found[1]
+    assert any("hour=" in str(name) for name in found[0])
+
+
 def test_a_taken_name_is_wrong_usage(grown: Callable[[str], Path], tmp_path: Path) -> None:
     assert main(["export", *SPARK, "--to", str(tmp_path), str(grown("4.3.1/clean"))]) == exits.USAGE
 

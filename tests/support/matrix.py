@@ -539,6 +539,7 @@ _RIGHT: Final[Mapping[str, Sequence[str]]] = {
     "--group": ["*", "classic", "t*"],
     "--transactional-id": ["*", "one", "t*"],
     "--exclude": ["orders", "t*", "[!"],
+    "--file-size": ["1MiB", "256MiB", "2GB"],
     "--limit-rate": ["none", "0", "50MB", "200kB/s", "20MiB"],
     "--state": ["scrub.db", "./x", "configs/state"],
     "--prometheus": ["metrics", "configs/metrics"],
@@ -556,6 +557,7 @@ _RIGHT: Final[Mapping[str, Sequence[str]]] = {
 _WRONG: Final[Mapping[str, Sequence[str]]] = {
     "--topic": ["[", "x", ""],
     "--exclude": ["*", ""],
+    "--file-size": ["0", "1023KiB", "-1"],
     "--limit-rate": ["0.1", "-1"],
     "--state": ["configs/bad", "configs/garbage", "configs", "/dev/null", "kraft/data/x", "no/x"],
     "--prometheus": ["configs", "/dev/null/x", "kraft/data/x", "no/x"],

@@ -14,7 +14,7 @@ transactions   ``kdump transactions``: transactions of coordinators and in logs,
                broker.
 metadata       ``kdump metadata``: the metadata image of a KRaft node, from its disk.
 quorum         ``kdump quorum``: the state of a KRaft quorum, from the disks of its controllers.
-export         ``kdump export``: records to Parquet or JSON Lines.
+exports/       The command that writes records into files, and the one that checks these files.
 explain        ``kdump explain``: finding codes and lines of a server.log.
 repair/        The commands that change partitions, or write new ones.
 help           ``kdump help``: the manual, as it was installed.

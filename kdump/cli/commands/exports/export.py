@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -29,6 +29,21 @@ if TYPE_CHECKING:
     from kdump.export.spread import Spread
     from kdump.storage.objects.address import AnyPath
     from kdump.storage.selection import Selection
+
+
+_LEAST_FILE_BYTES: Final = 1 << 20
+
+
+def _file_bytes(_: click.Context, parameter: click.Parameter, text: str) -> int:
+    from kdump.cli.ui.units import parse_size
+
+    try:
+        size = parse_size(text)
+        if size < _LEAST_FILE_BYTES:
+            raise ValueError(f"expected a size of 1MiB or more, found {text!r}")
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=parameter) from error
+    return size
 
 
 @click.command(
@@ -67,6 +82,31 @@ if TYPE_CHECKING:
     help="If PATHs hold several copies of a partition, take each offset once: from a sound copy "
     "if another is damaged, and from the highest leader epoch if copies differ.",
 )
+@click.option(
+    "--below-log-start",
+    is_flag=True,
+    help="Export records below the log start offset too: those that were deleted, with "
+    "kafka-delete-records.sh or by retention, and are still on disk.",
+)
+@click.option(
+    "--file-size",
+    "file_bytes",
+    metavar="SIZE",
+    default="256MiB",
+    show_default=True,
+    callback=_file_bytes,
+    help="Write about as many bytes of logs into a file, 1MiB or more, as they are on the disks of "
+    "brokers. The file may be smaller, if it compresses better, or larger. Small logs of a topic "
+    "share a file, also those of several PATHs; a larger log is divided between batches.",
+)
+@click.option(
+    "--partition-by",
+    type=click.Choice(["topic", "hour"]),
+    default="topic",
+    show_default=True,
+    help="Make a directory for each topic, and with hour, in it, for each date and hour of the "
+    "timestamps of records, in UTC.",
+)
 @filter_options(limit="End after N records in the whole run. Files are then written one at a time.")
 @jobs_option()
 @quiet_option
@@ -79,6 +119,9 @@ def export(
     form: str,
     read_committed: bool,
     dedupe_replicas: bool,
+    below_log_start: bool,
+    file_bytes: int,
+    partition_by: str,
     selection: Selection,
     jobs: int | None,
     quiet: bool,
@@ -88,12 +131,17 @@ def export(
     """Write the records of the logs in PATH into files below a new directory.
 
     DIR gets a directory topic=NAME for each topic, and _manifest.json. The manifest names the files
-    that belong to the export, with digests, and with counts and offsets for each partition. Sound
-    records around damage are exported, and the damage is reported. Metadata snapshots are left out,
-    because they repeat records of the log. Of a log directory, partitions whose names end in
-    -delete, -stray or -future are left out. They are exported if PATH names them. Records below the
-    log start offset are left out too, because a broker does not serve them. A segment that PATH
-    names is exported whole.
+    that belong to the export, with digests, and with counts and offsets for each log in a file and
+    each partition; kdump check compares the files with it. Sound records around damage are
+    exported, and the damage is reported. Metadata snapshots are left out, because they repeat
+    records of the log. Of a log directory, partitions whose names end in -delete, -stray or -future
+    are left out. They are exported if PATH names them.
+
+    Records below the log start offset are counted and left out, because a broker does not serve
+    them. The log start offset is that of log-start-offset-checkpoint. If PATHs have several copies
+    of a partition, the highest one counts for all, because a follower may lag. Beside a running
+    broker the first leader epoch counts too, which moves before the checkpoint does. Without a
+    checkpoint it is the first offset on disk. A segment that PATH names is exported whole.
 
     As root, kdump writes with the rights of the owner of the directory that DIR is made in, and the
     files belong to that owner. Parquet and object stores need the extra parquet. Only --master and
@@ -131,6 +179,9 @@ def export(
                 selection,
                 read_committed,
                 dedupe_replicas,
+                below_log_start,
+                file_bytes,
+                hourly=partition_by == "hour",
             ),
             destination,
             source.spread,
@@ -212,11 +263,13 @@ def _report(manifest: Manifest, *, quiet: bool) -> int:
 def _decisions(entry: PartitionEntry) -> Iterator[str]:
     """Yield the choices of the export in a partition that a reader may want to check."""
     from kdump.audit.codes import TRANSACTION_END_LOST
+    from kdump.cli.ui.units import count_text
 
-    if entry.log_start is not None:
+    if entry.below_log_start:
+        count = count_text(entry.below_log_start, "record")
         yield (
-            f"records below the log start offset {entry.log_start} are left out, because a broker "
-            "does not serve them"
+            f"{count} below the log start offset {entry.log_start}, which no broker serves: left "
+            "out (--below-log-start exports them)"
         )
     for conflict in entry.conflicts:
         epochs = ", ".join(map(str, conflict.epochs))
