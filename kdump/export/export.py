@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target, without_nested
+from kdump.errors import DecodeError
 from kdump.export.destination import Destination
 from kdump.export.files import Layout, Ledger, file_name
 from kdump.export.manifest import FileEntry, Manifest, PartitionEntry, partition_entry
@@ -32,7 +33,7 @@ from kdump.export.task import (
     missing_result,
 )
 from kdump.storage.objects.address import AnyPath
-from kdump.storage.selection import HIGHEST, Selection
+from kdump.storage.selection import HIGHEST, LOWEST, Selection
 from kdump.storage.workers import progress_counter
 from kdump.tables.logs import utf8
 from kdump.values import frozen
@@ -85,6 +86,7 @@ def export(
     ]
     starts: Sequence[int | None] = [None] * len(distinct)
     if not order.below_log_start:
+        troubles.extend(_unread_checkpoints(distinct))
         starts = log_starts(distinct, spread)
     choice = Choice(order.selection, order.read_committed, order.dedupe_replicas)
     parts = make_parts(distinct, starts, choice, sizes, context or Context(now_ms=0))
@@ -103,6 +105,20 @@ def export(
     manifest = Manifest(files, tuple(_entries(parts, files, results)), tuple(troubles))
     destination.finish(manifest.encode())
     return manifest
+
+
+def _unread_checkpoints(targets: Iterable[Target]) -> Iterator[Trouble]:
+    """Yield a trouble for each checkpoint of log start offsets that is there and tells none."""
+    reads = {
+        target.directory.log_starts.path: target.directory.log_starts
+        for target in targets
+        if target.directory and target.directory.log_starts and target.partition
+    }
+    for path, read in reads.items():
+        if read.error is not None:
+            reason = f"the log start offsets are unknown: {read.error}"
+            damaged = isinstance(read.error, DecodeError)
+            yield Trouble(utf8(str(path)), None, None, reason, damaged)
 
 
 def _tasks(parts: Sequence[Part], order: Order, destination: Destination) -> Iterator[ExportTask]:
@@ -201,5 +217,10 @@ def _entries(
             entry = replace(entry, end=end, undecided=committed.undecided)
         if part.merged is not None:
             merged = part.merged
-            entry = replace(entry, conflicts=merged.conflicts, overtaken=merged.overtaken)
+            start = LOWEST if part.log_start is None else part.log_start
+            entry = replace(
+                entry,
+                conflicts=tuple(each for each in merged.conflicts if each.last >= start),
+                overtaken=tuple(each for each in merged.overtaken if each.last >= start),
+            )
         yield entry

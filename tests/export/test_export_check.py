@@ -20,7 +20,7 @@ from kdump.errors import DecodeError
 from kdump.export.manifest import decode_files
 from kdump.export.output import Form
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("unsearched")]
 
 
 @pytest.fixture(params=Form)

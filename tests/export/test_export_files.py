@@ -26,7 +26,7 @@ from kdump.export.task import ExportResult, ExportTask, Share
 from kdump.storage.selection import Selection
 from kdump.tables.logs import Log
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("unsearched")]
 
 HOUR = 3_600_000
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from exports import exported, lines_of, one_batch
-from forge import checkpoint, flip, partition_metadata, write_partition
+from forge import checkpoint, flip, partition_metadata, segment, write_partition
 
 from kdump.audit.targets.target import assign, open_roots
 from kdump.cli.commands.exports.export import _report
@@ -17,7 +17,7 @@ from kdump.export.spread import Workers
 from kdump.export.starts import log_starts
 from kdump.storage.liveness import Liveness, State
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("unsearched")]
 
 OTHER_ID = "BBBBBBBBQACBBBBBBBBBBQ"
 
@@ -106,6 +106,34 @@ def test_epochs_that_begin_late_in_an_old_log_are_no_deletion(tmp_path: Path) ->
     segments = {0: [one_batch(0, epoch=-1), one_batch(3, epoch=4)]}
     write_partition(top, "orders", 0, segments)
     assert starts_of(top, State.LIVE) == [None]
+
+
+def test_a_checkpoint_that_tells_nothing_is_reported(tmp_path: Path) -> None:
+    path = broker(tmp_path / "data", 7)
+    checkpoint_file = path.parent / "log-start-offset-checkpoint"
+    checkpoint_file.write_bytes(b"0\nmany\n")
+    manifest = exported([path], tmp_path / "out")
+    (trouble,) = manifest.troubles
+    assert (trouble.path, trouble.damaged) == (str(checkpoint_file), True)
+    assert "the log start offsets are unknown" in trouble.reason
+    assert manifest.records == 12
+    assert exported([path], tmp_path / "whole", below_log_start=True).troubles == ()
+    (log, _) = sorted(path.glob("*.log"))
+    assert exported([log], tmp_path / "log").troubles == ()
+
+
+def test_copies_differ_above_the_log_start_alone(tmp_path: Path) -> None:
+    newer = [one_batch(0, epoch=4), one_batch(3, epoch=4)]
+    paths = [broker(tmp_path / "1", 2), broker(tmp_path / "2", 2)]
+    (paths[1] / f"{0:020d}.log").write_bytes(segment(newer))
+    manifest = exported(paths, tmp_path / "out", dedupe_replicas=True)
+    (entry,) = manifest.partitions
+    assert [(each.first, each.last) for each in entry.conflicts] == [(0, 5)]
+    for path in paths:
+        rows = checkpoint([("orders", 0, 6)])
+        (path.parent / "log-start-offset-checkpoint").write_bytes(rows)
+    manifest = exported(paths, tmp_path / "above", dedupe_replicas=True)
+    assert manifest.partitions[0].conflicts == ()
 
 
 @pytest.mark.parametrize("start", [3, 5, 8])

@@ -8,7 +8,7 @@ import pytest
 from forge import CODECS, batch, message, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory import batches
+from memory import batches, pieces
 
 from kdump.errors import DecodeError, LimitError
 from kdump.format.batch import (
@@ -140,6 +140,27 @@ def test_table_of_batches() -> None:
     assert len(BatchTable(rows.cast("q"))) == 0
     assert (first.base_offset, second.base_offset) == (0, 4)
     assert second.position == first.size
+
+
+def test_a_part_of_a_run_has_the_batches_of_its_records() -> None:
+    counts = (1, 4, 2, 1, 3)
+    offsets = [sum(counts[:number]) for number in range(len(counts))]
+    data = b"".join(
+        batch(base, [record(b"%d" % (base + place)) for place in range(count)])
+        for base, count in zip(offsets, counts, strict=True)
+    )
+    (table,) = pieces(data)
+    assert isinstance(table, BatchTable)
+    run = READER.run(table, 0, memoryview(data))
+    assert len(run) == len(counts)
+    for start in range(sum(counts)):
+        for stop in range(start + 1, sum(counts) + 1):
+            part = run.part(start, stop)
+            found = [list(part.table(number)) for number in range(len(part))]
+            assert all(found)
+            assert [each.offset for records in found for each in records] == [*range(start, stop)]
+            bases = [max(base for base in offsets if base <= each[0].offset) for each in found]
+            assert [each.base_offset for each in part.batches] == bases
 
 
 @pytest.mark.parametrize("codec", CODECS)
