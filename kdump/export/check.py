@@ -225,7 +225,9 @@ def _read_parquet(source: Source) -> Iterator[tuple[tuple[str, int | None], _Fou
 
 
 def _read_lines(source: Source) -> Iterator[tuple[tuple[str, int | None], _Found]]:
-    stream: Any = ZstdDecompressor().stream_reader(_File(source), read_across_frames=True)
+    # Any: zstandard's types ask for a whole IO, of which it calls read() alone.
+    file: Any = _File(source)
+    stream: Any = ZstdDecompressor().stream_reader(file, read_across_frames=True)
     lines = io.BufferedReader(stream)
     try:
         while line := lines.readline(_LINE_BYTES):

@@ -53,7 +53,7 @@ def sized(paths: Sequence[Path], to: Path, **options: Any) -> Any:
     targets = [one.with_listing() for root in open_roots(paths) for one in assign(root)]
     order = Order(**{"form": Form.JSONL, "selection": Selection(), **options})
     logs = [segment.log for target in targets for segment in target.segments]
-    sizes = {log: log.stat().st_size for log in logs if isinstance(log, Path)}
+    sizes = {log: log.stat().st_size for log in logs}
     with create_destination(to) as destination:
         return export(targets, order, destination, here, sizes)
 

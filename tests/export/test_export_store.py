@@ -16,6 +16,8 @@ from object_stores import Bucket, free_port, served
 from store_objects import objects
 from store_proxy import before
 
+from kdump.cli.main import main
+from kdump.cli.ui import exits
 from kdump.errors import SourceError, UsageError
 from kdump.export import destination, upload
 from kdump.export.destination import create_destination
@@ -48,7 +50,11 @@ def counted(manifest: Manifest) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("form", first_of(Form))
 def test_objects_are_the_files_of_a_local_export(
-    form: Form, grown: Callable[[str], Path], bucket: Bucket, tmp_path: Path
+    form: Form,
+    grown: Callable[[str], Path],
+    bucket: Bucket,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Each task runs twice, and the file of one attempt counts."""
     path, to = grown("4.3.1/clean"), tmp_path / "out"
@@ -60,6 +66,15 @@ def test_objects_are_the_files_of_a_local_export(
     assert found == {file.path: (to / file.path).read_bytes() for file in here.files}
     assert there == here
     assert manifest == json.loads((to / "_manifest.json").read_text())
+    assert main(["check", bucket.address(prefix)]) == exits.OK
+    gone, *_ = (file.path for file in here.files)
+    bucket.server.client.delete_object(Bucket=bucket.name, Key=f"{prefix}/{gone}")
+    bucket.put(f"{prefix}/topic=x/part-9", b"x")
+    capsys.readouterr()
+    assert main(["check", bucket.address(prefix)]) == exits.PROBLEMS
+    said = capsys.readouterr().out
+    assert [line.split(": ")[1] for line in said.splitlines()[:2]] == ["missing", "not-in-manifest"]
+    assert gone in said
 
 
 @pytest.mark.slow

@@ -76,7 +76,7 @@ def test_files_are_those_of_this_process_byte_by_byte(
 ) -> None:
     path = str(grown("4.3.1/killed"))
     options = ("--partition-by", "hour", "--read-committed", "--topic", "t*", "--file-size", "1MiB")
-    found = []
+    found: list[dict[Path, bytes]] = []
     for where in (("--jobs", "2"), SPARK):
         to = tmp_path / str(len(found))
         assert main(["export", *where, *options, "--to", str(to), path]) == exits.OK

@@ -4,6 +4,7 @@ coordinator_logs  Faults in the logs of coordinators, in text and in JSON.
 explain           The report of ``explain`` on a server.log.
 forecast_json     The JSON line of a forecast.
 forecast_text     A forecast in words.
+export_check      The report of ``kdump check``: text, or JSON Lines with a line for each file.
 verdict_text      The first line of a report: lost now, and at the next start.
 verify/           The reports of ``verify`` and ``next-start``.
 scrub/            The reports of ``scrub``.
