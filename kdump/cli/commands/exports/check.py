@@ -41,8 +41,8 @@ def check(
     same highest offset. Another file that readers of the directory would take for one of the export
     is a difference too. Names that begin with _ or . are ignored, as readers do.
 
-    It reads the files of the export alone, not the logs, and changes nothing. The manifests that
-    kdump manifest writes are of another kind: verify, next-start and compare read those.
+    It reads the files of the export alone, not the logs, and changes nothing. The files that kdump
+    manifest writes are of another kind: they are about log directories.
     """
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.export_check import CheckReport, JsonCheck, TextCheck

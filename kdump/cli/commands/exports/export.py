@@ -138,10 +138,11 @@ def export(
     are left out. They are exported if PATH names them.
 
     Records below the log start offset are counted and left out, because a broker does not serve
-    them. The log start offset is that of log-start-offset-checkpoint. If PATHs have several copies
-    of a partition, the highest one counts for all, because a follower may lag. Beside a running
-    broker the first leader epoch counts too, which moves before the checkpoint does. Without a
-    checkpoint it is the first offset on disk. A segment that PATH names is exported whole.
+    them. The checkpoint of the log directory has these offsets. If PATHs have several copies of a
+    partition, the highest one counts for all, because a follower may lag behind a deletion. Beside
+    a running broker the first leader epoch counts too, which moves before the checkpoint does.
+    Without a checkpoint it is the first offset on disk. A segment that PATH names is exported
+    whole.
 
     As root, kdump writes with the rights of the owner of the directory that DIR is made in, and the
     files belong to that owner. Parquet and object stores need the extra parquet. Only --master and
