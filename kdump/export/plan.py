@@ -6,6 +6,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import cache
 from typing import Final
 
 from kdump.audit.facts.small_files import read_producer_snapshots, read_small
@@ -36,6 +37,12 @@ from kdump.values import frozen
 
 _EVENT: Final = len(_producers.EVENT_FIELDS)
 _MARKS: Final = (_producers.BEGIN, _producers.COMMIT, _producers.ABORT)
+
+
+@cache
+def _reader() -> RecordReader:
+    """Return the reader of this process: it takes longer to make than a small log to read."""
+    return RecordReader()
 
 
 @frozen
@@ -83,7 +90,7 @@ class LogPlan:
 
 def plan_log(task: PlanTask) -> LogPlan:
     """Read the log once. Damage and errors become gaps; the export reports them."""
-    log, gathering, reader = task.log, Gathering(), RecordReader()
+    log, gathering = task.log, Gathering()
     headers = HeaderFaults(log.base_offset, cleaned=task.compacted)
     marks = array("q")
     gaps: list[tuple[int, int]] = []
@@ -108,7 +115,7 @@ def plan_log(task: PlanTask) -> LogPlan:
                 end = piece[len(piece) - 1]
                 last, epoch = end.last_offset, end.leader_epoch
                 if task.stretches:
-                    for stretch in _stretches(piece, source, reader):
+                    for stretch in _stretches(piece, source, _reader()):
                         _append(stretches, stretch)
     except SourceError:
         damaged = True

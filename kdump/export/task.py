@@ -111,7 +111,8 @@ def export_logs(task: ExportTask) -> ExportResult:
     """Export the logs of ``task``. Raise SourceError if a file cannot be written."""
     files = Files(task.to, task.rights, task.form, task.layout)
     try:
-        exports = [_LogExport(share, task.selection, files) for share in task.shares]
+        reader = RecordReader()
+        exports = [_LogExport(share, task.selection, files, reader) for share in task.shares]
         for each in exports:
             each.run()
         written = files.close()
@@ -132,6 +133,7 @@ class _LogExport:
     share: Share
     selection: Selection
     files: Files
+    reader: RecordReader
     troubles: list[Trouble] = field(default_factory=list)
     below_log_start: int = 0
     #: Damages of which it is not known yet at which offset the log goes on.
@@ -168,7 +170,7 @@ class _LogExport:
 
     def _runs(self, source: Source) -> Iterator[RecordRun]:
         """Yield the selected records, also those below the log start offset, and note troubles."""
-        share, selection, reader = self.share, self.selection, RecordReader()
+        share, selection = self.share, self.selection
         pieces = selection.pieces(source, share.log.base_offset, share.index, records=True)
         for _, piece in pieces:
             if isinstance(piece, Damage):
@@ -178,7 +180,7 @@ class _LogExport:
             if not len(table):
                 continue
             self._note_damages(table.column("base_offset")[0])
-            for run in record_runs(table, source, reader):
+            for run in record_runs(table, source, self.reader):
                 if isinstance(run, Unread):
                     if not share.hides(run.batch.last_offset + 1):
                         self._add_unread(run)
