@@ -23,7 +23,7 @@ from kdump.export.manifest import FileEntry, decode_files
 from kdump.export.output import Form
 from kdump.storage.access import open_source, read_end
 from kdump.storage.objects.address import AnyPath, StoredPath, as_local
-from kdump.storage.source import Source, source_error
+from kdump.storage.source import Source, source_error, status_of
 from kdump.values import frozen
 
 #: The largest manifest, the largest line of JSON, and the deepest directory that are read.
@@ -77,11 +77,12 @@ def read_export(path: AnyPath) -> Export:
         raise source_error(path, error) from error
     file = path / MANIFEST if directory else path
     try:
-        size, data = read_end(file, _MANIFEST_BYTES)
+        size = status_of(file).st_size
         if size > _MANIFEST_BYTES:
             raise SourceError(
                 file, f"{file}: expected at most {_MANIFEST_BYTES} bytes, found {size}"
             )
+        _, data = read_end(file, _MANIFEST_BYTES)
         return Export(file.parent, decode_files(data))
     except VanishedError as error:
         if not directory:
@@ -231,7 +232,7 @@ def _read_lines(source: Source) -> Iterator[tuple[tuple[str, int | None], _Found
     lines = io.BufferedReader(stream)
     try:
         while line := lines.readline(_LINE_BYTES):
-            fields = json.loads(line)
+            fields = json.loads(line.decode())
             offset = fields["offset"]
             yield _checked((fields["source_file"], fields["partition"]), (1, offset, offset))
     except (ZstdError, ValueError, KeyError, TypeError) as error:

@@ -104,7 +104,7 @@ def decode_files(data: bytes) -> tuple[FileEntry, ...]:
     Raise DecodeError, also if its sums are not those of its files.
     """
     try:
-        fields = json.loads(data)
+        fields = json.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise DecodeError(f"expected the manifest of an export, found no JSON: {error}") from error
     schema = _field(fields, "schema", int)

@@ -161,6 +161,16 @@ def test_what_is_no_export_is_told(lines: Path, tmp_path: Path) -> None:
     assert "expected the manifest of an export, found no JSON" in ran.said
 
 
+def test_a_file_too_large_for_a_manifest_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_bytes(bytes(101))
+    monkeypatch.setattr("kdump.export.check._MANIFEST_BYTES", 100)
+    ran = kdump("check", tmp_path / "file")
+    assert ran.code == 5
+    assert "expected at most 100 bytes, found 101" in ran.said
+
+
 def test_manifests_of_the_first_schema_are_read(lines: Path) -> None:
     def change(manifest: dict[str, Any]) -> None:
         manifest["schema"] = 1
@@ -197,7 +207,7 @@ def test_a_manifest_that_contradicts_itself_is_refused(
     assert (ran.code, ran.lines) == (5, ())
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b"null", b"[" * 100_000])
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b"null", bytes(64), b"[" * 100_000])
 def test_what_is_no_manifest_is_an_error(data: bytes) -> None:
     with pytest.raises(DecodeError, match="expected the manifest of an export"):
         decode_files(data)
