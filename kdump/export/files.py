@@ -31,7 +31,7 @@ _EPOCH: Final = date(1970, 1, 1)
 #: The end of the year 9999, in ms.
 _END_MS: Final = 253_402_300_800_000
 #: The files that a task has open: of more, the one that got records the longest time ago is closed.
-_MOST_OPEN: Final = 64
+_MOST_OPEN: Final = 32
 #: The bytes that all open files hold in memory: of more, the file that holds most writes its bytes.
 _MOST_HELD: Final = 64 << 20
 #: Hive's name for a null partition value.
@@ -145,8 +145,8 @@ class Files:
             if not self._layout.hourly:
                 self._add(None, part)
                 continue
-            for hour, stretch in by_hour(part):
-                self._add(hour, stretch)
+            for hour, of_hour in by_hour(part):
+                self._add(hour, of_hour)
                 self._free_memory()
 
     def close(self) -> tuple[TaskFile, ...]:
@@ -172,7 +172,7 @@ class Files:
                 end = bisect_left(positions, (piece + 1) * layout.piece_bytes, index)
             start, stop = run.starts[index], run.starts[end]
             if start < stop:
-                yield piece, run.part(start, stop)
+                yield piece, run.gather([(start, stop)])
             index = end
 
     def _add(self, hour: int | None, run: RecordRun) -> None:
@@ -229,17 +229,20 @@ def file_name(topic: str | None, hour: int | None, number: str, extension: str) 
 
 
 def by_hour(run: RecordRun) -> Iterator[tuple[int, RecordRun]]:
-    """Yield the records of ``run`` in order, neighbours of the same hour together."""
+    """Yield the records of ``run`` by their hour, those of each hour in order."""
     times = run.rows[_TIMESTAMP :: RecordTable.WIDTH]
     lowest, highest = min(times), max(times)
     if lowest // _HOUR_MS == highest // _HOUR_MS:
         yield _hour(lowest), run
         return
+    stretches: dict[int, list[tuple[int, int]]] = {}
     start = 0
     for hour, neighbours in groupby(map(_hour, times)):
         stop = start + sum(1 for _ in neighbours)
-        yield hour, run.part(start, stop)
+        stretches.setdefault(hour, []).append((start, stop))
         start = stop
+    for hour, of_hour in stretches.items():
+        yield hour, run.gather(of_hour)
 
 
 def _hour(time_ms: int) -> int:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import struct
 from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -386,16 +386,30 @@ class RecordRun:
         magic = batch.magic if self.magic is None else self.magic
         return RecordTable(batch, self.block, self.rows[start:stop], magic)
 
-    def part(self, start: int, stop: int) -> RecordRun:
-        """Return the records from row ``start`` up to ``stop``, at least one, and their batches."""
-        first = bisect_right(self.starts, start) - 1
-        end = bisect_left(self.starts, stop)
-        starts = array("q", (min(max(row, start), stop) - start for row in self.starts[first:end]))
-        starts.append(stop - start)
+    def gather(self, stretches: Iterable[tuple[int, int]]) -> RecordRun:
+        """Return the records in ``stretches`` of rows, and their batches.
+
+        Stretches ascend; each has a first row and the row behind its last one.
+        """
+        rows, starts, batches = array("q"), array("q", (0,)), array("q")
+        newest = -1
+        for first, stop in stretches:
+            rows.frombytes(
+                self.rows[first * RecordTable.WIDTH : stop * RecordTable.WIDTH].cast("B")
+            )
+            batch = bisect_right(self.starts, first) - 1
+            while first < stop:
+                end = min(self.starts[batch + 1], stop)
+                if batch != newest and end > first:
+                    batches.frombytes(self.batches.part(batch, batch + 1).rows.cast("B"))
+                    starts.append(starts[-1])
+                    newest = batch
+                starts[-1] += end - first
+                first, batch = end, batch + 1
         return RecordRun(
-            self.batches.part(first, end),
+            BatchTable(memoryview(batches), hunted=self.batches.hunted),
             self.block,
-            self.rows[start * RecordTable.WIDTH : stop * RecordTable.WIDTH],
+            memoryview(rows),
             memoryview(starts),
             self.magic,
         )
