@@ -47,27 +47,27 @@ class Fields:
     def __init__(self, payload: bytes) -> None:
         self.payload, self.at = payload, 0
 
-    def bytes(self, size: int) -> bytes:
+    def take(self, size: int) -> bytes:
         self.at += size
         assert self.at <= len(self.payload)
         return self.payload[self.at - size : self.at]
 
     def get(self, form: str) -> Any:
-        return struct.unpack(f">{form}", self.bytes(struct.calcsize(f">{form}")))[0]
+        return struct.unpack(f">{form}", self.take(struct.calcsize(f">{form}")))[0]
 
     def text(self) -> bytes:
-        return self.bytes(self.get("H"))
+        return self.take(self.get("H"))
 
     def column(self, n: int) -> list[int]:
         numbers = [0] * n
         for k in range(self.get("B")):
             coding = self.get("B")
             if coding == 0:
-                plane = self.bytes(1) * n
+                plane = self.take(1) * n
             elif coding == 1:
-                plane = self.bytes(n)
+                plane = self.take(n)
             else:
-                plane = unzstd(self.bytes(self.get("I")))
+                plane = unzstd(self.take(self.get("I")))
             for i, byte in enumerate(plane):
                 numbers[i] |= byte << 8 * k
         return [number >> 1 ^ -(number & 1) for number in numbers]
@@ -97,7 +97,7 @@ class Manifest:
         self.directories = {}
         for _ in range(contents.get("I")):
             path = contents.text()
-            contents.bytes(3 * 4 + 8 + 8 + 8)
+            contents.take(3 * 4 + 8 + 8 + 8)
             section, error = contents.get("Q"), contents.text()
             assert not error
             self.directories[path] = self.entries(section) if section else []
@@ -126,7 +126,7 @@ class Manifest:
         entries = []
         for _ in range(fields.get("I")):
             name, content = fields.text(), fields.get("B")
-            fields.bytes(3 * 4 + 8)
+            fields.take(3 * 4 + 8)
             size, _, place, error = fields.get("q"), fields.get("q"), fields.get("Q"), fields.text()
             assert not error
             entries.append(Entry(name, content, size, place))
@@ -144,11 +144,11 @@ class Manifest:
 
     def log(self, section: int) -> Log:
         fields = Fields(self.payload(section, LOG))
-        size, _, digest = fields.get("q"), fields.get("B"), fields.bytes(16)
+        size, _, digest = fields.get("q"), fields.get("B"), fields.take(16)
         log, position = Log(size, digest), 0
         for _ in range(fields.get("I")):
             end, count, place = fields.get("q"), fields.get("I"), fields.get("Q")
-            log.block_digests.append((position, end, fields.bytes(16)))
+            log.block_digests.append((position, end, fields.take(16)))
             before = len(log.batches)
             assert self._block(place, position, log) == end
             assert len(log.batches) - before == count
@@ -164,14 +164,14 @@ class Manifest:
         rows = zip(*columns, strict=True)
         batches = self._batches([dict(zip(COLUMNS, row, strict=True)) for row in rows])
         length, coding, raw = fields.get("I"), fields.get("B"), fields.get("I")
-        control = fields.bytes(length)
+        control = fields.take(length)
         assert len(unzstd(control) if coding else control) == raw
         first = 0
         for _ in range(damages):
             stop, reason = fields.get("H"), fields.get("B")
-            fields.bytes(1)
+            fields.take(1)
             size = fields.get("q")
-            fields.bytes(8 + 4 + 4)
+            fields.take(8 + 4 + 4)
             fields.text()
             position = self._place(batches[first:stop], position, log)
             log.damages.append((position, size, reason))
