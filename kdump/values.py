@@ -22,6 +22,7 @@ def frozen(cls: type[_T]) -> type[_T]:
     ``__post_init__``, and each field is a parameter.
     """
     made: Any = dataclass(init=False, repr=False, eq=False, slots=True)(cls)  # compiles nothing
+    made._names = tuple(each.name for each in fields(made))  # faster than to ask for each instance
     made.__init__ = _initialiser(fields(made))
     made.__init__.__qualname__ = f"{cls.__qualname__}.__init__"
     compared = [each.name for each in fields(made) if each.compare]
@@ -71,11 +72,11 @@ class _Frozen:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __getstate__(self: Any) -> list[Any]:
-        return [getattr(self, each.name) for each in fields(self)]
+        return [getattr(self, name) for name in self._names]
 
     def __setstate__(self: Any, state: list[Any]) -> None:
-        for each, given in zip(fields(self), state, strict=True):
-            object.__setattr__(self, each.name, given)
+        for name, given in zip(self._names, state, strict=True):
+            object.__setattr__(self, name, given)
 
 
 _SHARED: Final = {name: method for name, method in vars(_Frozen).items() if callable(method)}

@@ -179,7 +179,7 @@ def liveness(path: AnyPath, *, lock_held: bool = False) -> Liveness:
 def _stored_liveness(path: ManifestPath) -> Liveness:
     """Return the liveness of the named path that ``path`` is or is in, as it was then."""
     manifest = path.manifest()
-    when = f"when the manifest was made, {manifest.time}"
+    when = f"when the manifest was made, {manifest.head.time}"
     inner = path.inner
     for root in manifest.contents.roots:
         if inner == root.path or inner.startswith(root.path + b"/") or not root.path:

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdump.errors import DecodeError, LimitError
-from kdump.format.codecs import Codec, compress, decompress
+from kdump.format.codecs import Codec, compress, decompress, decompress_frame
 
 MIB = 1024 * 1024
 COMPRESSED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
@@ -314,3 +314,21 @@ def test_any_change_gives_a_value_or_an_error_of_ours(data: st.DataObject, name:
         assert len(decompress(codec, bytes(changed[:cut]), MIB)) <= MIB
     except (DecodeError, LimitError) as error:
         assert str(error).startswith(codec.label)
+
+
+@pytest.mark.parametrize("sized", [False, True])
+def test_a_single_frame_is_read_up_to_its_limit(sized: bool) -> None:
+    data = bytes(range(256)) * 3
+    frame = zstandard.ZstdCompressor(write_content_size=sized).compress(data)
+    assert decompress_frame(frame, len(data)) == data
+    for wrong, limit in (
+        (frame, len(data) - 1),
+        (frame, 0),
+        (frame[:-1], len(data)),
+        (frame + b"x", len(data)),
+        (frame[:5], len(data)),
+        (b"", 1),
+        (b"no frame", 8),
+    ):
+        with pytest.raises(DecodeError):
+            decompress_frame(wrong, limit)

@@ -10,9 +10,8 @@ from array import array
 from collections.abc import Sequence
 from typing import Final
 
-from kdump.errors import DecodeError, LimitError
 from kdump.format.batch import HEADER_BYTES, BatchTable
-from kdump.format.codecs import Codec, compress, decompress
+from kdump.format.codecs import Codec, compress, decompress_frame
 from kdump.format.kernel import digest as _digest
 from kdump.format.kernel import headers as _headers
 from kdump.format.manifest.cursor import Cursor, pack_data
@@ -114,7 +113,7 @@ def decode_block(payload: bytes, position: int, end: int) -> Block:
         raise cursor.error(f"at most {CONTROL_BYTES} bytes of control batches", f"{raw}")
     control = bytes(cursor.take(stored))
     if coding:
-        control = _decompress(control, raw)
+        control = decompress_frame(control, raw)
     if len(control) != raw:
         raise cursor.error(f"{raw} bytes of control batches", f"{len(control)}")
     damages = tuple(_read_damage(cursor) for _ in range(damage_count))
@@ -206,17 +205,10 @@ def _read_plane(cursor: Cursor, n: int) -> bytes:
     if coding != _FRAME:
         raise cursor.error(f"a coding of a plane up to {_FRAME}", f"{coding}")
     (length,) = cursor.unpack(_LENGTH)
-    plane = _decompress(bytes(cursor.take(length)), n)
+    plane = decompress_frame(bytes(cursor.take(length)), n)
     if len(plane) != n:
         raise cursor.error(f"a plane of {n} bytes", f"{len(plane)}")
     return plane
-
-
-def _decompress(block: bytes, limit: int) -> bytes:
-    try:
-        return bytes(decompress(Codec.ZSTD, block, limit))
-    except LimitError as error:
-        raise DecodeError(f"block of a manifest: {error}") from error
 
 
 def _pack_damage(damage: StoredDamage) -> bytes:

@@ -1,7 +1,7 @@
 """ManifestFile: the sections of a manifest, read when they are needed.
 
-Little of it is in memory: the contents, the entries of the last few directories, and the last few
-blocks.
+Little of it is in memory: the contents, and of all manifests together the entries of the last few
+directories, and the last few logs and blocks.
 """
 
 from __future__ import annotations
@@ -31,19 +31,27 @@ from kdump.format.manifest.sections import (
     unpack_trailer,
 )
 from kdump.storage.source import Identity, open_regular, source_error
+from kdump.values import frozen
 
 K = TypeVar("K", bytes, int)
 T = TypeVar("T")
 
-#: The most manifests that are open, and of each the most directories, logs and blocks in memory. A
-#: block takes up to a megabyte. Of large directories only the last one stays.
-_OPEN: Final = 16
-_DIRECTORIES: Final = 4
+#: The most manifests that are open. Of more than a few the contents have at most this number of
+#: directories together, as each takes up to a kilobyte.
+_OPEN: Final = 256
+_FEW: Final = 16
+_OPEN_DIRECTORIES: Final = 40_000
+#: The most directories, logs and blocks in memory. A block takes up to a megabyte. Of large
+#: directories only the last one stays.
+_DIRECTORIES: Final = 16
 _LARGE_DIRECTORY: Final = 20_000
-_LOGS: Final = 16
-_BLOCKS: Final = 24
+_LOGS: Final = 48
+_BLOCKS: Final = 48
 
 _opened: OrderedDict[tuple[str, Identity], ManifestFile] = OrderedDict()
+_directories: OrderedDict[tuple[ManifestFile, bytes], dict[bytes, StoredEntry]] = OrderedDict()
+_logs: OrderedDict[tuple[ManifestFile, int], StoredLog] = OrderedDict()
+_blocks: OrderedDict[tuple[ManifestFile, int], Block] = OrderedDict()
 
 
 def is_manifest(path: Path) -> bool:
@@ -74,9 +82,28 @@ def open_manifest(path: str) -> ManifestFile:
         _opened.move_to_end(key)
     else:
         found = _opened[key] = ManifestFile(Path(path))
-        if len(_opened) > _OPEN:
+        while len(_opened) > _OPEN or (
+            len(_opened) > _FEW
+            and sum(len(each.directories) for each in _opened.values()) > _OPEN_DIRECTORIES
+        ):
             _opened.popitem(last=False)
     return found
+
+
+@frozen
+class ManifestHead:
+    """What a manifest in ``file`` says of itself; times are in nanoseconds since 1970."""
+
+    file: Path
+    begun_ns: int
+    finished_ns: int
+    anonymous: bool
+
+    @property
+    def time(self) -> str:
+        """The time before the first read, in text."""
+        seconds = self.begun_ns // 1_000_000_000
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 class ManifestFile:
@@ -105,15 +132,12 @@ class ManifestFile:
                 if name in names:
                     break
                 names.add(name)
-        self._entries: OrderedDict[bytes, dict[bytes, StoredEntry]] = OrderedDict()
-        self._logs: OrderedDict[int, StoredLog] = OrderedDict()
-        self._blocks: OrderedDict[int, Block] = OrderedDict()
 
     @property
-    def time(self) -> str:
-        """The time before the first read, in text."""
-        seconds = self.contents.begun_ns // 1_000_000_000
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    def head(self) -> ManifestHead:
+        """What it says of itself."""
+        contents = self.contents
+        return ManifestHead(self.path, contents.begun_ns, contents.finished_ns, contents.anonymous)
 
     def entries(self, directory: StoredDirectory) -> dict[bytes, StoredEntry]:
         """Return the entries of a directory by their name. Raises SourceError."""
@@ -123,15 +147,15 @@ class ManifestFile:
         def read() -> dict[bytes, StoredEntry]:
             entries = decode_directory(self.section(Kind.DIRECTORY, directory.section))
             if len(entries) > _LARGE_DIRECTORY:
-                self._entries.clear()
+                _directories.clear()
             return {entry.name: entry for entry in entries}
 
-        return self._remember(self._entries, directory.path, _DIRECTORIES, read)
+        return self._remember(_directories, directory.path, _DIRECTORIES, read)
 
     def log(self, position: int) -> StoredLog:
         """Return the log at ``position``. Raises SourceError."""
         return self._remember(
-            self._logs, position, _LOGS, lambda: decode_log(self.section(Kind.LOG, position))
+            _logs, position, _LOGS, lambda: decode_log(self.section(Kind.LOG, position))
         )
 
     def block(self, entry: BlockEntry) -> Block:
@@ -146,7 +170,7 @@ class ManifestFile:
                 )
             return block
 
-        return self._remember(self._blocks, entry.section, _BLOCKS, read)
+        return self._remember(_blocks, entry.section, _BLOCKS, read)
 
     def section(self, kind: Kind, position: int) -> bytes:
         """Return the payload of the section at ``position``. Raises SourceError."""
@@ -184,16 +208,22 @@ class ManifestFile:
         except OSError as error:
             raise source_error(self.path, error) from error
 
-    def _remember(self, known: OrderedDict[K, T], key: K, most: int, read: Callable[[], T]) -> T:
-        found = known.get(key)
+    def _remember(
+        self,
+        known: OrderedDict[tuple[ManifestFile, K], T],
+        key: K,
+        most: int,
+        read: Callable[[], T],
+    ) -> T:
+        found = known.get((self, key))
         if found is not None:
-            known.move_to_end(key)
+            known.move_to_end((self, key))
             return found
         try:
             found = read()
         except DecodeError as error:
             raise self.error(error) from error
-        known[key] = found
+        known[self, key] = found
         if len(known) > most:
             known.popitem(last=False)
         return found

@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import ClassVar, Final, Self
@@ -38,7 +39,11 @@ class ManifestPath(StoredPath):
     @property
     def file(self) -> Path:
         """The file of the manifest."""
-        return Path(self.parts[0].replace(_SLASH, "/"))
+        return Path(self._file)
+
+    @property
+    def _file(self) -> str:
+        return self.parts[0].replace(_SLASH, "/")
 
     @property
     def inner(self) -> bytes:
@@ -50,7 +55,7 @@ class ManifestPath(StoredPath):
 
     def manifest(self) -> ManifestFile:
         """Return the open manifest. Raises SourceError."""
-        return open_manifest(str(self.file))
+        return open_manifest(self._file)
 
     def entry(self) -> StoredEntry:
         """Return the file or directory here. Raises OSError."""
@@ -93,7 +98,7 @@ class ManifestPath(StoredPath):
 
     def stat_result(self, status: StoredStatus) -> os.stat_result:
         """Return ``status`` as ``os.stat`` would give it for a file of a device of its own."""
-        device = _number(os.fsencode(self.file))
+        device = _device(self._file)
         seconds = status.mtime_ns // 1_000_000_000
         exact = dict.fromkeys(("st_atime_ns", "st_mtime_ns", "st_ctime_ns"), status.mtime_ns)
         fields = (status.mode, status.inode, device, 1, status.uid, status.gid, status.size)
@@ -165,6 +170,12 @@ def paths_in(path: AnyPath) -> tuple[AnyPath, ...]:
         if os.path.isdir(file):  # noqa: PTH112 - it raises nothing
             break
     return (path,)
+
+
+@lru_cache(maxsize=64)
+def _device(file: str) -> int:
+    """Return the number of the device that the paths in a manifest are on."""
+    return _number(os.fsencode(file))
 
 
 def _number(text: bytes) -> int:
