@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import forge_metadata as meta
 import pytest
-from fixtures_loader import FIXTURES, ROOT, topic_configs
+from fixtures_loader import FIXTURES, ROOT, copy_fixture, topic_configs
 from forge import batch, flip, record
 from forge_metadata import METADATA, log, segment_name, snapshot, snapshot_name
 
@@ -26,6 +27,8 @@ from kdump.audit.facts.settings import (
     read_config,
     topic_settings,
 )
+from kdump.audit.targets.listing import list_scope
+from kdump.audit.targets.target import TopicSelection
 from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
 
@@ -397,3 +400,24 @@ def test_a_configuration_file_is_small(tmp_path: Path) -> None:
     (tmp_path / "server.properties").write_bytes(bytes(1 << 21))
     with pytest.raises(SourceError, match="at most"):
         read_config(tmp_path / "server.properties")
+
+
+def test_the_images_of_one_cluster_share_what_is_equal(tmp_path: Path) -> None:
+    paths = [copy_fixture("4.3.1/clean", tmp_path / name) for name in "ab"]
+    context = list_scope(paths, None, TopicSelection()).context
+    first, second = (context.nodes[path].image for path in paths)
+    assert first is not None
+    assert second is not None
+    assert first == second == read_cluster(read_partition(paths[1] / "__cluster_metadata-0"))
+    assert len(first.replicas) > 1
+    assert all(first.replicas[each] is second.replicas[each] for each in first.replicas)
+    assert first.topics is second.topics
+
+
+def test_an_image_shares_nothing_that_differs() -> None:
+    image = read_cluster(read_partition(ROOT / "brokers/4.3.1/clean/__cluster_metadata-0"))
+    (topic_id, partitions), *_ = image.replicas.items()
+    changed = {**partitions, 0: Replicas((7,))}
+    other = replace(image, replicas={**image.replicas, topic_id: changed}, topics={})
+    assert image.sharing(other) == image
+    assert other.sharing(image) == other

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from kdump.audit.facts.coordinator import Coordinator
@@ -104,6 +105,22 @@ class ClusterImage:
     def complete(self) -> bool:
         """Whether the image has all topics that exist."""
         return self.problem is None
+
+    def sharing(self, other: ClusterImage) -> ClusterImage:
+        """Return the image with the objects of another one for what is equal in both.
+
+        The metadata logs of the brokers of one cluster are mostly equal.
+        """
+        replicas = {
+            topic_id: other.replicas[topic_id] if other.replicas.get(topic_id) == found else found
+            for topic_id, found in self.replicas.items()
+        }
+        return replace(
+            self,
+            topics=other.topics if self.topics == other.topics else self.topics,
+            names=other.names if self.names == other.names else self.names,
+            replicas=replicas,
+        )
 
     def partitions(self, topic: str) -> Collection[int] | None:
         """Return the numbers of a topic's partitions; None if they are not certain."""

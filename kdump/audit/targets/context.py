@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import chain
 
-from kdump.audit.facts.cluster import Configs, Node, find_cluster
+from kdump.audit.facts.cluster import ClusterImage, Configs, Node, find_cluster
 from kdump.audit.facts.coordinator import find_coordinator
 from kdump.audit.facts.settings import Overrides, Sources, topic_settings
 from kdump.audit.facts.small_files import DirectoryFacts, TopicSettings, read_small
@@ -49,6 +49,17 @@ class Context:
     def node_of(self, directory: DirectoryFacts) -> Node:
         """Return the node of a log directory; an unknown node if there is none."""
         return self.nodes.get(directory.directory.path, Node())
+
+    @property
+    def node_ids(self) -> dict[AnyPath, int | None]:
+        """The node id of each log directory, by its path."""
+        return {path: node.node_id for path, node in self.nodes.items()}
+
+    def about(self, targets: Iterable[Target]) -> Context:
+        """Return what the verification of ``targets`` uses of it."""
+        paths = {each.directory.directory.path for each in targets if each.directory is not None}
+        nodes = {path: self.nodes[path] for path in paths if path in self.nodes}
+        return replace(self, siblings=(), strays=frozenset(), nodes=nodes)
 
     @property
     def kraft(self) -> bool:
@@ -93,11 +104,14 @@ def read_context(
         by_identity[identity(facts.directory.path) or facts.directory.path].append(facts)
     distinct = [same[0] for same in by_identity.values()]
     groups = tuple(map(tuple, siblings(distinct, same_node=config is not None)))
+    known_image: ClusterImage | None = None
     for group in groups:
         metas = [facts.meta.value for facts in group if facts.meta is not None]
         known = next((meta for meta in metas if meta is not None), None)
         directories_of_node = [*(facts.directory for facts in group), *beyond]
         image = find_cluster(directories_of_node)
+        if image is not None:
+            known_image = image = image if known_image is None else image.sharing(known_image)
         numbers = None if image is None else image.partitions(TRANSACTION_TOPIC)
         node = Node(
             kraft=known is not None and known.version == _KRAFT_VERSION,

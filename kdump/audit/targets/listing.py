@@ -6,7 +6,7 @@ A path that cannot be opened is a root with the error.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from kdump.audit.facts.cluster import Configs
@@ -16,7 +16,6 @@ from kdump.audit.targets.scope import Scope, check_patterns, directories_of
 from kdump.audit.targets.target import Root, TopicSelection, assign, open_roots
 from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, open_path
-from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.objects.address import AnyPath
 
 
@@ -31,22 +30,18 @@ def list_scope(
     check_patterns(roots, selection)
     directories = directories_of(roots)
     beyond = _further_directories(settings, {facts.directory.path for facts in directories})
-    context = read_context(directories, settings, _time_of(roots), beyond)
+    context = read_context(directories, settings, time_of(roots, time.time_ns()), beyond)
     return Scope(roots, tuple(assign(root, selection) for root in roots), context)
 
 
-def _time_of(roots: Iterable[Root]) -> int:
+def time_of(roots: Sequence[Root], now_ns: int) -> int:
     """Return the time in ms up to which ages are counted in the content of ``roots``.
 
-    For manifests alone that is the time of the newest one.
+    It is now, or for manifests alone the time of the newest one.
     """
-    made = [
-        root.path.manifest().contents.finished_ns if isinstance(root.path, ManifestPath) else None
-        for root in roots
-    ]
-    known = [time_ns for time_ns in made if time_ns is not None]
-    now = max(known) if known and len(known) == len(made) else time.time_ns()
-    return now // 1_000_000
+    finished = [root.manifest.finished_ns for root in roots if root.manifest is not None]
+    newest = max(finished, default=now_ns) if len(finished) == len(roots) else now_ns
+    return newest // 1_000_000
 
 
 def _further_directories(

@@ -33,6 +33,8 @@ from kdump.storage.logdir import (
     open_path,
     read_partition,
 )
+from kdump.storage.manifests.file import ManifestHead
+from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.objects.address import AnyPath, as_path
 from kdump.values import frozen
 
@@ -45,12 +47,14 @@ class Root:
 
     ``content`` is an error if the path cannot be opened; ``liveness`` is then None. ``directory``
     has the files at the top of the log directory that the path is or is in, None without one.
+    ``manifest`` is the one that the path is in, None for other paths.
     """
 
     path: AnyPath
     content: PathContent | SourceError
     liveness: Liveness | None
     directory: DirectoryFacts | None = None
+    manifest: ManifestHead | None = None
 
     @property
     def stopped(self) -> bool:
@@ -133,7 +137,9 @@ def open_roots(paths: Iterable[AnyPath], configured: Collection[AnyPath] = ()) -
     configured_paths = {path.absolute() for path in configured}
     for path in without_repeats(paths, lambda path: path):
         is_configured = path.absolute() in configured_paths
+        head = None
         try:
+            head = path.manifest().head if isinstance(path, ManifestPath) else None
             content, state = open_path(path), liveness(path)
             if isinstance(content, Entry):
                 raise UsageError(
@@ -143,16 +149,15 @@ def open_roots(paths: Iterable[AnyPath], configured: Collection[AnyPath] = ()) -
             if is_configured and isinstance(content, Partition) and _is_empty(content):
                 yield Root(path, MissingDirectoryError(path, "an empty directory"), None)
                 continue
-            yield Root(path, content, state, _directory(content, path, state))
+            yield Root(path, content, state, _directory(content, path, state), head)
         except VanishedError as error:
-            yield Root(
-                path, MissingDirectoryError(path, "nothing") if is_configured else error, None
-            )
+            missing = MissingDirectoryError(path, "nothing")
+            yield Root(path, missing if is_configured else error, None, manifest=head)
         except ForeignDirectoryError as error:
             found = "a directory that holds none of a broker's files"
             yield Root(path, MissingDirectoryError(path, found) if is_configured else error, None)
         except SourceError as error:
-            yield Root(path, error, None)
+            yield Root(path, error, None, manifest=head)
 
 
 def _is_empty(partition: Partition) -> bool:
