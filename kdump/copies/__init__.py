@@ -6,5 +6,6 @@ manifest/   ``kdump manifest``: log directories without their records, in one fi
 copy        Copy: one copy of a partition, as far as comparisons and elections see it.
 content     Two logs side by side, batch by batch, where their digests differ.
 comparison  compare(): the copies of one partition beside each other.
+fields      The fields of JSON Lines and of table rows about copies.
 reading     Reads the copies of partitions at the paths of a command, and compares them.
 """

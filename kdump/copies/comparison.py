@@ -183,16 +183,23 @@ def compare(
     replicas: Replicas | None = None,
     directories: Collection[NodeDirectory] = (),
     pace: Pace | None = None,
+    unreadable: str | None = None,
 ) -> Comparison:
     """Compare the copies of one partition, at least one; read what their digests do not decide.
 
     ``topic_id`` and ``replicas`` are those of the newest metadata log, None where it does not have
-    the topic. ``directories`` are the log directories at hand. Logs are read at ``pace``.
+    the topic. ``directories`` are the log directories at hand. Logs are read at ``pace``, or not at
+    all, if ``unreadable`` says why.
     """
+    # Where one copy shows that the cleaner has worked, it may have worked on all.
+    if any(copy.shows_compaction for copy in copies):
+        copies = [copy.as_compacted() for copy in copies]
     shared = _shared_ends(copies)
     current = [topic_id is None or copy.topic_id in (None, topic_id) for copy in copies]
     holders = {copy.node_id for copy, is_current in zip(copies, current, strict=True) if is_current}
     unread = [text for copy in copies for text in copy.unread]
+    if unreadable is not None:
+        unread.append(unreadable)
     differences: list[Difference] = []
     uncompared: list[tuple[int, int, int]] = []
     for index, beside in combinations(range(len(copies)), 2):
@@ -201,6 +208,8 @@ def compare(
             differences.append(_recreated(copies, index, beside))
             continue
         differences.extend(_parting(copies, index, beside, end))
+        if unreadable is not None:
+            continue
         try:
             content = compare_content(copies[index], copies[beside], end, pace)
         except SourceError as error:
@@ -220,7 +229,7 @@ def compare(
 
     leaderships = []
     for index, copy in enumerate(copies):
-        if copy.can_lead:
+        if copy.can_lead and unreadable is None:
             try:
                 leaderships.append(Leadership(index, tuple(_cuts(copies, index, count))))
             except SourceError as error:

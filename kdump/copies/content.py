@@ -114,7 +114,7 @@ class _Log:
         self._lost = [
             OffsetRange(lost.first, _NO_END if lost.end is None else lost.end) for lost in copy.lost
         ]
-        self._reader = RecordReader()
+        self._reader: RecordReader | None = None
         self._source: Source | None = None
         self._pieces = self._read(
             [segment for segment in copy.segments if _identity(segment) not in same]
@@ -151,6 +151,8 @@ class _Log:
     def records(self) -> Iterator[Record]:
         """Yield the records of the next batch. Raises DecodeError, LimitError, SourceError."""
         assert self._source is not None
+        if self._reader is None:  # it has large buffers, and most logs need none
+            self._reader = RecordReader()
         batch = self.batch()
         tables = self._reader.tables(batch, batch_bytes(self._source, batch))
         return chain.from_iterable(tables)

@@ -6,13 +6,12 @@ It is small and can travel: segments are digests and offsets, not batches.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from kdump.audit.codes import Severity
-from kdump.audit.facts.cluster import Node
 from kdump.audit.startup.outcome import Outcome
 from kdump.audit.survey.compaction import Compaction
 from kdump.audit.survey.survey import Survey, compaction_of, effective_compaction
@@ -31,6 +30,7 @@ from kdump.values import frozen
 #: Why offsets of a log that was never compacted are in no batch, where no damage says so.
 OFFSETS_MISSING: Final = "offsets-missing"
 SEGMENT_MISSING: Final = "segment-missing"
+_REMOVED: Final = (OFFSETS_MISSING, SEGMENT_MISSING)
 #: The log ends below its high watermark or its recovery point: records are gone from its end.
 END_MISSING: Final = "end-missing"
 #: The most damages of one segment that are listed one by one.
@@ -103,6 +103,8 @@ class Copy:
     segments        Its segments, by base offset.
     lost            The offsets that it has lost, in order.
     unread          What could not be read.
+    shows_compaction
+                    Whether its settings or its batches show that the cleaner compacts it.
     """
 
     topic: str
@@ -122,6 +124,7 @@ class Copy:
     segments: tuple[SegmentExtent, ...]
     lost: tuple[LostOffsets, ...] = ()
     unread: tuple[str, ...] = ()
+    shows_compaction: bool = False
 
     @property
     def start(self) -> int:
@@ -164,6 +167,11 @@ class Copy:
         """Whether its broker has it after the next start."""
         return self.starts and not self.stray
 
+    def as_compacted(self) -> Copy:
+        """Return the copy if the cleaner may have removed what is missing between its batches."""
+        lost = tuple(lost for lost in self.lost if lost.reason not in _REMOVED)
+        return replace(self, compacted=True, lost=lost)
+
     def sound_ranges(self) -> Iterator[OffsetRange]:
         """Yield the offsets of sound batches on disk from the log start on, in order."""
         first = self.start
@@ -175,19 +183,16 @@ class Copy:
             yield OffsetRange(first, self.end_offset)
 
 
-def shows_compaction(verdict: Verdict) -> bool:
-    """Return whether the settings or the batches of a copy show that the cleaner compacts it."""
-    known = None if verdict.facts is None else verdict.facts.compacted
-    return compaction_of(verdict.surveys, known) is Compaction.SHOWN
-
-
-def copy_of(verdict: Verdict, node: Node, *, compacted: bool, pace: Pace | None = None) -> Copy:
+def copy_of(
+    verdict: Verdict, node_ids: Mapping[AnyPath, int | None], pace: Pace | None = None
+) -> Copy:
     """Return the copy that a verdict of default depth is on; its surveys have header digests.
 
-    ``compacted``: another copy shows compaction, or this one. Where damage is read once more, that
-    is done at ``pace``.
+    ``node_ids`` are those of log directories. Where damage is read once more, that is done at
+    ``pace``.
     """
     target, facts = verdict.target, verdict.facts
+    directory = None if target.directory is None else target.directory.directory.path
     name = directory_name(target.path)
     bases = [segment.base_offset for segment in target.segments]
     on_disk = max((survey.end_offset for survey in verdict.surveys), default=0)
@@ -210,8 +215,8 @@ def copy_of(verdict: Verdict, node: Node, *, compacted: bool, pace: Pace | None 
                 end = min(end, forecast.log_end_offset)
             if forecast.log_start_offset is not None:
                 start = forecast.log_start_offset
-    known_policy = None if facts is None else facts.compacted
-    compacted = compacted or effective_compaction(verdict.surveys, known_policy) is not False
+    policy = None if facts is None else facts.compacted
+    compacted = effective_compaction(verdict.surveys, policy) is not False
     metadata = None if facts is None or facts.metadata is None else facts.metadata.value
     unread = list(_unread(verdict))
     lost: list[LostOffsets] = []
@@ -229,7 +234,7 @@ def copy_of(verdict: Verdict, node: Node, *, compacted: bool, pace: Pace | None 
         topic=target.path.name if name is None else name.topic,
         partition=-1 if name is None else name.partition,
         path=target.path,
-        node_id=node.node_id,
+        node_id=None if directory is None else node_ids.get(directory),
         live=live,
         topic_id=None if metadata is None else metadata.topic_id,
         epochs=_epochs_on_disk(known, of_batches, verdict.surveys, start, max(on_disk, start)),
@@ -245,6 +250,7 @@ def copy_of(verdict: Verdict, node: Node, *, compacted: bool, pace: Pace | None 
         segments=tuple(map(_extent, verdict.surveys)),
         lost=tuple(lost),
         unread=tuple(unread),
+        shows_compaction=compaction_of(verdict.surveys, policy) is Compaction.SHOWN,
     )
 
 

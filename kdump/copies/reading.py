@@ -7,94 +7,114 @@ memory does not grow with partitions.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from operator import attrgetter
+from itertools import chain
 
-from kdump.audit.facts.cluster import Replicas
+from kdump.audit.facts.cluster import ClusterImage, Replicas
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.scope import Scope
-from kdump.audit.targets.target import Target, without_repeats
+from kdump.audit.targets.target import Target, identity
 from kdump.copies.comparison import Comparison, NodeDirectory, compare
-from kdump.copies.copy import Copy, copy_of, shows_compaction
+from kdump.copies.copy import copy_of
 from kdump.errors import UsageError
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
+from kdump.storage.objects.address import AnyPath, StoredPath
 from kdump.storage.throttle import Pace
+from kdump.values import frozen
 
 
-def group_copies(scope: Scope) -> list[tuple[Target, ...]]:
+@frozen
+class Group:
+    """The copies of one partition, as numbers of targets of a scope.
+
+    ``topic_id`` and ``replicas`` are those of the newest metadata log at hand, None where it does
+    not have the topic.
+    """
+
+    numbers: tuple[int, ...]
+    topic_id: str | None
+    replicas: Replicas | None
+
+
+def identities(paths: Sequence[AnyPath]) -> list[object]:
+    """Return of each directory what is equal in all its spellings, None without a directory."""
+    return [path if isinstance(path, StoredPath) else identity(path) for path in paths]
+
+
+def group_copies(
+    scope: Scope, identify: Callable[[Sequence[AnyPath]], Sequence[object]] = identities
+) -> list[Group]:
     """Return the copies of each partition in a scope, by topic and number.
 
     Directories that a broker is about to delete or has set aside are left out of log directories,
-    and so is a directory that came before in another spelling. Raises UsageError for a path that is
-    a segment, or the metadata log.
+    and so is a directory that came before in another spelling: ``identify`` is ``identities``, here
+    or where the paths can be seen. Raises UsageError for a path that is a segment, or the metadata
+    log.
     """
-    groups: dict[tuple[str, int], list[Target]] = defaultdict(list)
-    for root, targets in zip(scope.roots, scope.parts, strict=True):
-        for target in targets:
-            alone, name = target.path == root.path, directory_name(target.path)
-            if name is None:
+    groups: dict[tuple[str, int], list[int]] = defaultdict(list)
+    pairs = zip(scope.roots, scope.parts, strict=True)
+    for number, (root, target) in enumerate((root, one) for root, part in pairs for one in part):
+        alone, name = target.path == root.path, directory_name(target.path)
+        if name is None:
+            raise UsageError(
+                f"{target.path}: expected a partition or a log directory, found a segment or a "
+                "directory whose name is not that of a partition; to compare such a directory, "
+                "give a symbolic link to it that is named TOPIC-PARTITION"
+            )
+        if name.topic == CLUSTER_METADATA_TOPIC:
+            if alone:
                 raise UsageError(
-                    f"{target.path}: expected a partition or a log directory, found a segment or a "
-                    "directory whose name is not that of a partition; to compare such a directory, "
-                    "give a symbolic link to it that is named TOPIC-PARTITION"
+                    f"{target.path}: expected a partition of a topic, found the metadata log: "
+                    "kdump quorum compares its copies"
                 )
-            if name.topic == CLUSTER_METADATA_TOPIC:
-                if alone:
-                    raise UsageError(
-                        f"{target.path}: expected a partition of a topic, found the metadata log: "
-                        "kdump quorum compares its copies"
-                    )
-                continue
-            if alone or not name.suffix:
-                groups[name.topic, name.partition].append(target)
-    # A path may be that of a partition of another path.
+            continue
+        if alone or not name.suffix:
+            groups[name.topic, name.partition].append(number)
+    targets, chosen = scope.targets, sorted(chain.from_iterable(groups.values()))
+    found = identify([targets[number].path for number in chosen])
+    known = dict(zip(chosen, found, strict=True))
+    images = [node.image for node in scope.context.nodes.values() if node.image is not None]
+    newest = max(images, key=lambda image: image.end_offset, default=None)
     return [
-        tuple(without_repeats(copies, attrgetter("path")) if len(copies) > 1 else copies)
-        for _, copies in sorted(groups.items())
+        Group(_distinct(numbers, known), *_assignment(newest, *partition))
+        for partition, numbers in sorted(groups.items())
     ]
 
 
 def compare_copies(
-    groups: list[tuple[Target, ...]],
-    scope: Scope,
+    groups: Iterable[Group],
+    targets: Mapping[int, Target],
+    context: Context,
+    directories: Collection[NodeDirectory],
+    on_progress: Callable[[int], None] | None = None,
     *,
     jobs: int,
     pace: Pace | None = None,
-    on_progress: Callable[[int], None] | None = None,
 ) -> Generator[Comparison, None, None]:
-    """Yield the comparison of each group, in order; the rest is as for ``verify``."""
-    targets = [target for group in groups for target in group]
+    """Yield the comparison of each group, in order; ``targets`` are those of a scope, by number.
+
+    ``directories`` are the whole log directories at hand; the rest is as for ``verify``.
+    """
+    groups, node_ids = list(groups), context.node_ids
     verdicts = verify(
-        targets,
+        [targets[number] for group in groups for number in group.numbers],
         deep=False,
         jobs=jobs,
         digest=True,
-        context=scope.context,
+        context=context,
         pace=pace,
         on_progress=on_progress,
     )
-    directories = tuple(_whole_directories(scope))
     with closing(verdicts):
         for group in groups:
-            found = [next(verdicts) for _ in group]
-            # Where one copy shows that the cleaner has worked, it may have worked on all.
-            compacted = any(map(shows_compaction, found))
-            copies = [
-                copy_of(
-                    verdict,
-                    scope.context.node(verdict.target),
-                    compacted=compacted,
-                    pace=pace,
-                )
-                for verdict in found
-            ]
-            yield compare(copies, *_assignment(copies, scope.context), directories, pace)
+            copies = [copy_of(next(verdicts), node_ids, pace) for _ in group.numbers]
+            yield compare(copies, group.topic_id, group.replicas, directories, pace)
 
 
-def _whole_directories(scope: Scope) -> Iterator[NodeDirectory]:
+def whole_directories(scope: Scope) -> Iterator[NodeDirectory]:
     """Yield the log directories of a scope that are read as a whole."""
     for root in scope.roots:
         if isinstance(root.content, LogDirectory) and root.directory is not None:
@@ -104,13 +124,20 @@ def _whole_directories(scope: Scope) -> Iterator[NodeDirectory]:
                 yield NodeDirectory(node_id, None if meta is None else meta.directory_id)
 
 
-def _assignment(copies: Sequence[Copy], context: Context) -> tuple[str | None, Replicas | None]:
+def _distinct(numbers: Iterable[int], known: Mapping[int, object]) -> tuple[int, ...]:
+    """Return ``numbers`` without those of directories that came before, as they are ``known``."""
+    first: dict[object, int] = {}
+    for number in numbers:
+        same = known[number]
+        first.setdefault(number if same is None else same, number)
+    return tuple(first.values())
+
+
+def _assignment(
+    image: ClusterImage | None, topic: str, partition: int
+) -> tuple[str | None, Replicas | None]:
     """Return the topic id and the replicas of a partition in the newest metadata log at hand."""
-    images = [node.image for node in context.nodes.values() if node.image is not None]
-    if not images:
+    topic_id = None if image is None else image.topics.get(topic)
+    if image is None or topic_id is None:
         return None, None
-    newest = max(images, key=lambda image: image.end_offset)
-    topic_id = newest.topics.get(copies[0].topic)
-    if topic_id is None:
-        return None, None
-    return topic_id, newest.replicas.get(topic_id, {}).get(copies[0].partition)
+    return topic_id, image.replicas.get(topic_id, {}).get(partition)

@@ -3,5 +3,7 @@
 session/    Sessions of Spark.
 job/        One job of Spark: tasks in, rows out.
 verify/     ``kdump verify`` on Spark.
+compare     compare_copies() as stages of Spark: copies are read, then those of each partition
+            compared.
 datasource  The Spark data source: ``spark.read.format("kdump").load(path)``.
 """

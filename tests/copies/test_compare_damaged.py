@@ -6,7 +6,6 @@ import random
 from pathlib import Path
 
 import copies
-import forge
 import pytest
 from all_recipes import RECIPES
 from commands import Ran, kdump
@@ -46,29 +45,8 @@ def test_a_copy_with_damages_at_random(tmp_path: Path, seed: int) -> None:
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         files = sorted(path for path in directory.rglob("*") if path.is_file())
         logs = [path for path in files if path.suffix == ".log"]
-        _damage(rng, rng.choice(logs if logs and rng.random() < 0.7 else files))
+        copies.damage(rng, rng.choice(logs if logs and rng.random() < 0.7 else files))
     _check(nodes[0] / "t-0", directory / "t-0")
-
-
-def _damage(rng: random.Random, path: Path) -> None:
-    data = path.read_bytes()
-    place = rng.randrange(len(data) + 1)
-    size = rng.choice((1, 8, 61, 200))
-    match rng.randrange(7):
-        case 0:
-            path.unlink()
-        case 1:
-            path.write_bytes(data[:place])
-        case 2:
-            path.write_bytes(data[:place] + bytes(size) + data[place + size :])
-        case 3:
-            path.write_bytes(data[:place] + rng.randbytes(size) + data[place:])
-        case 4:
-            path.write_bytes(data[:place] + data[place + size :])
-        case 5:
-            path.write_bytes(data + data[place:])
-        case _:
-            path.write_bytes(forge.flip(data, rng.randrange(len(data))) if data else b"\xff")
 
 
 def _check(sound: Path, damaged: Path) -> None:

@@ -126,6 +126,28 @@ def append(log: Log, epoch: int, count: int, seed: int = 0) -> Log:
     return [*log, *(Batch(epoch, start + i, 1, seed) for i in range(count))]
 
 
+def damage(rng: random.Random, path: Path) -> None:
+    """Do something to a file, at random."""
+    data = path.read_bytes()
+    place = rng.randrange(len(data) + 1)
+    size = rng.choice((1, 8, 61, 200))
+    match rng.randrange(7):
+        case 0:
+            path.unlink()
+        case 1:
+            path.write_bytes(data[:place])
+        case 2:
+            path.write_bytes(data[:place] + bytes(size) + data[place + size :])
+        case 3:
+            path.write_bytes(data[:place] + rng.randbytes(size) + data[place:])
+        case 4:
+            path.write_bytes(data[:place] + data[place + size :])
+        case 5:
+            path.write_bytes(data + data[place:])
+        case _:
+            path.write_bytes(forge.flip(data, rng.randrange(len(data))) if data else b"\xff")
+
+
 def compare(*paths: Path) -> Ran:
     return kdump("compare", *paths, searching=False)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import random
 import struct
 from array import array
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import add, sub
 from pathlib import Path
 
+from forge import TOPIC_ID
 from xxhash import xxh3_128_digest
 
 from kdump.copies.manifest.output import Output
@@ -40,6 +41,8 @@ from kdump.storage.manifests.log import header_bytes
 _NOW_MS = 1_790_000_000_000
 _WIDTH = BatchTable.WIDTH
 _CRC = BATCH_FIELDS.index("crc")
+_META = b"version=1\nnode.id=%d\ncluster.id=kdumpTestsOfCopiesAA\n"
+_TOPIC = f"version: 0\ntopic_id: {TOPIC_ID}\n".encode()
 _FILE = 0o100644
 _DIRECTORY = 0o040755
 
@@ -135,6 +138,7 @@ class _Stored:
     """
 
     base: int
+    end: int
     size: int
     digest: bytes
     blocks: tuple[tuple[bytes, int, int, bytes], ...]
@@ -143,7 +147,7 @@ class _Stored:
 
 def forge(
     file: Path,
-    partitions: int,
+    partitions: int | Sequence[int],
     segments: int,
     batches: int,
     *,
@@ -151,12 +155,14 @@ def forge(
     seed: int = 1,
     altered: Collection[tuple[int, int]] = (),
     behind: Mapping[int, int] | None = None,
+    node: int | None = None,
 ) -> int:
     """Write a manifest of a stopped log directory; return the bytes of its logs.
 
-    All partitions hold the same batches, each time as sections of their own. The segments that are
-    ``altered``, by partition and number, have another checksum in their middle batch. Partitions
-    that lag ``behind`` lack so many of the last segments.
+    ``partitions`` are their numbers, or how many there are. With a ``node``, it is that of a KRaft
+    broker that was stopped cleanly. All partitions hold the same batches, each time as sections of
+    their own. The segments that are ``altered``, by partition and number, have another checksum in
+    their middle batch. Partitions that lag ``behind`` lack so many of the last segments.
     """
     producers = Producers(random.Random(seed), idempotent)
     content = []
@@ -165,20 +171,25 @@ def forge(
         rows = producers.batches(batches)
         content.append((_store(rows, base), _store(_with_other_checksum(rows), base)))
     total = inode = 0
+    ends = {}
     directories = []
     with file.open("wb") as stream:
         output = Output(stream)
-        for partition in range(partitions):
+        for partition in range(partitions) if isinstance(partitions, int) else partitions:
             entries = [_data(output, b"leader-epoch-checkpoint", b"0\n1\n5 0\n", 3)]
+            if node is not None:
+                entries.append(_data(output, b"partition.metadata", _TOPIC, 4))
+            ends[partition] = 0
             for number in range(segments - (behind or {}).get(partition, 0)):
                 stored = content[number][(partition, number) in altered]
                 inode += 3
                 entries += _put_segment(output, stored, inode)
                 total += stored.size
+                ends[partition] = stored.end
             section = output.put(Kind.DIRECTORY, encode_directory(entries))
             path = f"logs/big-{partition}".encode()
             directories.append(StoredDirectory(path, _status(_DIRECTORY, 0, inode + 1), section))
-        top = [_data(output, b"recovery-point-offset-checkpoint", b"0\n0\n", 1)]
+        top = list(_top(output, node, ends))
         section = output.put(Kind.DIRECTORY, encode_directory(top))
         directories.append(StoredDirectory(b"logs", _status(_DIRECTORY, 0, 2), section))
         root = StoredRoot(b"logs", "stopped", "it never ran")
@@ -186,6 +197,19 @@ def forge(
         contents = Contents(now, now, False, "a test", b"/", (root,), tuple(directories))
         output.finish(output.put(Kind.CONTENTS, encode_contents(contents)))
     return total
+
+
+def _top(output: Output, node: int | None, ends: Mapping[int, int]) -> Iterator[StoredEntry]:
+    """The files at the top; ``ends`` are the log end offsets of the partitions."""
+    if node is None:
+        yield _data(output, b"recovery-point-offset-checkpoint", b"0\n0\n", 1)
+        return
+    lines = [f"big {partition} {end}\n" for partition, end in ends.items()]
+    checkpoint = f"0\n{len(lines)}\n{''.join(lines)}".encode()
+    yield StoredEntry(b".kafka_cleanshutdown", _status(_FILE, 0, 5))
+    yield _data(output, b"meta.properties", _META % node, 6)
+    yield _data(output, b"recovery-point-offset-checkpoint", checkpoint, 1)
+    yield _data(output, b"replication-offset-checkpoint", checkpoint, 7)
 
 
 def _with_other_checksum(rows: array[int]) -> array[int]:
@@ -211,7 +235,8 @@ def _store(rows: array[int], base: int) -> _Stored:
         stored = fold.finish(0)
         assert stored is not None
         indexes.append((stored, len(data[times])))
-    return _Stored(base, table.end, _digest(table), tuple(blocks), tuple(indexes))
+    end = table[len(table) - 1].last_offset + 1
+    return _Stored(base, end, table.end, _digest(table), tuple(blocks), tuple(indexes))
 
 
 def _digest(table: BatchTable) -> bytes:

@@ -22,7 +22,7 @@ from kdump.copies.manifest.making import Made, NamedRoot, Request, make_manifest
 from kdump.copies.manifest.names import Names
 from kdump.copies.manifest.output import new_manifest
 from kdump.copies.manifest.tree import bases_of
-from kdump.copies.reading import compare_copies, group_copies
+from kdump.copies.reading import compare_copies, group_copies, whole_directories
 from kdump.errors import KdumpError
 from kdump.storage import liveness, workers
 from kdump.storage.manifests.path import paths_in
@@ -91,7 +91,14 @@ def compared(*files: Path) -> list[str]:
             JsonComparisons(lines.append, [root.path for root in scope.roots]),
             TextComparisons(lines.append, everything=True),
         )
-        comparisons = compare_copies(group_copies(scope), scope, jobs=1, on_progress=lambda _: None)
+        comparisons = compare_copies(
+            group_copies(scope),
+            dict(enumerate(scope.targets)),
+            scope.context,
+            tuple(whole_directories(scope)),
+            lambda _: None,
+            jobs=1,
+        )
         for comparison in comparisons:
             for report in reports:
                 report.add(comparison)

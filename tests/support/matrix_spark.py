@@ -9,37 +9,41 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
+from kdump.fleet import compare
 from kdump.fleet.job import spread
 from kdump.fleet.session import session
 from kdump.fleet.verify import listing, verify
 
-_MODULES = (listing, spread, verify)
+_MODULES = (compare, listing, spread, verify)
 
 
 @dataclass(frozen=True, slots=True)
-class _Session:
+class StandIn:
+    """In the place of a session."""
+
     cores: int = 2
     remote: bool = False
 
 
-def stand_in() -> None:
-    """Do so from now on in this process."""
-    vars(session)["open_session"] = _opened
+def stand_in(put: Callable[[ModuleType, str, object], None] = setattr) -> None:
+    """Do so from now on in this process; ``put`` sets attributes of modules."""
+    put(session, "open_session", _opened)
     for module in _MODULES:
         if hasattr(module, "spread"):
-            vars(module)["spread"] = _spread
+            put(module, "spread", _spread)
 
 
 @contextmanager
-def _opened(cluster: session.Cluster) -> Iterator[_Session]:
+def _opened(cluster: session.Cluster) -> Iterator[StandIn]:
     session._check(cluster)
-    yield _Session()
+    yield StandIn()
 
 
 def _spread(
-    _: _Session,
+    _: StandIn,
     work: Callable[[Any], Any],
     tasks: Sequence[Any],
     sizes: Sequence[int],

@@ -19,5 +19,5 @@ def through(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*_: object) -> Iterator[Session]:
         yield session
 
-    monkeypatch.setattr("kdump.cli.commands.exports.export.spark_session", started)
-    monkeypatch.setattr("kdump.cli.commands.verify_engine.spark_session", started)
+    for command in ("compare", "exports.export", "verify_engine"):
+        monkeypatch.setattr(f"kdump.cli.commands.{command}.spark_session", started)

@@ -5,6 +5,9 @@ Spec: KIP-101, KIP-279, KIP-966.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -12,16 +15,27 @@ import click
 from kdump.cli.options.jobs import jobs_option, reading_jobs
 from kdump.cli.options.rate import rate_option, reading_rate
 from kdump.cli.options.reports import format_option
+from kdump.cli.options.spark import (
+    SparkOptions,
+    refuse_worker_options,
+    spark_options,
+    spark_session,
+)
 from kdump.cli.options.targets import (
     TargetOptions,
     find_read_scope,
+    named_paths,
     note_manifests,
+    read_scope,
     target_options,
 )
 from kdump.cli.ui.progress import progress_option
+from kdump.values import frozen
 
 if TYPE_CHECKING:
+    from kdump.audit.targets.scope import Scope
     from kdump.cli.ui.progress import Mode
+    from kdump.copies.comparison import Comparison
 
 
 @click.command(
@@ -33,8 +47,9 @@ if TYPE_CHECKING:
 @click.option("--all", "everything", is_flag=True, help="Show partitions with equal copies too.")
 @format_option("Text for people, or JSON Lines of all partitions.")
 @jobs_option()
-@rate_option("Default: 50MB beside a running broker, else none.")
+@rate_option("Default: 50MB beside a running broker, else none. On Spark only none.")
 @progress_option
+@spark_options
 @target_options
 def compare(
     targets: TargetOptions,
@@ -43,6 +58,7 @@ def compare(
     jobs: int | None,
     limit_rate: int | None,
     progress: Mode,
+    spark: SparkOptions,
 ) -> int:
     """Compare the copies of partitions at PATH, and show what each leader would cut from others.
 
@@ -59,34 +75,84 @@ def compare(
     for each copy as the leader. The records of compacted topics are compared at the offsets that
     both copies still hold.
 
+    On Spark, executors read the copies; only their epochs, offsets and digests travel.
+
     A shorter copy that is the beginning of the longer one lags; that is no difference. It changes
     nothing, and can run beside a broker: of live copies the ends are those of the moment.
     """
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.compare.json_lines import JsonComparisons
     from kdump.cli.views.compare.text import TextComparisons
-    from kdump.copies.reading import compare_copies, group_copies
+
+    report: TextComparisons | JsonComparisons
+    with (
+        Progress(progress) as meter,
+        _find_copies(targets, spark, jobs=jobs, limit_rate=limit_rate) as copies,
+    ):
+        if form == "json":
+            report = JsonComparisons(click.echo, [root.path for root in copies.scope.roots])
+        else:
+            report = TextComparisons(click.echo, everything=everything)
+        meter.expect(copies.size)
+        with closing(copies.compare(meter.advance)) as found:
+            for comparison in found:
+                with meter.paused():
+                    report.add(comparison)
+    return report.finish()
+
+
+@frozen
+class _Copies:
+    """The copies at the paths: the bytes of their logs, and what compares them.
+
+    ``compare`` gets what counts of bytes that were read are reported to.
+    """
+
+    scope: Scope
+    size: int
+    compare: Callable[[Callable[[int], None]], Generator[Comparison, None, None]]
+
+
+@contextmanager
+def _find_copies(
+    targets: TargetOptions, spark: SparkOptions, *, jobs: int | None, limit_rate: int | None
+) -> Iterator[_Copies]:
+    """Find the copies at the paths, here or on Spark."""
+    if not spark.given:
+        yield _copies_here(targets, jobs, limit_rate)
+        return
+    refuse_worker_options(jobs, limit_rate)
+    paths, settings = named_paths(targets)
+    with spark_session(spark, paths) as session:
+        from kdump.fleet.compare import compare_copies, find_groups
+        from kdump.fleet.verify.listing import list_paths
+
+        listing = list_paths(session, paths, settings, targets.topic_selection, manifests=True)
+        scope = read_scope(listing.scope)
+        note_manifests(scope)
+        groups = find_groups(session, scope)
+        listed = scope.targets
+        size = sum(listed[number].size for group in groups for number in group.numbers)
+        yield _Copies(scope, size, partial(compare_copies, session, groups, listing))
+
+
+def _copies_here(targets: TargetOptions, jobs: int | None, limit_rate: int | None) -> _Copies:
+    from kdump.copies.reading import compare_copies, group_copies, whole_directories
     from kdump.storage.throttle import Pace
 
     scope = find_read_scope(targets, manifests=True)
     note_manifests(scope)
     groups = group_copies(scope)
-    report: TextComparisons | JsonComparisons
-    if form == "json":
-        report = JsonComparisons(click.echo, [root.path for root in scope.roots])
-    else:
-        report = TextComparisons(click.echo, everything=everything)
+    numbered = dict(enumerate(scope.targets))
     rate = reading_rate(limit_rate, scope.targets)
-    with Progress(progress) as meter:
-        meter.expect(sum(target.with_listing().size for group in groups for target in group))
-        found = compare_copies(
-            groups,
-            scope,
-            jobs=reading_jobs(jobs, scope.targets),
-            pace=Pace(rate) if rate else None,
-            on_progress=meter.advance,
-        )
-        for comparison in found:
-            with meter.paused():
-                report.add(comparison)
-    return report.finish()
+    compare = partial(
+        compare_copies,
+        groups,
+        numbered,
+        scope.context,
+        tuple(whole_directories(scope)),
+        jobs=reading_jobs(jobs, scope.targets),
+        pace=Pace(rate) if rate else None,
+    )
+    copies = (numbered[number] for group in groups for number in group.numbers)
+    return _Copies(scope, sum(target.with_listing().size for target in copies), compare)

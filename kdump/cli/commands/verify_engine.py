@@ -19,7 +19,7 @@ from kdump.audit.verdicts.next_start import Conclusion
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.options.jobs import reading_jobs
 from kdump.cli.options.rate import reading_rate
-from kdump.cli.options.spark import SparkOptions, spark_session
+from kdump.cli.options.spark import SparkOptions, refuse_worker_options, spark_session
 from kdump.cli.options.targets import (
     TargetOptions,
     find_scope,
@@ -119,10 +119,7 @@ def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
         with read_state(request.state) as state:
             yield _Local(request, meter, scope, Unchanged(state, scope))
         return
-    if request.jobs is not None:
-        raise UsageError("--jobs: expected --master 'local[N]' for N tasks at a time, found both")
-    if request.limit_rate:
-        raise UsageError("--limit-rate: expected no limit on Spark, because hosts share no rate")
+    refuse_worker_options(request.jobs, request.limit_rate)
     paths, settings = named_paths(request.targets)
     refuse_manifests(paths, "verify it without Spark")
     with spark_session(request.spark, paths) as session:

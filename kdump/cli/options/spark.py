@@ -54,6 +54,14 @@ spark_options = option_group(
 )
 
 
+def refuse_worker_options(jobs: int | None, limit_rate: int | None) -> None:
+    """Raise UsageError for ``--jobs`` and a ``--limit-rate``, which are for workers of a host."""
+    if jobs is not None:
+        raise UsageError("--jobs: expected --master 'local[N]' for N tasks at a time, found both")
+    if limit_rate:
+        raise UsageError("--limit-rate: expected no limit on Spark, because hosts share no rate")
+
+
 @contextmanager
 def spark_session(options: SparkOptions, paths: Iterable[AnyPath] = ()) -> Iterator[Session]:
     """Start Spark or connect to it, yield the session, and end it.

@@ -121,14 +121,12 @@ def find_scope(options: TargetOptions, *, stores: bool = True, manifests: bool =
 def note_manifests(scope: Scope) -> None:
     """Say on standard error of each manifest among the paths what is not in it."""
     from kdump.format.lines.text import printable
-    from kdump.storage.manifests.path import ManifestPath
 
-    paths = [root.path for root in scope.roots if isinstance(root.path, ManifestPath)]
-    for file, path in {path.file: path for path in paths}.items():
-        manifest = path.manifest()
-        what = "an anonymous manifest" if manifest.contents.anonymous else "a manifest"
+    heads = (root.manifest for root in scope.roots if root.manifest is not None)
+    for file, head in {head.file: head for head in heads}.items():
+        what = "an anonymous manifest" if head.anonymous else "a manifest"
         click.echo(
-            f"kdump: {printable(str(file))}: {what} of {manifest.time}: the state of "
+            f"kdump: {printable(str(file))}: {what} of {head.time}: the state of "
             "that time; it has no records, and does not say who may open files",
             err=True,
         )
@@ -138,7 +136,11 @@ def find_read_scope(
     options: TargetOptions, *, stores: bool = True, manifests: bool = False
 ) -> Scope:
     """Return what `find_scope` does. Raise the error of a root that cannot be read."""
-    scope = find_scope(options, stores=stores, manifests=manifests)
+    return read_scope(find_scope(options, stores=stores, manifests=manifests))
+
+
+def read_scope(scope: Scope) -> Scope:
+    """Return ``scope``. Raise the error of a root that cannot be read."""
     for root in scope.roots:
         if isinstance(root.content, Exception):
             raise root.content

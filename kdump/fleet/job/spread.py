@@ -53,6 +53,11 @@ class LostTask:
     text: str
 
 
+def failure_text(result: WorkerDied | LostTask) -> str:
+    """Return what was found in the place of the result of a task."""
+    return result.text if isinstance(result, LostTask) else f"a process that {result.label} killed"
+
+
 class _Kind(IntEnum):
     RESULT = 0
     ERROR = 1  # a KdumpError
@@ -98,6 +103,14 @@ def spread(
     alone = [range(number, number + 1) for number in sorted(given_up)]
     for number, kind, value in _run_job(session, spark_work, tasks, alone, None):
         yield number, _decode_result(kind, value)
+
+
+def run_task(session: Session, work: Callable[[T], R], task: T) -> R:
+    """Run ``work`` on one task, and return the result. Raise JobFailed without one."""
+    ((_, result),) = spread(session, work, [task], [0])
+    if isinstance(result, WorkerDied | LostTask):
+        raise JobFailed(f"expected a result of an executor, found {failure_text(result)}")
+    return result
 
 
 @frozen

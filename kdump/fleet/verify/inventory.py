@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import cast
 
 from kdump.audit.targets.target import Target, log_bytes
+from kdump.fleet.job.packing import log_cost
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
 
@@ -29,6 +30,10 @@ class Inventory:
         folder = target.path if target.partition is not None else target.path.parent
         logs = {segment.log.name: log_bytes(segment) for segment in target.segments}
         return cls(folder, logs, pickle.dumps(replace(target, directory=None)))
+
+    def cost(self, name: str) -> int:
+        """Return the cost of a log in bytes read, 0 for one that is not listed."""
+        return log_cost(self.folder, self.logs.get(name, 0))
 
     def open(self, target: Target) -> Target:
         """Return ``target`` as it was listed."""

@@ -9,11 +9,11 @@ A path that no executor could open stays in the list, with the error.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from kdump.audit.facts.cluster import Configs
 from kdump.audit.facts.settings import log_directories
@@ -21,6 +21,7 @@ from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.findings import Finding
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.targets.context import Context, read_context
+from kdump.audit.targets.listing import time_of
 from kdump.audit.targets.scope import Scope, check_patterns, directories_of
 from kdump.audit.targets.target import (
     Root,
@@ -31,18 +32,15 @@ from kdump.audit.targets.target import (
     without_repeats,
 )
 from kdump.errors import SourceError
-from kdump.fleet.job.job import JobFailed
-from kdump.fleet.job.spread import LostTask, spread
+from kdump.fleet.job.spread import LostTask, failure_text, run_task, spread
 from kdump.fleet.verify.inventory import Inventory
+from kdump.storage.manifests.path import paths_in
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.workers import WorkerDied
 from kdump.values import frozen
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @frozen
@@ -82,26 +80,34 @@ def list_paths(
     paths: Sequence[AnyPath],
     settings: Configs | None,
     selection: TopicSelection,
+    *,
+    manifests: bool = False,
 ) -> Listing:
-    """Return the targets at ``paths`` and their context, like ``open_roots`` and ``read_context``.
+    """Return the targets at ``paths`` and their context, like ``list_scope``.
 
-    Raise UsageError, and JobFailed if no executor could read the directories together.
+    With ``manifests``, the paths that a manifest has are in the place of its file. Raise
+    UsageError, SourceError for a damaged manifest, and JobFailed if no executor could read the
+    directories together.
     """
-    now_ms = time.time_ns() // 1_000_000
+    order = _Order(settings, selection, manifests, time.time_ns())
     if len(paths) == 1:
-        list_single = partial(_list_single, selection=selection, settings=settings, now_ms=now_ms)
-        ((_, result),) = spread(session, list_single, paths, [0])
+        ((_, result),) = spread(session, partial(_list_single, order=order), paths, [0])
         if not isinstance(result, WorkerDied | LostTask):
-            part, surroundings = result
-            return _combine([part], surroundings, selection)
-    list_path = partial(_list_path, selection=selection, settings=settings)
-    results = dict(spread(session, list_path, paths, [0] * len(paths)))
-    parts = [_part_of_result(path, results[number]) for number, path in enumerate(paths)]
-    path_directories = _PathDirectories(tuple(paths), directories_of(part.root for part in parts))
-    surroundings = _run_task(
-        session, partial(_read_surroundings, settings=settings, now_ms=now_ms), path_directories
-    )
+            return _combine(*result, selection)
+    results = dict(spread(session, partial(_list_path, order=order), paths, [0] * len(paths)))
+    parts = [part for number, path in enumerate(paths) for part in _parts_of(path, results[number])]
+    surroundings = run_task(session, _read_surroundings, _surroundings_task(parts, order))
     return _combine(parts, surroundings, selection)
+
+
+@frozen
+class _Order:
+    """What is asked of a listing; ``now_ns`` is the time of the driver."""
+
+    settings: Configs | None
+    selection: TopicSelection
+    manifests: bool
+    now_ns: int
 
 
 @frozen
@@ -114,11 +120,13 @@ class _Part:
 
 
 @frozen
-class _PathDirectories:
-    """Paths, and the log directories that they are or lie in."""
+class _SurroundingsTask:
+    """Paths, the log directories that they are or lie in, and the arguments of ``read_context``."""
 
     paths: tuple[AnyPath, ...]
     directories: tuple[DirectoryFacts, ...]
+    settings: Configs | None
+    now_ms: int
 
 
 @frozen
@@ -133,9 +141,13 @@ class _Surroundings:
     findings: tuple[Finding, ...]
 
 
-def _list_path(path: AnyPath, selection: TopicSelection, settings: Configs | None) -> _Part:
-    (root,) = open_roots([path], log_directories(settings) if settings else ())
-    return _make_part(root, [target.with_listing() for target in assign(root, selection)])
+def _list_path(path: AnyPath, order: _Order) -> tuple[_Part, ...]:
+    inner = paths_in(path) if order.manifests else (path,)
+    roots = open_roots(inner, log_directories(order.settings) if order.settings else ())
+    return tuple(
+        _make_part(root, [target.with_listing() for target in assign(root, order.selection)])
+        for root in roots
+    )
 
 
 def _make_part(root: Root, listed: Iterable[Target]) -> _Part:
@@ -148,33 +160,38 @@ def _make_part(root: Root, listed: Iterable[Target]) -> _Part:
     )
 
 
-def _read_surroundings(
-    path_directories: _PathDirectories, settings: Configs | None, now_ms: int
-) -> _Surroundings:
-    numbers = tuple(
-        number for number, _ in without_repeats(enumerate(path_directories.paths), itemgetter(1))
+def _surroundings_task(parts: Iterable[_Part], order: _Order) -> _SurroundingsTask:
+    roots = [part.root for part in parts]
+    return _SurroundingsTask(
+        tuple(root.path for root in roots),
+        directories_of(roots),
+        order.settings,
+        time_of(roots, order.now_ns),
     )
-    context = read_context(path_directories.directories, settings, now_ms)
+
+
+def _read_surroundings(task: _SurroundingsTask) -> _Surroundings:
+    numbers = tuple(number for number, _ in without_repeats(enumerate(task.paths), itemgetter(1)))
+    context = read_context(task.directories, task.settings, task.now_ms)
     return _Surroundings(numbers, context, reconcile_directories(context))
 
 
-def _list_single(
-    path: AnyPath, selection: TopicSelection, settings: Configs | None, now_ms: int
-) -> tuple[_Part, _Surroundings]:
-    part = _list_path(path, selection, settings)
-    path_directories = _PathDirectories((path,), directories_of([part.root]))
-    return part, _read_surroundings(path_directories, settings, now_ms)
+def _list_single(path: AnyPath, order: _Order) -> tuple[tuple[_Part, ...], _Surroundings]:
+    parts = _list_path(path, order)
+    return parts, _read_surroundings(_surroundings_task(parts, order))
 
 
-def _part_of_result(path: AnyPath, result: _Part | WorkerDied | LostTask) -> _Part:
+def _parts_of(
+    path: AnyPath, result: tuple[_Part, ...] | WorkerDied | LostTask
+) -> tuple[_Part, ...]:
     """Return the listing of an executor, or the path with the error if there is none."""
-    if isinstance(result, _Part):
+    if not isinstance(result, WorkerDied | LostTask):
         return result
     error = SourceError(
-        path, f"{path}: expected a listing of an executor, found {_failure_text(result)}"
+        path, f"{path}: expected a listing of an executor, found {failure_text(result)}"
     )
     root = Root(path, error, None)
-    return _make_part(root, assign(root))
+    return (_make_part(root, assign(root)),)
 
 
 def _combine(
@@ -186,14 +203,3 @@ def _combine(
     scope = Scope(roots, tuple(part.targets for part in parts), surroundings.context)
     inventories = tuple(inventory for part in parts for inventory in part.inventories)
     return Listing(scope, inventories, surroundings.findings)
-
-
-def _run_task(session: Session, work: Callable[[T], R], task: T) -> R:
-    ((_, result),) = spread(session, work, [task], [0])
-    if isinstance(result, WorkerDied | LostTask):
-        raise JobFailed(f"expected a result of an executor, found {_failure_text(result)}")
-    return result
-
-
-def _failure_text(result: WorkerDied | LostTask) -> str:
-    return result.text if isinstance(result, LostTask) else f"a process that {result.label} killed"

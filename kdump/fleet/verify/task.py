@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import pickle
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Generic, TypeVar
 
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding
@@ -31,6 +32,16 @@ from kdump.storage.objects.address import AnyPath
 from kdump.storage.throttle import use_idle_io
 from kdump.values import frozen
 
+T = TypeVar("T")
+
+
+@frozen
+class Depth:
+    """What is read of each log: ``deep`` and ``digest`` are as for ``audit.run.verify``."""
+
+    deep: bool
+    digest: bool = False
+
 
 @frozen
 class TargetTask:
@@ -40,7 +51,7 @@ class TargetTask:
     target: Target
     inventory: Inventory
     context: Context
-    deep: bool
+    depth: Depth
     mapped: bool = True
 
     def unmap(self) -> TargetTask:
@@ -63,7 +74,7 @@ class SegmentTask:
     stopped: bool
     last: Target | None
     context: Context
-    deep: bool
+    depth: Depth
 
     @property
     def path(self) -> AnyPath | None:
@@ -95,10 +106,10 @@ class SegmentResult:
 
 
 @frozen
-class TargetResult:
-    """The verdict and the lines of a whole target."""
+class TargetResult(Generic[T]):
+    """The conclusion from the verdict on a whole target, and its lines."""
 
-    verdict: Verdict
+    conclusion: T
     lines: tuple[Line, ...]
 
 
@@ -119,16 +130,16 @@ class _Evidence:
 
 
 def segment_tasks(
-    number: int, target: Target, context: Context, *, deep: bool, mapped: bool = True
+    number: int, target: Target, context: Context, depth: Depth, *, mapped: bool = True
 ) -> Iterator[SegmentTask]:
     """Yield a task for each segment of a target; ``mapped`` is as for ``survey``."""
     tasks: list[SurveyTask | None] = [
-        replace(task, mapped=mapped) for task in survey_tasks(number, target, context, deep=deep)
+        replace(task, mapped=mapped) for task in _survey_tasks(number, target, context, depth)
     ]
     *before, last = tasks or [None]
     for task in before:
-        yield SegmentTask(number, task, target.stopped, None, context, deep)
-    yield SegmentTask(number, last, target.stopped, target, context, deep)
+        yield SegmentTask(number, task, target.stopped, None, context, depth)
+    yield SegmentTask(number, last, target.stopped, target, context, depth)
 
 
 def unmap(task: TargetTask | SegmentTask) -> TargetTask | SegmentTask:
@@ -136,7 +147,9 @@ def unmap(task: TargetTask | SegmentTask) -> TargetTask | SegmentTask:
     return task.unmap()
 
 
-def run_task(task: TargetTask | SegmentTask, *, conclude: Conclude) -> TargetResult | SegmentResult:
+def run_task(
+    task: TargetTask | SegmentTask, *, conclude: Callable[[Verdict], T]
+) -> TargetResult[T] | SegmentResult:
     """Run a task of either kind."""
     if isinstance(task, SegmentTask):
         return survey_segment(task)
@@ -149,27 +162,36 @@ def survey_segment(task: SegmentTask) -> SegmentResult:
     return SegmentResult(pickle.dumps(evidence), _lines(evidence))
 
 
-def verify_target(task: TargetTask, *, conclude: Conclude) -> TargetResult:
-    """Survey all segments of a target, and return its verdict."""
-    target, context, deep = task.inventory.open(task.target), task.context, task.deep
+def verify_target(task: TargetTask, *, conclude: Callable[[Verdict], T]) -> TargetResult[T]:
+    """Survey all segments of a target, and return the conclusion from its verdict."""
+    target, context, depth = task.inventory.open(task.target), task.context, task.depth
     evidence = _Evidence()
-    for segment_task in segment_tasks(0, target, context, deep=deep, mapped=task.mapped):
+    for segment_task in segment_tasks(0, target, context, depth, mapped=task.mapped):
         evidence += _survey(segment_task)
-    verdict = _make_verdict(
-        VerdictTask(target, (), (), context), evidence, deep=deep, conclude=conclude
-    )
-    return TargetResult(verdict, _lines(evidence))
+    verdict = _make_verdict(VerdictTask(target, (), (), context), evidence, depth)
+    return TargetResult(conclude(verdict), _lines(evidence))
 
 
-def make_verdict(task: VerdictTask, *, deep: bool, conclude: Conclude) -> Verdict:
-    """Return the verdict of a target whose segments were read by other tasks."""
-    return _make_verdict(task, _load_evidence(task.evidence), deep=deep, conclude=conclude)
+def make_verdict(task: VerdictTask, *, depth: Depth, conclude: Callable[[Verdict], T]) -> T:
+    """Return the conclusion for a target whose segments were read by other tasks."""
+    return conclude(_make_verdict(task, _load_evidence(task.evidence), depth))
 
 
-def make_partial_verdict(task: VerdictTask, finding: Finding, conclude: Conclude) -> Verdict:
+def make_partial_verdict(task: VerdictTask, finding: Finding) -> Verdict:
     """Return a verdict from the surveys alone; ``finding`` says why its task has no result."""
     surveys = _load_evidence(task.evidence).surveys
-    return conclude(judge(task.target, [*surveys, *task.findings, finding], context=task.context))
+    return judge(task.target, [*surveys, *task.findings, finding], context=task.context)
+
+
+@frozen
+class WithoutDirectory:
+    """``conclude`` without the log directory of the target, which the driver has."""
+
+    conclude: Conclude
+
+    def __call__(self, verdict: Verdict) -> Verdict:
+        """Return the conclusion."""
+        return _without_directory(self.conclude(verdict))
 
 
 def _survey(task: SegmentTask) -> _Evidence:
@@ -179,7 +201,7 @@ def _survey(task: SegmentTask) -> _Evidence:
     tasks = [] if task.survey is None else [task.survey]
     if task.last is not None:
         # Shortly before the log is read, to which a broker may append.
-        now, facts = _read_small_files(task.last, task.context, deep=task.deep)
+        now, facts = _read_small_files(task.last, task.context, task.depth)
         tasks += _new_segments(task.last, now, task)
         now = replace(now, directory=None)
     return _Evidence(
@@ -193,18 +215,24 @@ def _lines(evidence: _Evidence) -> tuple[Line, ...]:
 
 
 def _read_small_files(
-    target: Target, context: Context, *, deep: bool
+    target: Target, context: Context, depth: Depth
 ) -> tuple[Target, PartitionFacts | None]:
     """List a target again, and read its small files."""
     now = target if target.stopped else target.without_listing().with_listing()
-    return now, gather(now, context, deep=deep)
+    return now, gather(now, context, deep=depth.deep)
 
 
 def _new_segments(then: Target, now: Target, task: SegmentTask) -> list[SurveyTask]:
     """Return tasks for the segments that a broker has rolled since the target was listed."""
     known = {segment.log for segment in then.segments}
-    tasks = survey_tasks(task.number, now, task.context, deep=task.deep)
+    tasks = _survey_tasks(task.number, now, task.context, task.depth)
     return [survey_task for survey_task in tasks if survey_task.segment.log not in known]
+
+
+def _survey_tasks(
+    number: int, target: Target, context: Context, depth: Depth
+) -> Iterator[SurveyTask]:
+    return survey_tasks(number, target, context, deep=depth.deep, digest=depth.digest)
 
 
 def _ignore_progress(_: int) -> None:
@@ -215,25 +243,23 @@ def _load_evidence(evidence: Iterable[bytes]) -> _Evidence:
     return sum(map(pickle.loads, evidence), _Evidence())
 
 
-def _make_verdict(
-    task: VerdictTask, evidence: _Evidence, *, deep: bool, conclude: Conclude
-) -> Verdict:
+def _make_verdict(task: VerdictTask, evidence: _Evidence, depth: Depth) -> Verdict:
     def survey_again(now: Target, suspects: Sequence[Segment]) -> list[Survey | Finding]:
-        tasks = survey_tasks(0, now, task.context, deep=deep)
+        tasks = _survey_tasks(0, now, task.context, depth)
         return rerun_surveys(now, suspects, tasks, run_survey)
 
     if not task.target.stopped:
         use_idle_io()
     now, facts = evidence.now, evidence.facts
     if now is None:  # the task of the last segment has no result
-        now, facts = _read_small_files(task.target, task.context, deep=deep)
+        now, facts = _read_small_files(task.target, task.context, depth)
     elif now.error is None:
         now = replace(now, directory=task.target.directory)
     # Logs that a running broker has deleted since they were read are left out.
     listed = {segment.log for segment in now.segments}
     surveys = [survey for survey in evidence.surveys if survey.segment.log in listed]
     verdict = judge(now, [*surveys, *task.findings], facts, task.context)
-    return _without_directory(conclude(reconcile(verdict, task.context, survey_again)))
+    return reconcile(verdict, task.context, survey_again)
 
 
 @frozen

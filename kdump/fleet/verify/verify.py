@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kdump.audit.checks.read_errors import killed_reader
 from kdump.audit.findings import Finding
@@ -26,12 +26,14 @@ from kdump.fleet.job.spread import LostTask, spread
 from kdump.fleet.verify.inventory import Inventory
 from kdump.fleet.verify.ledger import Line, coverage_findings, missing_result
 from kdump.fleet.verify.task import (
+    Depth,
     QuickTask,
     SegmentResult,
     SegmentTask,
     TargetResult,
     TargetTask,
     VerdictTask,
+    WithoutDirectory,
     inspect,
     make_careful,
     make_partial_verdict,
@@ -46,6 +48,7 @@ from kdump.storage.workers import WorkerDied, in_order, progress_counter
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
 
+T = TypeVar("T")
 
 #: The cost of checking a survey, in bytes read.
 _SEGMENT_BYTES: Final = 256 << 10
@@ -63,17 +66,43 @@ def verify(
 ) -> Iterator[Verdict]:
     """Verify ``targets``, and yield the verdict of each, in order.
 
+    ``conclude`` is for verdicts alone; the rest is as for ``conclusions``.
+    """
+    verdicts = conclusions(
+        session,
+        targets,
+        inventories,
+        Depth(deep),
+        context=context,
+        conclude=WithoutDirectory(conclude),
+        on_progress=on_progress,
+    )
+    return map(_with_directory, verdicts, targets)
+
+
+def conclusions(
+    session: Session,
+    targets: Sequence[Target],
+    inventories: Sequence[Inventory],
+    depth: Depth,
+    *,
+    context: Context,
+    conclude: Callable[[Verdict], T],
+    on_progress: Callable[[int], None] | None = None,
+) -> Iterator[T]:
+    """Verify ``targets``, and yield the conclusion from the verdict of each, in order.
+
     ``inventories`` are those of the targets. ``conclude`` is pickled, and the executor calls it.
     ``on_progress`` gets counts of bytes of logs that were read since its last call.
     """
     contexts = _target_contexts(targets, context)
-    tasks = [*_tasks(targets, inventories, contexts, session.cores, deep=deep)]
+    tasks = [*_tasks(targets, inventories, contexts, session.cores, depth)]
     costs = [_cost(task, inventories) for task in tasks]
     report = None
     if on_progress is not None:
         total_bytes = sum(sum(inventory.logs.values()) for inventory in inventories)
         report = progress_counter(total_bytes, on_progress)
-    ready: dict[int, Verdict] = {}
+    ready: dict[int, T] = {}
     results: dict[int, _Results] = defaultdict(_Results)
     retries: list[SegmentTask] = []
     work = partial(run_task, conclude=conclude)
@@ -84,10 +113,10 @@ def verify(
         elif isinstance(result, TargetResult) and not [
             *coverage_findings(task.target, task.inventory, result.lines, ())
         ]:
-            ready[task.number] = result.verdict
+            ready[task.number] = result.conclusion
         else:
             target = task.inventory.open(task.target)
-            retries += segment_tasks(task.number, target, task.context, deep=deep)
+            retries += segment_tasks(task.number, target, task.context, depth)
     costs = [_cost(task, inventories) for task in retries]
     for index, result in spread(session, work, retries, costs, careful=SegmentTask.unmap):
         number = retries[index].number
@@ -98,14 +127,15 @@ def verify(
         )
         for number in sorted(results)
     }
-    verdicts = _complete_verdicts(
+    found = _complete(
         chain(
-            ready.items(), _run_verdict_tasks(session, verdict_tasks, deep=deep, conclude=conclude)
+            ready.items(),
+            _run_verdict_tasks(session, verdict_tasks, depth, conclude),
         ),
         targets,
-        lambda number, finding: make_partial_verdict(verdict_tasks[number], finding, conclude),
+        lambda number, finding: conclude(make_partial_verdict(verdict_tasks[number], finding)),
     )
-    yield from in_order(verdicts)
+    yield from in_order(found)
 
 
 def _tasks(
@@ -113,36 +143,38 @@ def _tasks(
     inventories: Sequence[Inventory],
     contexts: Sequence[Context],
     cores: int,
-    *,
-    deep: bool,
+    depth: Depth,
 ) -> Iterator[TargetTask | SegmentTask]:
     """Yield the tasks of each target: one if its cost is below the limit, else one a segment."""
-    sizes = [size for inventory in inventories for size in inventory.logs.values()]
+    sizes = [inventory.cost(name) for inventory in inventories for name in inventory.logs]
     most = max_task_bytes(sizes, cores)
     for number, (target, inventory) in enumerate(zip(targets, inventories, strict=True)):
-        task = TargetTask(number, target, inventory, contexts[number], deep)
+        task = TargetTask(number, target, inventory, contexts[number], depth)
         if _cost(task, inventories) + FILE_BYTES <= most:
             yield task
         else:
-            yield from segment_tasks(number, inventory.open(target), contexts[number], deep=deep)
+            yield from segment_tasks(number, inventory.open(target), contexts[number], depth)
 
 
 def _cost(task: TargetTask | SegmentTask, inventories: Sequence[Inventory]) -> int:
     """Return the cost of a task in bytes read; each file but the first adds ``FILE_BYTES``."""
-    logs = inventories[task.number].logs
+    inventory = inventories[task.number]
     if isinstance(task, SegmentTask):
-        return 0 if task.path is None else logs.get(task.path.name, 0)
-    return max(sum(FILE_BYTES + size for size in logs.values()) - FILE_BYTES, 0)
+        return 0 if task.path is None else inventory.cost(task.path.name)
+    return max(sum(FILE_BYTES + inventory.cost(name) for name in inventory.logs) - FILE_BYTES, 0)
 
 
 def _run_verdict_tasks(
-    session: Session, tasks: Mapping[int, VerdictTask], *, deep: bool, conclude: Conclude
-) -> Iterator[tuple[int, Verdict | WorkerDied | LostTask]]:
+    session: Session,
+    tasks: Mapping[int, VerdictTask],
+    depth: Depth,
+    conclude: Callable[[Verdict], T],
+) -> Iterator[tuple[int, T | WorkerDied | LostTask]]:
     numbers = list(tasks)
     weights = [
         sum(_SEGMENT_BYTES + len(evidence) for evidence in task.evidence) for task in tasks.values()
     ]
-    work = partial(make_verdict, deep=deep, conclude=conclude)
+    work = partial(make_verdict, depth=depth, conclude=conclude)
     for index, result in spread(session, work, list(tasks.values()), weights):
         yield numbers[index], result
 
@@ -200,7 +232,8 @@ def quick_pass(
     results = spread(
         session, work, tasks, [0] * len(tasks), careful=make_careful, on_progress=report
     )
-    yield from in_order(_complete_verdicts(results, targets, fallback))
+    verdicts = in_order(_complete(results, targets, fallback))
+    yield from map(_with_directory, verdicts, targets)
 
 
 def _target_contexts(targets: Sequence[Target], context: Context) -> list[Context]:
@@ -209,10 +242,7 @@ def _target_contexts(targets: Sequence[Target], context: Context) -> list[Contex
     for target in targets:
         path = _directory(target)
         if path not in context_by_directory:
-            nodes = {} if path is None else {path: context.node(target)}
-            context_by_directory[path] = replace(
-                context, siblings=(), strays=frozenset(), nodes=nodes
-            )
+            context_by_directory[path] = context.about([target])
     return [context_by_directory[_directory(target)] for target in targets]
 
 
@@ -220,19 +250,24 @@ def _directory(target: Target) -> AnyPath | None:
     return None if target.directory is None else target.directory.directory.path
 
 
-def _complete_verdicts(
-    results: Iterable[tuple[int, Verdict | WorkerDied | LostTask]],
+def _complete(
+    results: Iterable[tuple[int, T | WorkerDied | LostTask]],
     targets: Sequence[Target],
-    fallback: Callable[[int, Finding], Verdict],
-) -> Iterator[tuple[int, Verdict]]:
-    """Yield verdicts with the number of their target; ``fallback`` makes missing ones."""
+    fallback: Callable[[int, Finding], T],
+) -> Iterator[tuple[int, T]]:
+    """Yield results with the number of their target; ``fallback`` makes missing ones."""
     for number, result in results:
-        target = targets[number]
-        if isinstance(result, Verdict):
-            directory = None if result.target.error else target.directory
-            yield number, replace(result, target=replace(result.target, directory=directory))
-        else:
+        if isinstance(result, WorkerDied | LostTask):
+            target = targets[number]
             yield number, fallback(number, _missing(target, target.path, result))
+        else:
+            yield number, result
+
+
+def _with_directory(verdict: Verdict, target: Target) -> Verdict:
+    """Return the verdict on ``target`` with the log directory, which did not travel."""
+    directory = None if verdict.target.error else target.directory
+    return replace(verdict, target=replace(verdict.target, directory=directory))
 
 
 def _missing(target: Target, path: AnyPath, result: WorkerDied | LostTask) -> Finding:
