@@ -13,7 +13,7 @@ audit/         Verification: surveys of segments, checks over them, findings and
 scrub/         Scrubs: runs that remember what was read of each segment, when, and what it was like.
 copies/        Copies of partitions on several brokers: what they share, and where they differ.
 repair/        Changing what is on disk: plans, durable steps, and undo.
-tables/        Arrow tables of records, batches and findings.
+tables/        Arrow tables of records, batches, findings and copies.
 coordinators/  What coordinators know, from the logs of their topics: groups and transactions,
                beside the logs that these are about.
 quorum/        The state of a KRaft quorum, from the disks of its controllers.

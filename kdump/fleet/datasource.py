@@ -10,7 +10,8 @@ Spec: ``pyspark.sql.datasource`` of Spark 4.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -20,12 +21,17 @@ from kdump.audit.findings import Finding
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.listing import list_scope
+from kdump.audit.targets.scope import Scope
 from kdump.audit.targets.target import Target, TopicSelection
+from kdump.copies.comparison import NodeDirectory
+from kdump.copies.reading import Group, compare_copies, group_copies, whole_directories
 from kdump.errors import SourceError, UsageError
-from kdump.fleet.job.packing import pack_tasks
-from kdump.storage.objects.address import as_path
+from kdump.fleet.job.packing import log_cost, pack_tasks
+from kdump.storage.manifests.path import paths_in
+from kdump.storage.objects.address import AnyPath, as_path
 from kdump.storage.workers import default_jobs
 from kdump.tables import tables
+from kdump.tables.copies import copy_batches
 from kdump.tables.findings import finding_rows
 from kdump.tables.logs import Log, list_logs
 from kdump.tables.schema import TABLES
@@ -50,8 +56,10 @@ def register(spark: SparkSession) -> None:
 class KdumpDataSource(DataSource):
     """The tables of segments, partition directories and log directories.
 
-    Options: ``table`` is ``records`` (the default), ``batches`` or ``findings``. ``mode`` is
-    ``permissive`` (the default), which leaves out records that cannot be read, or ``failfast``.
+    Options: ``table`` is ``records`` (the default), ``batches``, ``findings`` or ``copies``. The
+    last one has a row for each copy of each partition, with its differences from the others as an
+    array: paths are those of ``kdump compare``, manifests too. ``mode`` is ``permissive`` (the
+    default), which leaves out records that cannot be read, or ``failfast``.
     ``topic`` and ``exclude`` are patterns. With ``deep``, every record is read for the findings.
     ``cores`` is the number of tasks that run at a time; the work is divided by it.
     """
@@ -121,6 +129,16 @@ class _Targets(InputPartition):
     findings: tuple[Finding, ...] = ()
 
 
+@frozen
+class _Groups(InputPartition):
+    """The partitions whose copies one task compares, and the targets of these by number."""
+
+    groups: tuple[Group, ...]
+    targets: Mapping[int, Target]
+    context: Context
+    directories: tuple[NodeDirectory, ...]
+
+
 class _Reader(DataSourceReader):
     def __init__(self, options: _Options, schema: pa.Schema) -> None:
         self._options = options
@@ -131,10 +149,15 @@ class _Reader(DataSourceReader):
         options = self._options
         if not options.paths:
             raise UsageError("expected a path: spark.read.format('kdump').load(PATH)")
-        scope = list_scope(map(as_path, options.paths), None, options.selection)
+        paths: Iterable[AnyPath] = map(as_path, options.paths)
+        if options.table == "copies":
+            paths = chain.from_iterable(map(paths_in, paths))
+        scope = list_scope(paths, None, options.selection)
         for root in scope.roots:
             if isinstance(root.content, SourceError) and options.table != "findings":
                 raise root.content
+        if options.table == "copies":
+            return list(_groups(scope, options.cores))
         if options.table != "findings":
             logs = list(list_logs(scope.targets, strict=options.strict))
             sizes = [log.size for log in logs]
@@ -163,12 +186,33 @@ class _Reader(DataSourceReader):
                 yield from tables.finding_batches(
                     partition.targets, partition.context, deep=self._options.deep, jobs=1
                 )
+        elif isinstance(partition, _Groups):
+            comparisons = compare_copies(
+                partition.groups,
+                partition.targets,
+                partition.context,
+                partition.directories,
+                jobs=1,
+            )
+            yield from copy_batches(comparisons)
         elif isinstance(partition, _Logs) and self._options.table == "batches":
             yield from tables.batch_tables(partition.logs, strict=self._options.strict)
         elif isinstance(partition, _Logs):
             yield from tables.record_batches(
                 partition.logs, self._schema.names, strict=self._options.strict
             )
+
+
+def _groups(scope: Scope, cores: int) -> Iterator[_Groups]:
+    """Yield the tasks that compare the copies in a scope."""
+    targets, directories = scope.targets, tuple(whole_directories(scope))
+    groups = group_copies(scope)
+    costs = [log_cost(target.path, target.with_listing().size) for target in targets]
+    sizes = [sum(costs[number] for number in group.numbers) for group in groups]
+    for pack in pack_tasks(sizes, cores) or [range(0)]:
+        packed = tuple(groups[number] for number in pack)
+        of_pack = {number: targets[number] for group in packed for number in group.numbers}
+        yield _Groups(packed, of_pack, scope.context.about(of_pack.values()), directories)
 
 
 def _arrow_schema(schema: StructType, table: str) -> pa.Schema:

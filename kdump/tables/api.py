@@ -1,4 +1,6 @@
-"""Records, batches and findings for notebooks and programs, read by this process or its workers."""
+"""Records, batches, findings and copies for notebooks and programs, read by this process or its
+workers.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,16 @@ from kdump.audit.targets.scope import Scope
 from kdump.audit.targets.target import TopicSelection
 from kdump.audit.verdicts.next_start import add_forecast
 from kdump.audit.verdicts.verdict import Verdict
+from kdump.copies.reading import compare_copies, group_copies, whole_directories
 from kdump.errors import SourceError
+from kdump.storage.manifests.path import paths_in
 from kdump.storage.objects.address import as_path
 from kdump.storage.workers import default_jobs
 from kdump.tables import tables
+from kdump.tables.copies import copy_batches
 from kdump.tables.findings import finding_rows
 from kdump.tables.logs import list_logs
-from kdump.tables.schema import BATCHES, FINDINGS, RECORDS
+from kdump.tables.schema import BATCHES, COPIES, FINDINGS, RECORDS
 
 Paths = Sequence[str | PathLike[str]]
 
@@ -60,6 +65,24 @@ def findings(
     return pa.RecordBatchReader.from_batches(FINDINGS, rows())
 
 
+def copies(*paths: str | PathLike[str], jobs: int | None = None) -> pa.RecordBatchReader:
+    """Return the copies of partitions beside each other, as ``kdump compare`` reads them.
+
+    Paths may be manifests too. ``jobs`` workers read them. A path that cannot be opened raises
+    SourceError, and one that is no copy of a partition UsageError.
+    """
+    inner = [found for path in paths for found in paths_in(as_path(str(path)))]
+    scope = _read(list_scope(inner, None, TopicSelection()))
+    comparisons = compare_copies(
+        group_copies(scope),
+        dict(enumerate(scope.targets)),
+        scope.context,
+        tuple(whole_directories(scope)),
+        jobs=jobs or default_jobs(),
+    )
+    return pa.RecordBatchReader.from_batches(COPIES, copy_batches(comparisons))
+
+
 def verify(
     *paths: str | PathLike[str], deep: bool = False, jobs: int | None = None
 ) -> Iterator[Verdict]:
@@ -82,7 +105,10 @@ def _list(paths: Paths, *, served: bool = False) -> Scope:
 
 
 def _open(paths: Paths) -> Scope:
-    scope = _list(paths, served=True)
+    return _read(_list(paths, served=True))
+
+
+def _read(scope: Scope) -> Scope:
     for root in scope.roots:
         if isinstance(root.content, SourceError):
             raise root.content

@@ -5,7 +5,7 @@ counts microseconds, so that large values would overflow. Bytes that are text on
 such as the keys of headers, are binary. ``topic`` and ``partition`` are null for a file outside a
 partition directory, and ``timestamp`` is null in magic 0.
 
-The names are those of ``kdump dump --format json``.
+The names are those of the JSON Lines of ``dump``, ``verify`` and ``compare``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,43 @@ from typing import Final
 
 import pyarrow as pa
 
-#: The names and types are those of Spark.
-_HEADERS: Final = pa.list_(
-    pa.field("element", pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+
+def _list(of: pa.DataType) -> pa.DataType:
+    """Return the type of lists, with the name that Spark gives to elements."""
+    return pa.list_(pa.field("element", of))
+
+
+_HEADERS: Final = _list(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+_DAMAGE: Final = pa.struct(
+    [
+        ("path", pa.string()),
+        ("position", pa.int64()),
+        ("size", pa.int64()),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("reason", pa.string()),
+        ("sound_in", _list(pa.int32())),
+    ]
 )
+_DIFFERENCE: Final = pa.struct(
+    [
+        ("copy", pa.int32()),
+        ("kind", pa.string()),
+        ("offset", pa.int64()),
+        ("detail", pa.string()),
+    ]
+)
+_TRUNCATION: Final = pa.struct(
+    [
+        ("copy", pa.int32()),
+        ("offset", pa.int64()),
+        ("restart", pa.bool_()),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("records", pa.int64()),
+    ]
+)
+_UNCOMPARED: Final = pa.struct([("copies", _list(pa.int32())), ("batches", pa.int64())])
 
 #: A row is a record; ``position`` is that of its batch in ``source_file``.
 RECORDS: Final = pa.schema(
@@ -94,9 +127,48 @@ FINDINGS: Final = pa.schema(
     ]
 )
 
+#: A row is a copy of a partition, as ``kdump compare`` shows it; ``state`` and what follows are
+#: those of the partition. ``differences`` are those of this copy and of ``copy``.
+COPIES: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("topic_id", pa.string()),
+        ("copy", pa.int32()),
+        ("path", pa.string()),
+        ("node_id", pa.int32()),
+        ("live", pa.bool_()),
+        ("starts", pa.bool_()),
+        ("stray", pa.bool_()),
+        ("start_loses", pa.bool_()),
+        ("leader_epochs", _list(pa.struct([("epoch", pa.int32()), ("start_offset", pa.int64())]))),
+        ("log_start_offset", pa.int64()),
+        ("log_end_offset", pa.int64()),
+        ("end_offset", pa.int64()),
+        ("high_watermark", pa.int64()),
+        ("size", pa.int64()),
+        ("batches", pa.int64()),
+        ("records", pa.int64()),
+        ("in_sync", pa.bool_()),
+        ("eligible", pa.bool_()),
+        ("preference", pa.int32()),
+        ("damages", _list(_DAMAGE)),
+        ("alone", _list(pa.struct([("first_offset", pa.int64()), ("last_offset", pa.int64())]))),
+        ("differences", _list(_DIFFERENCE)),
+        ("truncations", _list(_TRUNCATION)),
+        ("state", pa.string()),
+        ("first", pa.int32()),
+        ("unclean", pa.bool_()),
+        ("missing_nodes", _list(pa.int32())),
+        ("uncompared", _list(_UNCOMPARED)),
+        ("unread", _list(pa.string())),
+    ]
+)
+
 #: The tables by the names that ``option("table", …)`` takes.
 TABLES: Final[Mapping[str, pa.Schema]] = {
     "records": RECORDS,
     "batches": BATCHES,
     "findings": FINDINGS,
+    "copies": COPIES,
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands import kdump
 from dumps import dumped
-from fixtures_loader import copy_fixture
+from fixtures_loader import REPLICAS, copy_fixture
 from forge import batch, flip, record, write_partition
 
 pyspark = pytest.importorskip("pyspark")
@@ -98,6 +98,29 @@ def test_findings_are_those_of_verify(session: Session, broker: Path, deep: bool
     assert expected
 
 
+def test_copies_are_those_of_compare(session: Session, tmp_path: Path) -> None:
+    top = copy_fixture(REPLICAS[-1], tmp_path / "top")
+    paths = [top / node for node in ("1", "2", "3")]
+    rows = load(session, *paths, table="copies", topic="[pr]*").collect()
+    said = kdump("compare", "--topic", "[pr]*", *paths)
+    names = ("topic", "partition", "copy", "path", "log_end_offset", "in_sync", "preference")
+    expected = [tuple(line[name] for name in names) for line in said.of("copy")]
+    assert sorted(tuple(row[name] for name in names) for row in rows) == sorted(expected)
+    assert {(row.topic, row.state, row.first) for row in rows} == {
+        (line["topic"], line["state"], line["first"]) for line in said.of("partition")
+    }
+    differences = (
+        load(session, *paths, table="copies", topic="[pr]*")
+        .selectExpr("topic", "copy", "inline(differences) as (other, kind, offset, detail)")
+        .where("copy < other")
+    )
+    assert sorted(map(tuple, differences.collect())) == sorted(
+        (line["topic"], *line["copies"], line["kind"], line["offset"], line["detail"])
+        for line in said.of("difference")
+    )
+    assert differences.count() > 1
+
+
 def test_several_paths_are_one_table(session: Session, damaged: Path, broker: Path) -> None:
     alone = [load(session, path, schema="offset BIGINT").count() for path in (damaged, broker)]
     assert load(session, damaged, broker, schema="offset BIGINT").count() == sum(alone)
@@ -111,7 +134,7 @@ def test_failfast_fails_at_damage(session: Session, damaged: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "schema", "what"),
     [
-        ({"table": "topics"}, "", "expected records or batches or findings, found topics"),
+        ({"table": "topics"}, "", "expected records or batches or findings or copies, found"),
         ({"mode": "dropmalformed"}, "", "expected permissive or failfast"),
         ({"tabel": "batches"}, "", "option tabel: expected one of path"),
         ({}, "offset INT", "column offset of the table records: expected bigint, found int"),

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import kdump
 from dumps import dumped
-from fixtures_loader import FIXTURES
+from fixtures_loader import FIXTURES, REPLICAS, copy_fixture
 from forge import CODECS, batch, flip, marker, message, record, segment, wrapper, write_partition
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,13 +17,14 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from kdump.audit.survey.record_runs import Unread, record_runs  # noqa: E402
+from kdump.cli.main import main  # noqa: E402
 from kdump.errors import DecodeError, LimitError, SourceError  # noqa: E402
 from kdump.format.batch import BatchTable, RecordRun, read_header  # noqa: E402
 from kdump.format.records import RecordReader  # noqa: E402
 from kdump.tables import api, records  # noqa: E402
 from kdump.tables.logs import Origin  # noqa: E402
 from kdump.tables.records import RecordColumns  # noqa: E402
-from kdump.tables.schema import BATCHES, FINDINGS, RECORDS  # noqa: E402
+from kdump.tables.schema import BATCHES, COPIES, FINDINGS, RECORDS  # noqa: E402
 
 pytestmark = pytest.mark.once
 
@@ -289,3 +291,44 @@ def test_names_that_are_not_utf_8_have_escapes(tmp_path: Path) -> None:
     (row,) = api.records(path).read_all().to_pylist()
     assert (row["topic"], row["partition"]) == ("\\xff", 0)
     assert row["source_file"] == str(tmp_path / "\\xff-0" / f"{0:020d}.log")
+
+
+@pytest.mark.parametrize("form", ["directories", "manifests"])
+def test_copies_are_those_of_compare(form: str, tmp_path: Path) -> None:
+    top = copy_fixture(REPLICAS[-1], tmp_path / "top")
+    log = top / "1" / "same-0" / f"{0:020d}.log"
+    log.write_bytes(flip(log.read_bytes(), 600))
+    paths = [top / node for node in ("1", "2", "3")]
+    if form == "manifests":
+        for path in paths:
+            assert main(["manifest", str(path), "--to", f"{path}.kdm"]) == 0
+        paths = [Path(f"{path}.kdm") for path in paths]
+    table = api.copies(*paths, jobs=1).read_all()
+    table.validate(full=True)
+    assert table.schema == COPIES
+    said = kdump("compare", *paths)
+
+    def named(line: dict[str, Any], *more: int) -> tuple[Any, ...]:
+        return line["topic"], line["partition"], *more
+
+    partitions = {named(line): line for line in said.of("partition")}
+    leaders = {named(line, line["copy"]): line["truncations"] for line in said.of("leader")}
+    differences: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for line in said.of("difference"):
+        for copy, other in (line["copies"], line["copies"][::-1]):
+            kept = same(line, ["kind", "offset", "detail"])
+            differences.setdefault(named(line, copy), []).append({"copy": other, **kept})
+    expected = []
+    for line in said.of("copy"):
+        whole, key = partitions[named(line)], named(line, line["copy"])
+        alone = [
+            same(each, ["first_offset", "last_offset"])
+            for each in whole["alone"]
+            if each["copy"] == line["copy"]
+        ]
+        more = {"alone": alone, "differences": differences.get(key, [])}
+        row = {**whole, **line, **more, "truncations": leaders.get(key)}
+        expected.append(same(row, COPIES.names))
+    assert table.to_pylist() == expected
+    assert sum(bool(row["damages"]) for row in expected) == 2
+    assert sum(bool(row["differences"]) for row in expected) > 2
