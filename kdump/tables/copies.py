@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -19,23 +19,21 @@ from kdump.tables.schema import COPIES
 
 #: How many partitions are in a batch.
 _PARTITIONS: Final = 256
+_LAST_OFFSET: Final = (1 << 63) - 1
 
 
 def copy_batches(comparisons: Iterable[Comparison]) -> Iterator[pa.RecordBatch]:
     """Yield the table ``COPIES``: a row for each copy of each partition."""
     left = iter(comparisons)
     while part := list(islice(left, _PARTITIONS)):
-        rows = [row for found in part for row in _rows(found)]
+        rows = [_storable(row) for found in part for row in _rows(found)]
         yield pa.RecordBatch.from_pylist(rows, schema=COPIES)
 
 
 def _rows(found: Comparison) -> Iterator[dict[str, object]]:
     truncations = {each.leader: leader_fields(each)["truncations"] for each in found.leaderships}
-    partition = partition_fields(found) | {
-        "topic": utf8(found.topic),
-        "partition": found.partition,
-        "unread": [utf8(text) for text in found.unread],
-    }
+    name = {"topic": found.topic, "partition": found.partition}
+    partition = name | partition_fields(found)
     for index in range(len(found.copies)):
         yield {
             **partition,
@@ -58,9 +56,26 @@ def _differences(found: Comparison, index: int) -> Iterator[dict[str, object]]:
                 "copy": sum(difference.copies) - index + 1,
                 "kind": difference.kind.value,
                 "offset": difference.offset,
-                "detail": utf8(difference.detail),
+                "detail": difference.detail,
             }
 
 
 def _path_fields(path: AnyPath) -> Mapping[str, object]:
-    return {"path": utf8(str(path))}
+    return {"path": str(path)}
+
+
+def _storable(value: Any) -> Any:
+    """Return a value as columns can hold it: UTF-8, and an end offset of 2**63 as the one before.
+
+    Such an offset is that after a batch with the last offset that there is.
+    """
+    match value:
+        case dict():
+            return {name: _storable(each) for name, each in value.items()}
+        case list():
+            return [_storable(each) for each in value]
+        case str():
+            return utf8(value)
+        case int():
+            return min(value, _LAST_OFFSET)
+    return value

@@ -332,3 +332,14 @@ def test_copies_are_those_of_compare(form: str, tmp_path: Path) -> None:
     assert table.to_pylist() == expected
     assert sum(bool(row["damages"]) for row in expected) == 2
     assert sum(bool(row["differences"]) for row in expected) > 2
+
+
+def test_copies_whose_offsets_end_where_numbers_do(tmp_path: Path) -> None:
+    paths = []
+    for node, base in enumerate((2**63 - 1, 2**63 - 3)):
+        data = [batch(0, [record(b"v")]), batch(base, [record(b"v")])]
+        paths.append(write_partition(tmp_path / f"{node}\udcff", "t", 0, {0: data}))
+    rows = api.copies(*paths, jobs=1).read_all().to_pylist()
+    assert [row["end_offset"] for row in rows] == [2**63 - 1, 2**63 - 2]
+    assert [row["path"] for row in rows] == [str(path).replace("\udcff", "\\xff") for path in paths]
+    assert {row["state"] for row in rows} == {"different"}
