@@ -29,7 +29,7 @@ from kdump.storage import liveness
 collect_ignore_glob = (
     []
     if importlib.util.find_spec("pyspark")
-    else ["fleet/test_fleet_*.py", "fleet/test_export*.py", "fleet/test_datasource.py"]
+    else ["fleet/test_fleet_*.py", "fleet/test_export*.py", "fleet/test_datasource*.py"]
 )
 
 # What tests start as ``python -c`` reads the kdump that is installed and under test, not the

@@ -5,5 +5,6 @@ job/        One job of Spark: tasks in, rows out.
 verify/     ``kdump verify`` on Spark.
 compare     compare_copies() as stages of Spark: copies are read, then those of each partition
             compared.
+source/     What the Spark data source reads: options, paths, offsets and columns.
 datasource  The Spark data source: ``spark.read.format("kdump").load(path)``.
 """

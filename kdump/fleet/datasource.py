@@ -1,15 +1,22 @@
 """The Spark data source: ``spark.read.format("kdump").load(path)``.
 
-The driver lists the paths, and distributes logs or partitions over tasks, which read them. Spark
-applies filters: there is no ``pushFilters``, with which Spark 4.x returns wrong results. All
-columns are read, unless ``schema("offset BIGINT, key BINARY")`` names some.
+The driver lists the paths, and distributes logs or partitions over tasks, which read them. With
+``schema`` ``kafka`` the records have the columns of Spark's Kafka source. Options of that source
+select topics, partitions and offsets: of other segments nothing is read, and of a segment what its
+offset index leads to. All columns are read, unless ``schema("offset BIGINT, key BINARY")`` names
+some.
+
+Spark applies filters: there is no ``pushFilters``. In Spark 4.1 to 4.3 the filters that were pushed
+last apply to all scans of a DataFrame or a table, which returns wrong rows: the scans share one
+``PythonDataSourceV2``, which holds the partitions and the function that reads them
+(``setReadInfo``). ``tests/fleet/test_datasource.py`` shows it.
 
 Spec: ``pyspark.sql.datasource`` of Spark 4.
 """
 
 from __future__ import annotations
 
-import json
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -22,14 +29,19 @@ from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.scope import Scope
-from kdump.audit.targets.target import Target, TopicSelection
+from kdump.audit.targets.target import Target
 from kdump.copies.comparison import NodeDirectory
 from kdump.copies.reading import Group, compare_copies, group_copies, whole_directories
 from kdump.errors import SourceError, UsageError
+from kdump.export.committed import CommittedFilter
 from kdump.fleet.job.packing import log_cost, pack_tasks
+from kdump.fleet.source.columns import KAFKA, KAFKA_WITH_HEADERS, kafka_rows, source_names
+from kdump.fleet.source.committed import committed_logs
+from kdump.fleet.source.offsets import PartitionLogs, select_logs
+from kdump.fleet.source.options import Options, given_options, of_table
+from kdump.fleet.source.paths import expand_paths
 from kdump.storage.manifests.path import paths_in
-from kdump.storage.objects.address import AnyPath, as_path
-from kdump.storage.workers import default_jobs
+from kdump.storage.selection import HIGHEST
 from kdump.tables import tables
 from kdump.tables.copies import copy_batches
 from kdump.tables.findings import finding_rows
@@ -42,10 +54,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-#: Spark's own names of the modes of a reader for malformed data.
-_MODES: Final = ("permissive", "failfast")
-_OPTIONS: Final = ("path", "paths", "table", "mode", "topic", "exclude", "deep", "cores")
-_BOOLEANS: Final = {"true": True, "false": False}
+
+#: The key of the options of a table, in the metadata of its first column: of what a catalog has of
+#: a table, Spark 4.1 to 4.3 passes the schema alone (``PythonDataSourceV2.getTable``).
+_OPTIONS: Final = "kdump.options"
 
 
 def register(spark: SparkSession) -> None:
@@ -61,7 +73,11 @@ class KdumpDataSource(DataSource):
     array: paths are those of ``kdump compare``, manifests too. ``mode`` is ``permissive`` (the
     default), which leaves out records that cannot be read, or ``failfast``.
     ``topic`` and ``exclude`` are patterns. With ``deep``, every record is read for the findings.
-    ``cores`` is the number of tasks that run at a time; the work is divided by it.
+    ``cores`` is the number of tasks that run at a time; the work is divided by it. ``schema`` is
+    ``kafka`` for the columns of Spark's Kafka source. Records have these options of that source:
+    ``assign``, ``subscribe``, ``subscribePattern``; ``startingOffsets``, ``startingTimestamp``,
+    ``startingOffsetsByTimestamp``, ``startingOffsetsByTimestampStrategy``, and those of the end;
+    ``includeHeaders``, ``failOnDataLoss``, ``kafka.isolation.level``.
     """
 
     @classmethod
@@ -70,47 +86,17 @@ class KdumpDataSource(DataSource):
         return "kdump"
 
     def schema(self) -> StructType:
-        """Return the schema of the whole table."""
-        return from_arrow_schema(TABLES[_Options.parse(self.options).table])
+        """Return the schema of the whole table; that of ``CREATE TABLE`` holds its options."""
+        schema = from_arrow_schema(_table_schema(Options.parse(self.options)))
+        if of_table(self.options):
+            schema.fields[0].metadata = {_OPTIONS: given_options(self.options)}
+        return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the columns that ``schema`` names."""
-        options = _Options.parse(self.options)
-        return _Reader(options, _arrow_schema(schema, options.table))
-
-
-@frozen
-class _Options:
-    """The options, parsed."""
-
-    paths: tuple[str, ...]
-    table: str
-    strict: bool
-    selection: TopicSelection
-    deep: bool
-    cores: int
-
-    @classmethod
-    def parse(cls, options: Mapping[str, str]) -> _Options:
-        """Return the parsed ``options``. Raise UsageError for an unknown name or value."""
-        for name in options:
-            if name.lower() not in _OPTIONS:
-                raise UsageError(f"option {name}: expected one of {', '.join(_OPTIONS)}")
-        paths = json.loads(options.get("paths", "[]"))
-        paths += [options["path"]] if "path" in options else []
-        cores = options.get("cores", str(default_jobs()))
-        if not (cores.isdecimal() and int(cores)):
-            raise UsageError(f"option cores: expected a number from 1 on, found {cores}")
-        table = _choice("table", options.get("table", "records"), TABLES)
-        topics, excluded = _pattern(options, "topic"), _pattern(options, "exclude")
-        return cls(
-            tuple(paths),
-            table,
-            _choice("mode", options.get("mode", _MODES[0]), _MODES) == "failfast",
-            TopicSelection(topics, excluded, served=table != "findings"),
-            _BOOLEANS[_choice("deep", options.get("deep", "false"), _BOOLEANS)],
-            int(cores),
-        )
+        kept = schema.fields[0].metadata.get(_OPTIONS, {}) if schema.fields else {}
+        options = Options.parse(kept | given_options(self.options))
+        return _Reader(options, _arrow_schema(schema, options))
 
 
 @frozen
@@ -118,6 +104,13 @@ class _Logs(InputPartition):
     """The logs that one task reads."""
 
     logs: tuple[Log, ...]
+
+
+@frozen
+class _Partitions(InputPartition):
+    """The partitions whose committed records one task reads."""
+
+    partitions: tuple[PartitionLogs, ...]
 
 
 @frozen
@@ -139,8 +132,12 @@ class _Groups(InputPartition):
     directories: tuple[NodeDirectory, ...]
 
 
+#: Leaves out markers alone.
+_WITHOUT_MARKERS: Final = CommittedFilter(array("q"), HIGHEST, ())
+
+
 class _Reader(DataSourceReader):
-    def __init__(self, options: _Options, schema: pa.Schema) -> None:
+    def __init__(self, options: Options, schema: pa.Schema) -> None:
         self._options = options
         self._schema = schema
 
@@ -148,25 +145,44 @@ class _Reader(DataSourceReader):
         """List the paths, and distribute the work over tasks."""
         options = self._options
         if not options.paths:
-            raise UsageError("expected a path: spark.read.format('kdump').load(PATH)")
-        paths: Iterable[AnyPath] = map(as_path, options.paths)
-        if options.table == "copies":
+            raise UsageError(
+                "expected a path: spark.read.format('kdump').load(PATH), or CREATE TABLE NAME "
+                "USING kdump OPTIONS (path 'PATH') without columns"
+            )
+        copies = options.table == "copies"
+        paths = expand_paths(options.paths, manifests=copies)
+        if copies:
             paths = chain.from_iterable(map(paths_in, paths))
         scope = list_scope(paths, None, options.selection)
+        if options.table == "findings":
+            return self._findings(scope)
         for root in scope.roots:
-            if isinstance(root.content, SourceError) and options.table != "findings":
+            if isinstance(root.content, SourceError):
                 raise root.content
-        if options.table == "copies":
+        if copies:
             return list(_groups(scope, options.cores))
-        if options.table != "findings":
-            logs = list(list_logs(scope.targets, strict=options.strict))
-            sizes = [log.size for log in logs]
-            return [
-                _Logs(tuple(logs[number] for number in pack))
-                for pack in pack_tasks(sizes, options.cores)
-            ] or [_Logs(())]
+        if options.table == "batches":
+            return self._logs(list_logs(scope.targets, strict=options.strict))
+        selected = [
+            partition
+            for partition in select_logs(scope.targets, options, scope.context)
+            if partition.logs
+        ]
+        if not options.committed:
+            return self._logs(log for partition in selected for log in partition.logs)
+        packs = pack_tasks([partition.size for partition in selected], options.cores)
+        return [_Partitions(tuple(selected[number] for number in pack)) for pack in packs] or [
+            _Logs(())
+        ]
+
+    def _logs(self, found: Iterable[Log]) -> Sequence[InputPartition]:
+        logs = list(found)
+        packs = pack_tasks([log.size for log in logs], self._options.cores)
+        return [_Logs(tuple(logs[number] for number in pack)) for pack in packs] or [_Logs(())]
+
+    def _findings(self, scope: Scope) -> Sequence[InputPartition]:
         targets = [target.with_listing() for target in scope.targets]
-        packs = pack_tasks([target.size for target in targets], options.cores)
+        packs = pack_tasks([target.size for target in targets], self._options.cores)
         return [
             _Targets((), None, reconcile_directories(scope.context)),
             *(_Targets(tuple(targets[n] for n in pack), scope.context) for pack in packs),
@@ -174,33 +190,47 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the table of the logs or partitions of one task."""
-        names = self._schema.names
-        for batch in self._batches(partition):
-            yield batch.select(names).cast(self._schema)
-
-    def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, _Targets):
-            if partition.findings:
-                yield finding_rows(partition.findings, None)
-            if partition.context is not None:
-                yield from tables.finding_batches(
-                    partition.targets, partition.context, deep=self._options.deep, jobs=1
-                )
+            batches = self._finding_batches(partition)
+        elif isinstance(partition, _Partitions):
+            batches = self._committed_records(partition)
         elif isinstance(partition, _Groups):
-            comparisons = compare_copies(
-                partition.groups,
-                partition.targets,
-                partition.context,
-                partition.directories,
-                jobs=1,
+            batches = _copy_rows(partition)
+        else:
+            assert isinstance(partition, _Logs)
+            batches = self._log_batches(partition)
+        for batch in batches:
+            if self._options.kafka:
+                yield kafka_rows(batch, self._schema, strict=self._options.strict)
+            else:
+                yield batch.select(self._schema.names).cast(self._schema)
+
+    def _finding_batches(self, partition: _Targets) -> Iterator[pa.RecordBatch]:
+        if partition.findings:
+            yield finding_rows(partition.findings, None)
+        if partition.context is not None:
+            yield from tables.finding_batches(
+                partition.targets, partition.context, deep=self._options.deep, jobs=1
             )
-            yield from copy_batches(comparisons)
-        elif isinstance(partition, _Logs) and self._options.table == "batches":
-            yield from tables.batch_tables(partition.logs, strict=self._options.strict)
-        elif isinstance(partition, _Logs):
+
+    def _log_batches(self, partition: _Logs) -> Iterator[pa.RecordBatch]:
+        strict = self._options.strict
+        if self._options.table == "batches":
+            return tables.batch_tables(partition.logs, strict=strict)
+        keep = _WITHOUT_MARKERS.batches if self._options.kafka else None
+        return tables.record_batches(partition.logs, self._names(), strict=strict, keep=keep)
+
+    def _committed_records(self, partition: _Partitions) -> Iterator[pa.RecordBatch]:
+        strict = self._options.strict
+        for each in partition.partitions:
+            logs, committed = committed_logs(each, strict=strict)
             yield from tables.record_batches(
-                partition.logs, self._schema.names, strict=self._options.strict
+                logs, self._names(), strict=strict, keep=committed.batches
             )
+
+    def _names(self) -> list[str]:
+        """Return the columns of the table of records that are read."""
+        return source_names(self._schema) if self._options.kafka else self._schema.names
 
 
 def _groups(scope: Scope, cores: int) -> Iterator[_Groups]:
@@ -215,11 +245,24 @@ def _groups(scope: Scope, cores: int) -> Iterator[_Groups]:
         yield _Groups(packed, of_pack, scope.context.about(of_pack.values()), directories)
 
 
-def _arrow_schema(schema: StructType, table: str) -> pa.Schema:
+def _copy_rows(task: _Groups) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the copies that one task compares."""
+    comparisons = compare_copies(task.groups, task.targets, task.context, task.directories, jobs=1)
+    return copy_batches(comparisons)
+
+
+def _table_schema(options: Options) -> pa.Schema:
+    """Return the columns of the whole table."""
+    if options.kafka:
+        return KAFKA_WITH_HEADERS if options.headers else KAFKA
+    return TABLES[options.table]
+
+
+def _arrow_schema(schema: StructType, options: Options) -> pa.Schema:
     """Return the schema as Arrow's. Raise UsageError for a column that the table does not have."""
     import pyarrow as pa
 
-    table_schema = TABLES[table]
+    table_schema = _table_schema(options)
     spark_types = {field.name: field.dataType for field in from_arrow_schema(table_schema)}
     fields = []
     for field in schema:
@@ -231,18 +274,8 @@ def _arrow_schema(schema: StructType, table: str) -> pa.Schema:
                 else spark_type.simpleString()
             )
             raise UsageError(
-                f"column {field.name} of the table {table}: expected {expected}, found "
+                f"column {field.name} of the table {options.table}: expected {expected}, found "
                 f"{field.dataType.simpleString()}"
             )
         fields.append(table_schema.field(field.name).with_nullable(field.nullable))
     return pa.schema(fields)
-
-
-def _choice(option: str, value: str, known: Sequence[str] | Mapping[str, object]) -> str:
-    if value.lower() not in known:
-        raise UsageError(f"option {option}: expected {' or '.join(known)}, found {value}")
-    return value.lower()
-
-
-def _pattern(options: Mapping[str, str], name: str) -> tuple[str, ...]:
-    return (options[name],) if name in options else ()

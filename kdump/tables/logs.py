@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from kdump.audit.targets.target import Target, log_bytes, without_nested
 from kdump.storage.logdir import directory_name
 from kdump.storage.objects.address import AnyPath
+from kdump.storage.selection import Selection
 from kdump.values import frozen
 
 
@@ -21,12 +22,18 @@ class Origin:
 
 @frozen
 class Log:
-    """The log of a segment; ``size`` is its size in bytes when it was listed."""
+    """The log of a segment; ``size`` is its size in bytes when it was listed.
+
+    ``selection`` has the offsets that are read of it; ``index`` is its offset index, which says
+    from where they are read.
+    """
 
     path: AnyPath
     base_offset: int
     sealed: bool
     size: int
+    index: AnyPath | None = None
+    selection: Selection = Selection()
 
     @property
     def origin(self) -> Origin:
@@ -46,9 +53,16 @@ def list_logs(targets: Iterable[Target], *, strict: bool = False) -> Iterator[Lo
         listed = target.with_listing()
         if listed.error is not None and strict:
             raise listed.error
-        for segment in listed.segments:
-            sealed = listed.is_sealed(segment)
-            yield Log(segment.log, segment.base_offset, sealed, log_bytes(segment))
+        yield from logs_of(listed)
+
+
+def logs_of(target: Target, selection: Selection | None = None) -> Iterator[Log]:
+    """Yield the logs of a partition that is listed, those that may hold selected offsets."""
+    selected = selection or Selection()
+    for segment in selected.segments(target.segments):
+        sealed = target.is_sealed(segment)
+        size = log_bytes(segment)
+        yield Log(segment.log, segment.base_offset, sealed, size, segment.index, selected)
 
 
 def utf8(text: str) -> str:

@@ -6,7 +6,7 @@ The table of records leaves out damage and what cannot be read; the other two ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 
 import pyarrow as pa
@@ -16,21 +16,28 @@ from kdump.audit.survey.record_runs import Unread, record_runs
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.errors import DecodeError, SourceError
+from kdump.format.batch import BatchTable, RecordRun
+from kdump.format.kernel import ranges as _ranges
 from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import DirectoryName
-from kdump.storage.walk import Damage, walk
+from kdump.storage.selection import Selection, entry_position
+from kdump.storage.source import Source
+from kdump.storage.walk import Damage, Reason, walk
 from kdump.tables.batches import batch_rows, damage_row, unreadable_row
 from kdump.tables.findings import finding_rows
 from kdump.tables.logs import Log
 from kdump.tables.records import RecordColumns
 
+Keep = Callable[[BatchTable], BatchTable]
+"""Which batches of a table hold records that are wanted."""
+
 
 def record_batches(
-    logs: Iterable[Log], names: Sequence[str], *, strict: bool = False
+    logs: Iterable[Log], names: Sequence[str], *, strict: bool = False, keep: Keep | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the columns ``names`` of the table ``RECORDS``.
+    """Yield the columns ``names`` of the table ``RECORDS``, of the batches that ``keep`` returns.
 
     Raise DecodeError, LimitError and SourceError if ``strict``.
     """
@@ -38,7 +45,12 @@ def record_batches(
     for log in logs:
         columns.start(log.origin)
         try:
-            yield from _log_records(log, columns, reader, strict=strict)
+            with open_source(log.path, mapped=False, sealed=log.sealed) as source:
+                for table in _selected_batches(log, source, strict=strict):
+                    wanted = table if keep is None else keep(table)
+                    for run in _selected_runs(wanted, log, source, reader, strict=strict):
+                        if (batch := columns.add(run)) is not None:
+                            yield batch
         except SourceError:
             if strict:
                 raise
@@ -46,20 +58,47 @@ def record_batches(
         yield last
 
 
-def _log_records(
-    log: Log, columns: RecordColumns, reader: RecordReader, *, strict: bool
-) -> Iterator[pa.RecordBatch]:
-    with open_source(log.path, mapped=False, sealed=log.sealed) as source:
-        for piece in walk(source, log.base_offset):
-            if isinstance(piece, Damage):
-                _check_damage(log, piece, strict=strict)
-                continue
-            for run in record_runs(piece, source, reader):
-                if isinstance(run, Unread):
-                    if strict:
-                        raise run.error
-                elif (batch := columns.add(run)) is not None:
-                    yield batch
+def _selected_batches(log: Log, source: Source, *, strict: bool) -> Iterator[BatchTable]:
+    """Yield the batches of ``log`` that can hold selected offsets, and read little beyond these."""
+    selection, base_offset = log.selection, log.base_offset
+    start, previous = 0, base_offset - 1
+    if selection.first_offset > base_offset:
+        start = entry_position(source, log.index, base_offset, selection.first_offset)
+    for piece in walk(source, base_offset, start):
+        if isinstance(piece, Damage):
+            _check_damage(log, piece, strict=strict)
+            continue
+        if len(table := selection.batches(piece, previous, records=True)):
+            yield table
+        previous = piece.column("last_offset")[-1]
+        if previous >= selection.last_offset:
+            return
+
+
+def _selected_runs(
+    table: BatchTable, log: Log, source: Source, reader: RecordReader, *, strict: bool
+) -> Iterator[RecordRun]:
+    """Yield the records of ``table`` with selected offsets."""
+    selection = log.selection
+    for run in record_runs(table, source, reader):
+        if isinstance(run, Unread):
+            if strict:
+                raise run.error
+        elif selection == Selection() or _is_selected(run, selection):
+            yield run
+        else:
+            for number in range(len(run)):
+                selected = selection.records(run.table(number))
+                if len(selected):
+                    yield RecordRun.of(selected)
+
+
+def _is_selected(run: RecordRun, selection: Selection) -> bool:
+    """Return whether all records of ``run`` have selected offsets."""
+    if not len(run.rows):
+        return True
+    low, high = _ranges.offset_bounds(run.rows)
+    return bool(selection.first_offset <= low and high <= selection.last_offset)
 
 
 def batch_tables(logs: Iterable[Log], *, strict: bool = False) -> Iterator[pa.RecordBatch]:
@@ -102,7 +141,7 @@ def _partition(target: Target) -> DirectoryName | None:
 
 
 def _check_damage(log: Log, damage: Damage, *, strict: bool) -> None:
-    if strict:
+    if strict and damage.reason is not Reason.PREALLOCATED:  # unused space for later batches
         raise DecodeError(
             f"{log.path}: expected sound batches alone, found {damage.reason.value} at position "
             f"{damage.position}, {damage.size} bytes"

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +74,16 @@ RELEASES = {
 
 BETWEEN = {"4.0.0": Release("2.13", (*_LOG4J2, _kafka("kafka-tools", "4.0.0")))}
 """Releases on KRaft of which tests read what a broker writes, and nothing more."""
+
+# Spark 4.3 reads with it too.
+_CONNECTOR = Coordinate("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0")
+_OF_CONNECTOR = (
+    "spark-sql-kafka",
+    "spark-token-provider-kafka",
+    "kafka-clients",
+    "commons-pool2",
+    "snappy-java",
+)
 
 _POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -135,13 +146,19 @@ def classpath(version: str) -> str:
     The first call for a release downloads (15 to 55 MB); later ones touch no network. Raises
     KeyError for a version in no table of releases and JarsError if Maven fails.
     """
-    pom = _pom(version)
-    # The name carries the pom's digest, so that a changed table never meets an old directory.
-    digest = hashlib.sha256(pom.encode()).hexdigest()[:8]
-    directory = cache() / f"{version}-{digest}"
-    if not directory.is_dir():
-        _download(pom, directory)
-    return f"{directory}/*"
+    release = (ZOOKEEPER_RELEASES | RELEASES | BETWEEN)[version]
+    wanted = (_kafka(f"kafka_{release.scala}", version), *release.beside)
+    return f"{_directory(version, wanted)}/*"
+
+
+def spark_connector() -> list[Path]:
+    """The jars of Spark's Kafka source, without those that Spark itself brings.
+
+    With another release of Snappy: where musl is installed too, that of Spark 4.3 loads its library
+    for musl. Raises JarsError if Maven fails.
+    """
+    found = sorted(_directory(f"spark-{_CONNECTOR.version}", (_CONNECTOR,)).iterdir())
+    return [jar for jar in found if jar.name.startswith(_OF_CONNECTOR)]
 
 
 def publish(built: Path, directory: Path) -> None:
@@ -155,10 +172,15 @@ def publish(built: Path, directory: Path) -> None:
         shutil.rmtree(built)
 
 
-def _pom(version: str) -> str:
-    release = (ZOOKEEPER_RELEASES | RELEASES | BETWEEN)[version]
-    wanted = (_kafka(f"kafka_{release.scala}", version), *release.beside)
-    return _POM.format(dependencies="\n".join(map(_DEPENDENCY.format, wanted)))
+def _directory(name: str, wanted: Iterable[Coordinate]) -> Path:
+    """The directory with the jars of ``wanted``, which are downloaded if need be."""
+    pom = _POM.format(dependencies="\n".join(map(_DEPENDENCY.format, wanted)))
+    # The name carries the pom's digest, so that a changed table never meets an old directory.
+    digest = hashlib.sha256(pom.encode()).hexdigest()[:8]
+    directory = cache() / f"{name}-{digest}"
+    if not directory.is_dir():
+        _download(pom, directory)
+    return directory
 
 
 def _download(pom: str, directory: Path) -> None:

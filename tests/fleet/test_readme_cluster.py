@@ -125,6 +125,6 @@ def test_the_same_over_connect(shell: Shell, here: tuple[int, list[str]]) -> Non
 @pytest.mark.usefixtures("server")
 def test_the_tables_over_connect(shell: Shell) -> None:
     """The example in Python, on the cluster."""
-    ((program, output),) = EXAMPLE.findall(TEXTS["kdump-spark"])
+    (program, output), *_ = EXAMPLE.findall(TEXTS["kdump-spark"])
     code, words = shell.report(f"python - <<'END'\n{program}END\n")
     assert (code, words) == (0, output.split())

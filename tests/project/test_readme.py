@@ -76,17 +76,18 @@ def test_the_commands_print_what_is_shown(top: Path, name: str, number: int) -> 
 
 
 @pytest.mark.spark
-def test_the_example_in_python_prints_what_is_shown(top: Path) -> None:
+def test_the_examples_in_python_print_what_is_shown(top: Path) -> None:
+    """The second one goes on in the session of the first."""
     outputs(top, "kdump-spark")  # whose commands make the damage
-    ((program, output),) = EXAMPLE.findall(TEXTS["kdump-spark"])
+    programs, shown = zip(*EXAMPLE.findall(TEXTS["kdump-spark"]), strict=True)
     ran = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", "".join(programs)],
         cwd=place(top, "kdump-spark"),
         env=environment() | {"SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,
         text=True,
     )
-    assert ran.stdout.split() == output.split(), ran.stderr
+    assert ran.stdout.split() == "".join(shown).split(), ran.stderr
 
 
 def test_what_differs_is_rewritten_and_nothing_else(tmp_path: Path) -> None:

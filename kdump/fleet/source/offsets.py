@@ -1,0 +1,184 @@
+"""The logs and offsets that options select.
+
+As consumers see a partition, it begins at the log start offset that the checkpoint has, and ends
+with its last sound batch. The high watermark is not taken for the end: the checkpoint has one of
+some seconds before a kill, and with the next start a single replica is served to its end.
+
+Of several copies of a partition, Spark's columns have one: that of the highest leader epoch, and of
+these the longest.
+
+Spec: ``KafkaOffsetReaderAdmin``, ``ConsumerStrategy`` of ``spark-sql-kafka-0-10`` 4.3.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from kdump.audit.facts.coordinator import Coordinator
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import Target, without_nested
+from kdump.coordinators.extents import log_start
+from kdump.errors import SourceError, UsageError
+from kdump.fleet.source.by_time import first_offset_since
+from kdump.fleet.source.options import EARLIEST, LATEST, Limit, Options, TopicPartition
+from kdump.storage.access import open_source
+from kdump.storage.logdir import directory_name
+from kdump.storage.selection import HIGHEST, LOWEST, Selection, entry_position
+from kdump.storage.walk import Damage, walk
+from kdump.tables.logs import Log, logs_of
+from kdump.values import frozen
+
+
+@frozen
+class PartitionLogs:
+    """The logs of one partition that are read, with the selection of their offsets.
+
+    ``evidence`` are all logs of the partition, if these decide what is committed. ``compacted`` is
+    its setting, None if unknown, and ``coordinator`` that of its node.
+    """
+
+    logs: tuple[Log, ...]
+    evidence: tuple[Log, ...]
+    topic_partition: TopicPartition | None
+    compacted: bool | None
+    coordinator: Coordinator | None
+
+    @property
+    def size(self) -> int:
+        """The bytes of the logs that are read."""
+        return sum(log.size for log in self.logs)
+
+
+def select_logs(
+    targets: Iterable[Target], options: Options, context: Context
+) -> list[PartitionLogs]:
+    """Return the logs of ``targets`` that ``options`` select, by partition, in order.
+
+    Raise UsageError, and SourceError for a partition that cannot be listed, if that is strict.
+    """
+    named = [(_topic_partition(target), target) for target in without_nested(targets)]
+    found = [
+        (name, target)
+        for name, target in named
+        if name is None or options.subscription.selects(name)
+    ]
+    names = {name for name, _ in found if name is not None}
+    for given in (options.subscription, options.starting, options.ending):
+        given.check(names)
+    listed = [(name, target.with_listing()) for name, target in found]
+    for _, target in listed:
+        if target.error is not None and options.strict:
+            raise target.error
+    if options.kafka:
+        listed = _without_copies(listed)
+    return [_partition_logs(name, target, options, context) for name, target in listed]
+
+
+def _without_copies(
+    listed: Sequence[tuple[TopicPartition | None, Target]],
+) -> list[tuple[TopicPartition | None, Target]]:
+    """Return the partitions of ``listed`` without all copies of each but one."""
+    copies: dict[TopicPartition, list[Target]] = defaultdict(list)
+    for name, target in listed:
+        if name is not None and target.partition is not None:
+            copies[name].append(target)
+    best = {name: max(targets, key=_tail).path for name, targets in copies.items() if targets[1:]}
+    return [
+        (name, target)
+        for name, target in listed
+        if name not in best or target.partition is None or target.path == best[name]
+    ]
+
+
+def _partition_logs(
+    name: TopicPartition | None, target: Target, options: Options, context: Context
+) -> PartitionLogs:
+    selection = _selection(name, target, options) if target.segments else Selection()
+    return PartitionLogs(
+        () if selection is None else tuple(logs_of(target, selection)),
+        tuple(logs_of(target)) if options.committed else (),
+        name,
+        context.settings(target).compacted,
+        context.node(target).coordinator,
+    )
+
+
+def _selection(name: TopicPartition | None, target: Target, options: Options) -> Selection | None:
+    """Return the offsets that are read of a partition, or of a segment; None for none at all."""
+    lowest = LOWEST
+    if options.kafka and target.partition is not None:
+        start = log_start(target.partition, target.directory)
+        lowest = start if start > target.segments[0].base_offset else LOWEST
+    if name is None:
+        return Selection(first_offset=lowest)
+    first = _resolve(options.starting, name, target, lowest)
+    if first is None:
+        if options.late_is_end:
+            return None
+        raise UsageError(
+            f"option {options.starting.option}: expected a record of {options.starting.of(name)} "
+            f"ms or later in {name[0]}-{name[1]}, found none"
+        )
+    end = _resolve(options.ending, name, target, lowest)
+    if target.partition is not None and not options.lenient:
+        for limit in (options.starting, options.ending):
+            _check_within(limit, name, target, lowest)
+    last = HIGHEST if end is None else end - 1
+    first = max(first, lowest)
+    return Selection(first_offset=first, last_offset=last) if first <= last else None
+
+
+def _resolve(limit: Limit, name: TopicPartition, target: Target, lowest: int) -> int | None:
+    """Return the offset of a limit; None for a timestamp after those of all records."""
+    value = limit.of(name)
+    if limit.by_time:
+        return first_offset_since(target, value, lowest)
+    return {EARLIEST: LOWEST, LATEST: HIGHEST + 1}.get(value, value)
+
+
+def _check_within(limit: Limit, name: TopicPartition, target: Target, lowest: int) -> None:
+    """Raise UsageError for an offset that is not in the log of a partition, or its end."""
+    offset = limit.of(name)
+    if limit.by_time or offset in (EARLIEST, LATEST):
+        return
+    start, end = max(lowest, target.segments[0].base_offset), target.segments[-1].base_offset
+    if offset > end:  # otherwise nothing of the last segment is read
+        _, end = _tail(target)
+    if start <= offset <= end:
+        return
+    expected = f"{start} or more" if offset < start else f"{end}, the end of the log, or less"
+    raise UsageError(
+        f"option {limit.option}: expected {expected} for {name[0]}-{name[1]}, found {offset}; with "
+        "failOnDataLoss=false what is there is read"
+    )
+
+
+def _tail(target: Target) -> tuple[int, int]:
+    """Return the leader epoch of the last sound batch of a partition, and the offset after it.
+
+    Without a batch the epoch is -1, and the offset the base offset of the last segment. An
+    unreadable log has none of both, -1.
+    """
+    try:
+        for segment in reversed(target.segments):
+            with open_source(segment.log, mapped=False) as source:
+                position = entry_position(source, segment.index, segment.base_offset, HIGHEST)
+                tables = [
+                    piece
+                    for piece in walk(source, segment.base_offset, position)
+                    if not isinstance(piece, Damage)
+                ]
+            if tables:
+                batch = tables[-1][len(tables[-1]) - 1]
+                end = max(batch.last_offset + 1, target.segments[-1].base_offset)
+                return batch.leader_epoch, end
+    except SourceError:
+        return -1, -1
+    return -1, target.segments[-1].base_offset if target.segments else 0
+
+
+def _topic_partition(target: Target) -> TopicPartition | None:
+    path = target.path.parent if target.path.suffix == ".log" else target.path
+    name = directory_name(path)
+    return None if name is None else (name.topic, name.partition)
