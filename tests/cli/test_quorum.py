@@ -17,6 +17,8 @@ from long_samples import first_of
 
 from kdump.cli.main import main
 
+pytestmark = pytest.mark.once
+
 SINGLE = ("3.9.1/clean", "3.9.1/killed", "4.3.1/clean", "4.3.1/killed")
 
 

@@ -12,6 +12,8 @@ import forge
 import pytest
 from copies import BASE, Log, append, compare, lay_out, partition, truncations
 
+pytestmark = pytest.mark.once
+
 
 def test_equal_copies_with_other_segments(tmp_path: Path) -> None:
     ran = compare(*lay_out(tmp_path, [BASE, BASE, BASE], rolls=(5, 3, 12)))

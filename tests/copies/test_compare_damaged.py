@@ -12,6 +12,8 @@ from commands import Ran, kdump
 from copies import BASE, compare
 from damaged import FIRST, LAST, Recipe, batches
 
+pytestmark = pytest.mark.once
+
 #: So many of the seeded damages run each time.
 ORDINARY, ALL = 4, 400
 

@@ -12,6 +12,8 @@ from commands import Ran
 from comparisons import Cuts, compare, cuts_by, cuts_of, kept_outcomes, last_epochs, log_ends
 from fixtures_loader import REPLICAS, copy_fixture
 
+pytestmark = pytest.mark.once
+
 #: A topic that two of the brokers have under an id that is no more.
 RECREATED = "recreated"
 SAME = tuple(name for name in NAMES if name != RECREATED)

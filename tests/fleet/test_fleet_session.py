@@ -250,6 +250,7 @@ def test_a_master_that_is_not_there_is_told_at_once(url: str) -> None:
         pass
 
 
+@pytest.mark.nightly
 def test_a_connect_server_that_runs_elsewhere(tmp_path: Path) -> None:
     with connect_server(tmp_path) as url, open_session(Cluster(remote=url)) as session:
         assert (session.cores, session.remote, session.log) == (2, True, None)

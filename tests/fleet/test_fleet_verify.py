@@ -110,7 +110,7 @@ def test_metadata_logs_that_differ(tmp_path: Path, verified: Verified, on_spark:
     "recipes",
     [
         damaged.RECIPES,
-        recipes_indexes.RECIPES,
+        pytest.param(recipes_indexes.RECIPES, marks=pytest.mark.nightly),
         pytest.param(recipes_producers.RECIPES, marks=pytest.mark.nightly),
         pytest.param(recipes_directory.RECIPES, marks=pytest.mark.nightly),
     ],
@@ -130,6 +130,7 @@ def test_all_damage(
     assert_equal(here, on_spark(*depth, *paths))
 
 
+@pytest.mark.nightly
 def test_twenty_brokers_and_two_thousand_partitions(
     tmp_path: Path, verified: Verified, on_spark: Verified
 ) -> None:

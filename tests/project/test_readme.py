@@ -77,7 +77,7 @@ def test_the_commands_print_what_is_shown(top: Path, name: str, number: int) -> 
 
 @pytest.mark.spark
 def test_the_examples_in_python_print_what_is_shown(top: Path) -> None:
-    """The second one goes on in the session of the first."""
+    """They go on in the session of the first."""
     outputs(top, "kdump-spark")  # whose commands make the damage
     programs, shown = zip(*EXAMPLE.findall(TEXTS["kdump-spark"]), strict=True)
     ran = subprocess.run(

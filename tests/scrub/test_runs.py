@@ -20,6 +20,8 @@ from kdump.audit.survey.survey import Survey
 from kdump.cli.main import main
 from kdump.scrub.state_file import read_state
 
+pytestmark = pytest.mark.once
+
 PLAIN = "codec-none-0"
 
 

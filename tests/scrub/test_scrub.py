@@ -22,6 +22,8 @@ from scrubs import World, codes, rewrite, status, summary
 from kdump.scrub import due as kdump_due
 from kdump.storage.source import Identity
 
+pytestmark = pytest.mark.once
+
 DAY_MS = 86_400_000
 PLAIN = "codec-none-0"  # not compacted, two segments
 THREE = "codec-zstd-0"  # not compacted, three segments

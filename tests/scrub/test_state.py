@@ -21,6 +21,8 @@ from kdump.errors import StateError
 from kdump.scrub.records import DirectoryRun, FileState, Reading, Reason, SegmentRecord
 from kdump.scrub.state_file import open_state, read_state
 
+pytestmark = pytest.mark.once
+
 RECORD = SegmentRecord(5, 1000, FileState(7, 80, 9), sealed=True, log_bytes=80)
 READING = Reading(2000, 3, bytes(range(16)), 1500, 1, 77, "1.2.3", None, "")
 
