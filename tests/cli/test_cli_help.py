@@ -60,7 +60,7 @@ def test_of_a_guide_its_text_is_printed(name: str, capsys: pytest.CaptureFixture
 def test_an_unknown_topic_names_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", "torn-tail"]) == exits.USAGE
     said = capsys.readouterr().err
-    assert "No page called torn-tail. There are compare, convert-v0-v2, " in said
+    assert "No page called torn-tail. There are check, compare, convert-v0-v2, " in said
     assert "kdump explain CODE explains a finding." in said
 
 
