@@ -56,7 +56,7 @@ def group_copies(
     """
     groups: dict[tuple[str, int], list[int]] = defaultdict(list)
     pairs = zip(scope.roots, scope.parts, strict=True)
-    for number, (root, target) in enumerate((root, one) for root, part in pairs for one in part):
+    for number, (root, target) in enumerate((root, each) for root, part in pairs for each in part):
         alone, name = target.path == root.path, directory_name(target.path)
         if name is None:
             raise UsageError(

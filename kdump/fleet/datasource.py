@@ -94,8 +94,8 @@ class KdumpDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the columns that ``schema`` names."""
-        kept = schema.fields[0].metadata.get(_OPTIONS, {}) if schema.fields else {}
-        options = Options.parse(kept | given_options(self.options))
+        of_schema = schema.fields[0].metadata.get(_OPTIONS, {}) if schema.fields else {}
+        options = Options.parse(of_schema | given_options(self.options))
         return _Reader(options, _arrow_schema(schema, options))
 
 
