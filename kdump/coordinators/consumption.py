@@ -12,8 +12,9 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Final
 
+from kdump.audit.facts.small_files import read_topic_id
 from kdump.audit.targets.scope import Scope, directories_of
-from kdump.coordinators.extents import Extent, TopicPartition, find_logs, read_extent, topic_id_of
+from kdump.coordinators.extents import Extent, TopicPartition, find_logs, read_extent
 from kdump.coordinators.group import (
     CommittedOffset,
     Group,
@@ -31,7 +32,7 @@ from kdump.coordinators.partitions import (
 )
 from kdump.coordinators.share_state import ShareOffset, read_share_offsets
 from kdump.format.messages.consumer_protocol import PROTOCOL_TYPE
-from kdump.storage.names import OFFSETS_TOPIC, SHARE_TOPIC
+from kdump.storage.names import OFFSETS_TOPIC, PARTITION_METADATA, SHARE_TOPIC
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
 
@@ -239,7 +240,7 @@ class _Join:
             names: dict[str, str] = {}
             for (topic, _), copies in self._logs.items():
                 if topic not in names.values():
-                    topic_id = topic_id_of(copies[0][0])
+                    topic_id = read_topic_id(copies[0][0] / PARTITION_METADATA)
                     if topic_id is not None:
                         names[topic_id] = topic
             for node in self._scope.context.nodes.values():

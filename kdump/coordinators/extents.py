@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kdump.audit.facts.small_files import DirectoryFacts, read_small
+from kdump.audit.facts.small_files import DirectoryFacts, checkpoint_line
 from kdump.audit.survey.log_end import read_end
 from kdump.errors import SourceError
-from kdump.format.properties import decode_partition_metadata
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Partition, Segment, directory_name, list_partition
-from kdump.storage.names import PARTITION_METADATA
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Damage, walk
 from kdump.values import frozen
@@ -62,10 +60,7 @@ def log_start(partition: Partition, directory: DirectoryFacts | None) -> int:
     """Return the log start offset: that of the checkpoint, if it is above the first segment."""
     first = partition.segments[0].base_offset if partition.segments else 0
     read = None if directory is None else directory.log_starts
-    name = partition.name
-    if read is None or read.value is None or name is None:
-        return first
-    return max(first, read.value.get((name.topic, name.partition), 0))
+    return max(first, checkpoint_line(read, partition.name) or 0)
 
 
 def log_end(segment: Segment) -> int:
@@ -81,9 +76,3 @@ def log_end(segment: Segment) -> int:
                 break
             end = piece[len(piece) - 1].last_offset + 1
     return end
-
-
-def topic_id_of(path: AnyPath) -> str | None:
-    """Return the topic id in ``partition.metadata``, None without a readable one."""
-    read = read_small(path / PARTITION_METADATA, decode_partition_metadata)
-    return None if read.value is None else read.value.topic_id

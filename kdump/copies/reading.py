@@ -114,6 +114,21 @@ def compare_copies(
             yield compare(copies, group.topic_id, group.replicas, directories, pace)
 
 
+def compare_scope(
+    scope: Scope,
+    groups: Iterable[Group],
+    on_progress: Callable[[int], None] | None = None,
+    *,
+    jobs: int,
+    pace: Pace | None = None,
+) -> Generator[Comparison, None, None]:
+    """Yield the comparison of each group of a scope, in order; the rest is as for ``verify``."""
+    targets, directories = dict(enumerate(scope.targets)), tuple(whole_directories(scope))
+    return compare_copies(
+        groups, targets, scope.context, directories, on_progress, jobs=jobs, pace=pace
+    )
+
+
 def whole_directories(scope: Scope) -> Iterator[NodeDirectory]:
     """Yield the log directories of a scope that are read as a whole."""
     for root in scope.roots:

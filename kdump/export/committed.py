@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 
+from kdump.audit.facts.coordinator import Coordinator, TopicPartition
 from kdump.audit.replay.fates import Fate, FateEvidence, LostEnd, Mark, decide
 from kdump.export.ranges import Ranges, overlap, subtract
 from kdump.format.batch import BatchTable
@@ -39,6 +41,13 @@ class CopyTransactions:
     last: int
     epoch: int
     evidence: FateEvidence
+
+    def with_coordinator(
+        self, coordinator: Coordinator, topic_partition: TopicPartition | None
+    ) -> CopyTransactions:
+        """Return them with the log of their transaction coordinator as evidence too."""
+        evidence = replace(self.evidence, coordinator=coordinator, topic_partition=topic_partition)
+        return replace(self, evidence=evidence)
 
 
 @frozen

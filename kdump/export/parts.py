@@ -183,10 +183,7 @@ def _add_coordinators(
                 partial(_read_histories, producers=producers), [coordinator], [0]
             )
             if isinstance(answer, Coordinator):
-                evidence = replace(
-                    copy.evidence, coordinator=answer, topic_partition=topic_partition
-                )
-                copy = replace(copy, evidence=evidence)
+                copy = copy.with_coordinator(answer, topic_partition)
         result.append(copy)
     return result
 

@@ -15,12 +15,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from kdump.audit.facts.small_files import read_small
+from kdump.audit.facts.small_files import checkpoint_line, read_small, read_topic_id
 from kdump.audit.targets.target import Target
 from kdump.errors import SourceError
 from kdump.export.spread import Spread
 from kdump.format.checkpoint import decode_epochs
-from kdump.format.properties import decode_partition_metadata
 from kdump.storage.access import open_source
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import FileKind
@@ -41,7 +40,8 @@ def log_starts(targets: Sequence[Target], spread: Spread) -> list[int | None]:
         name = directory_name(target.path)
         if target.partition is not None and target.segments and name is not None:
             copies[name.topic, name.partition].append(number)
-            known[number] = _checkpoint_line(target, (name.topic, name.partition))
+            read = None if target.directory is None else target.directory.log_starts
+            known[number] = checkpoint_line(read, name) or 0
     asked = [
         number
         for numbers in copies.values()
@@ -63,12 +63,6 @@ def log_starts(targets: Sequence[Target], spread: Spread) -> list[int | None]:
             if start > targets[number].segments[0].base_offset:
                 starts[number] = start
     return starts
-
-
-def _checkpoint_line(target: Target, name: tuple[str, int]) -> int:
-    """Return the offset of the partition in the checkpoint, 0 without one."""
-    read = None if target.directory is None else target.directory.log_starts
-    return 0 if read is None or read.value is None else read.value.get(name, 0)
 
 
 @frozen
@@ -123,10 +117,7 @@ def _small_files(target: Target) -> _SmallFiles:
 
 def read_facts(files: _SmallFiles) -> _Facts:
     """Read the small files of a partition. Runs in a task."""
-    topic_id = None
-    if files.metadata is not None:
-        metadata = read_small(files.metadata, decode_partition_metadata).value
-        topic_id = None if metadata is None else metadata.topic_id
+    topic_id = None if files.metadata is None else read_topic_id(files.metadata)
     return _Facts(topic_id, _epoch_start(files))
 
 

@@ -184,13 +184,8 @@ class _LogExport:
                 if isinstance(run, Unread):
                     if not share.hides(run.batch.last_offset + 1):
                         self._add_unread(run)
-                elif selection.of_records:
-                    for number in range(len(run)):
-                        selected = selection.records(run.table(number))
-                        if len(selected):
-                            yield RecordRun.of(selected)
                 else:
-                    yield run
+                    yield from selection.runs(run)
         self._note_damages(share.following)
 
     def _note_damages(self, end: int | None) -> None:

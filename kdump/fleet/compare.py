@@ -20,7 +20,7 @@ from kdump.copies.comparison import Comparison, NodeDirectory, compare
 from kdump.copies.copy import Copy, copy_of
 from kdump.copies.reading import Group, group_copies, identities, whole_directories
 from kdump.fleet.job.packing import log_cost
-from kdump.fleet.job.spread import LostTask, failure_text, run_task, spread
+from kdump.fleet.job.spread import LostTask, failure_text, run_single, spread
 from kdump.fleet.verify.listing import Listing
 from kdump.fleet.verify.task import Depth
 from kdump.fleet.verify.verify import conclusions
@@ -75,7 +75,7 @@ def find_groups(session: Session, scope: Scope) -> list[Group]:
 
     Raise UsageError as ``group_copies`` does, and JobFailed.
     """
-    return group_copies(scope, partial(run_task, session, identities))
+    return group_copies(scope, partial(run_single, session, identities))
 
 
 @frozen

@@ -28,11 +28,11 @@ from kdump.audit.findings import Finding
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.listing import list_scope
-from kdump.audit.targets.scope import Scope
+from kdump.audit.targets.scope import Scope, readable
 from kdump.audit.targets.target import Target
 from kdump.copies.comparison import NodeDirectory
 from kdump.copies.reading import Group, compare_copies, group_copies, whole_directories
-from kdump.errors import SourceError, UsageError
+from kdump.errors import UsageError
 from kdump.export.committed import CommittedFilter
 from kdump.fleet.job.packing import log_cost, pack_tasks
 from kdump.fleet.source.columns import KAFKA, KAFKA_WITH_HEADERS, kafka_rows, source_names
@@ -156,9 +156,7 @@ class _Reader(DataSourceReader):
         scope = list_scope(paths, None, options.selection)
         if options.table == "findings":
             return self._findings(scope)
-        for root in scope.roots:
-            if isinstance(root.content, SourceError):
-                raise root.content
+        readable(scope)
         if copies:
             return list(_groups(scope, options.cores))
         if options.table == "batches":

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 
-from kdump.audit.facts.small_files import read_small
+from kdump.audit.facts.small_files import read_topic_id
 from kdump.audit.targets.target import Target
-from kdump.format.properties import decode_partition_metadata
 from kdump.scrub.records import FileState, SegmentRecord, signed
 from kdump.scrub.state import State
 from kdump.storage.names import PARTITION_METADATA
@@ -101,8 +100,7 @@ def _see(record: SegmentRecord, file: FileState, *, sealed: bool) -> SegmentReco
 
 def topic_id_of(target: Target) -> str:
     """Return the topic id in ``partition.metadata``, empty if it is unknown."""
-    metadata = read_small(target.path / PARTITION_METADATA, decode_partition_metadata).value
-    return "" if metadata is None else metadata.topic_id
+    return read_topic_id(target.path / PARTITION_METADATA) or ""
 
 
 def reading_order(item: Item) -> tuple[int, bool, int, int, int]:

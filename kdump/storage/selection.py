@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kdump.errors import SourceError
-from kdump.format.batch import BatchTable, RecordTable
+from kdump.format.batch import BatchTable, RecordRun, RecordTable
 from kdump.format.index import OffsetIndex
+from kdump.format.kernel import ranges as _ranges
 from kdump.format.kernel import select as _select
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
@@ -101,10 +102,37 @@ class Selection:
         )
         return table.first(count)
 
+    def runs(self, run: RecordRun) -> Iterator[RecordRun]:
+        """Yield the selected records of ``run``: all of them together, or those of each batch."""
+        if not self.of_records or self._has_all(run):
+            yield run
+            return
+        for number in range(len(run)):
+            selected = self.records(run.table(number))
+            if len(selected):
+                yield RecordRun.of(selected)
+
+    def _has_all(self, run: RecordRun) -> bool:
+        """Return whether offsets alone are selected, and those of all records are."""
+        if self != Selection(
+            self.first_offset, self.last_offset, producer_id=self.producer_id, limit=self.limit
+        ):
+            return False
+        if not len(run.rows):
+            return True
+        low, high = _ranges.offset_bounds(run.rows)
+        return bool(self.first_offset <= low and high <= self.last_offset)
+
     def pieces(
-        self, source: Source, base_offset: int, index: AnyPath | None, *, records: bool
+        self,
+        source: Source,
+        base_offset: int,
+        index: AnyPath | None,
+        *,
+        records: bool,
+        to_end: bool = True,
     ) -> Iterator[tuple[int, BatchTable | Damage]]:
-        """Walk ``source`` from where the selected offsets can begin.
+        """Walk ``source`` from where the selected offsets can begin, ``to_end`` or to their end.
 
         Yield the count of bytes of each piece, with the damage or the selected batches in it, which
         may be none. ``index`` is the offset index of the segment, if it has one. Raises
@@ -119,6 +147,8 @@ class Selection:
             else:
                 yield piece.end - piece.position, self.batches(piece, previous, records=records)
                 previous = piece.column("last_offset")[-1]
+                if not to_end and previous >= self.last_offset:
+                    return
 
 
 def entry_position(source: Source, index: AnyPath | None, base_offset: int, offset: int) -> int:

@@ -12,12 +12,11 @@ import pyarrow as pa
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.run.verify import verify as verify_targets
 from kdump.audit.targets.listing import list_scope
-from kdump.audit.targets.scope import Scope
+from kdump.audit.targets.scope import Scope, readable
 from kdump.audit.targets.target import TopicSelection
 from kdump.audit.verdicts.next_start import add_forecast
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.copies.reading import compare_copies, group_copies, whole_directories
-from kdump.errors import SourceError
+from kdump.copies.reading import compare_scope, group_copies
 from kdump.storage.manifests.path import paths_in
 from kdump.storage.objects.address import as_path
 from kdump.storage.workers import default_jobs
@@ -72,14 +71,8 @@ def copies(*paths: str | PathLike[str], jobs: int | None = None) -> pa.RecordBat
     SourceError, and one that is no copy of a partition UsageError.
     """
     inner = [found for path in paths for found in paths_in(as_path(str(path)))]
-    scope = _read(list_scope(inner, None, TopicSelection()))
-    comparisons = compare_copies(
-        group_copies(scope),
-        dict(enumerate(scope.targets)),
-        scope.context,
-        tuple(whole_directories(scope)),
-        jobs=jobs or default_jobs(),
-    )
+    scope = readable(list_scope(inner, None, TopicSelection()))
+    comparisons = compare_scope(scope, group_copies(scope), jobs=jobs or default_jobs())
     return pa.RecordBatchReader.from_batches(COPIES, copy_batches(comparisons))
 
 
@@ -105,11 +98,4 @@ def _list(paths: Paths, *, served: bool = False) -> Scope:
 
 
 def _open(paths: Paths) -> Scope:
-    return _read(_list(paths, served=True))
-
-
-def _read(scope: Scope) -> Scope:
-    for root in scope.roots:
-        if isinstance(root.content, SourceError):
-            raise root.content
-    return scope
+    return readable(_list(paths, served=True))

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kdump.copies.comparison import Comparison
-from kdump.copies.fields import copy_fields, leader_fields, partition_fields
+from kdump.copies.fields import copy_fields, difference_fields, leader_fields, partition_fields
 from kdump.storage.objects.address import AnyPath
 from kdump.tables.logs import utf8
 from kdump.tables.schema import COPIES
@@ -52,12 +52,9 @@ def _differences(found: Comparison, index: int) -> Iterator[dict[str, object]]:
     """Yield the differences of a copy from each other one."""
     for difference in found.differences:
         if index in difference.copies:
-            yield {
-                "copy": sum(difference.copies) - index + 1,
-                "kind": difference.kind.value,
-                "offset": difference.offset,
-                "detail": difference.detail,
-            }
+            fields = difference_fields(difference)
+            del fields["copies"]
+            yield {"copy": sum(difference.copies) - index + 1, **fields}
 
 
 def _path_fields(path: AnyPath) -> Mapping[str, object]:

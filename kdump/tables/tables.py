@@ -17,12 +17,10 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.errors import DecodeError, SourceError
 from kdump.format.batch import BatchTable, RecordRun
-from kdump.format.kernel import ranges as _ranges
 from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import DirectoryName
-from kdump.storage.selection import Selection, entry_position
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk
 from kdump.tables.batches import batch_rows, damage_row, unreadable_row
@@ -60,45 +58,23 @@ def record_batches(
 
 def _selected_batches(log: Log, source: Source, *, strict: bool) -> Iterator[BatchTable]:
     """Yield the batches of ``log`` that can hold selected offsets, and read little beyond these."""
-    selection, base_offset = log.selection, log.base_offset
-    start, previous = 0, base_offset - 1
-    if selection.first_offset > base_offset:
-        start = entry_position(source, log.index, base_offset, selection.first_offset)
-    for piece in walk(source, base_offset, start):
+    pieces = log.selection.pieces(source, log.base_offset, log.index, records=True, to_end=False)
+    for _, piece in pieces:
         if isinstance(piece, Damage):
             _check_damage(log, piece, strict=strict)
-            continue
-        if len(table := selection.batches(piece, previous, records=True)):
-            yield table
-        previous = piece.column("last_offset")[-1]
-        if previous >= selection.last_offset:
-            return
+        elif len(piece):
+            yield piece
 
 
 def _selected_runs(
     table: BatchTable, log: Log, source: Source, reader: RecordReader, *, strict: bool
 ) -> Iterator[RecordRun]:
     """Yield the records of ``table`` with selected offsets."""
-    selection = log.selection
     for run in record_runs(table, source, reader):
-        if isinstance(run, Unread):
-            if strict:
-                raise run.error
-        elif selection == Selection() or _is_selected(run, selection):
-            yield run
-        else:
-            for number in range(len(run)):
-                selected = selection.records(run.table(number))
-                if len(selected):
-                    yield RecordRun.of(selected)
-
-
-def _is_selected(run: RecordRun, selection: Selection) -> bool:
-    """Return whether all records of ``run`` have selected offsets."""
-    if not len(run.rows):
-        return True
-    low, high = _ranges.offset_bounds(run.rows)
-    return bool(selection.first_offset <= low and high <= selection.last_offset)
+        if not isinstance(run, Unread):
+            yield from log.selection.runs(run)
+        elif strict:
+            raise run.error
 
 
 def batch_tables(logs: Iterable[Log], *, strict: bool = False) -> Iterator[pa.RecordBatch]:

@@ -54,6 +54,17 @@ def edit(to: Path, change: Callable[[dict[str, Any]], None]) -> None:
     (to / "_manifest.json").write_text(json.dumps(manifest))
 
 
+def put(to: Path, data: bytes) -> None:
+    """Give the only file of an export other content, of the size and digest in the manifest."""
+    the_file(to).write_bytes(data)
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["files"][0]["bytes"] = len(data)
+        manifest["files"][0]["sha256"] = hashlib.sha256(data).hexdigest()
+
+    edit(to, change)
+
+
 def test_an_export_is_as_its_manifest_says(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for path in (made, made / "_manifest.json"):
         assert main(["check", str(path)]) == exits.OK
@@ -123,13 +134,7 @@ def test_the_records_are_compared_too(made: Path, field: str) -> None:
 )
 def test_a_file_that_is_none_of_an_export_is_unreadable(content: bytes, lines: Path) -> None:
     data = content if content == b"no zstd" else ZstdCompressor().compress(content)
-    the_file(lines).write_bytes(data)
-
-    def change(manifest: dict[str, Any]) -> None:
-        manifest["files"][0]["bytes"] = len(data)
-        manifest["files"][0]["sha256"] = hashlib.sha256(data).hexdigest()
-
-    edit(lines, change)
+    put(lines, data)
     ran = kdump("check", lines)
     assert (ran.code, statuses(ran)) in ((5, ["unreadable"]), (4, ["records-differ"]))
     assert (content == b"") == (ran.code == 4)
@@ -139,13 +144,7 @@ def test_a_parquet_file_that_is_none_is_unreadable(tmp_path: Path) -> None:
     to = tmp_path / "out"
     exported(copies(tmp_path / "in", one_batch(0)), to, form=Form.PARQUET)
     data = b"PAR1" + bytes(100) + b"PAR1"
-    the_file(to).write_bytes(data)
-
-    def change(manifest: dict[str, Any]) -> None:
-        manifest["files"][0]["bytes"] = len(data)
-        manifest["files"][0]["sha256"] = hashlib.sha256(data).hexdigest()
-
-    edit(to, change)
+    put(to, data)
     ran = kdump("check", to)
     assert (ran.code, statuses(ran)) == (5, ["unreadable"])
 
@@ -218,11 +217,5 @@ def test_lines_are_read_across_frames(lines: Path) -> None:
     text = ZstdDecompressor().stream_reader(the_file(lines).read_bytes()).read()
     frames = [ZstdCompressor().compress(line + b"\n") for line in text.splitlines()]
     data = b"".join(frames)
-    the_file(lines).write_bytes(data)
-
-    def change(manifest: dict[str, Any]) -> None:
-        manifest["files"][0]["bytes"] = len(data)
-        manifest["files"][0]["sha256"] = hashlib.sha256(data).hexdigest()
-
-    edit(lines, change)
+    put(lines, data)
     assert kdump("check", lines).code == exits.OK

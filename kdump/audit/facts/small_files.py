@@ -46,6 +46,7 @@ from kdump.storage.names import (
     LOG_START_CHECKPOINT,
     META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
+    DirectoryName,
     FileKind,
 )
 from kdump.storage.objects.address import AnyPath
@@ -270,6 +271,19 @@ def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFact
     )
 
 
+def checkpoint_line(read: Read[Offsets] | None, name: DirectoryName | None) -> int | None:
+    """Return the offset of a partition in a checkpoint, None without a line or a name."""
+    if read is None or read.value is None or name is None:
+        return None
+    return read.value.get((name.topic, name.partition))
+
+
+def read_topic_id(file: AnyPath) -> str | None:
+    """Return the topic id in ``partition.metadata``, None without a readable one."""
+    metadata = read_small(file, decode_partition_metadata).value
+    return None if metadata is None else metadata.topic_id
+
+
 def read_partition_facts(
     partition: Partition,
     directory: DirectoryFacts | None,
@@ -285,10 +299,7 @@ def read_partition_facts(
         return read_small(by_kind[kind].path, decode) if kind in by_kind else None
 
     def line(checkpoint_of: Callable[[DirectoryFacts], Read[Offsets] | None]) -> int | None:
-        checkpoint = None if directory is None else checkpoint_of(directory)
-        if checkpoint is None or checkpoint.value is None or name is None:
-            return None
-        return checkpoint.value.get((name.topic, name.partition))
+        return None if directory is None else checkpoint_line(checkpoint_of(directory), name)
 
     return PartitionFacts(
         partition=partition,

@@ -10,7 +10,7 @@ from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.findings import Finding
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Root, Target, TopicSelection, identity, unmatched_patterns
-from kdump.errors import UsageError
+from kdump.errors import SourceError, UsageError
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.values import frozen
 
@@ -32,6 +32,14 @@ class Scope:
     def targets(self) -> list[Target]:
         """All targets, in order."""
         return [target for part in self.parts for target in part]
+
+
+def readable(scope: Scope) -> Scope:
+    """Return ``scope``. Raise the SourceError of a root that cannot be opened."""
+    for root in scope.roots:
+        if isinstance(root.content, SourceError):
+            raise root.content
+    return scope
 
 
 def requested_findings(findings: Iterable[Finding], scope: Scope) -> tuple[Finding, ...]:

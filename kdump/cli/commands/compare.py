@@ -26,7 +26,6 @@ from kdump.cli.options.targets import (
     find_read_scope,
     named_paths,
     note_manifests,
-    read_scope,
     target_options,
 )
 from kdump.cli.ui.progress import progress_option
@@ -124,11 +123,12 @@ def _find_copies(
     refuse_worker_options(jobs, limit_rate)
     paths, settings = named_paths(targets)
     with spark_session(spark, paths) as session:
+        from kdump.audit.targets.scope import readable
         from kdump.fleet.compare import compare_copies, find_groups
         from kdump.fleet.verify.listing import list_paths
 
         listing = list_paths(session, paths, settings, targets.topic_selection, manifests=True)
-        scope = read_scope(listing.scope)
+        scope = readable(listing.scope)
         note_manifests(scope)
         groups = find_groups(session, scope)
         listed = scope.targets
@@ -137,22 +137,20 @@ def _find_copies(
 
 
 def _copies_here(targets: TargetOptions, jobs: int | None, limit_rate: int | None) -> _Copies:
-    from kdump.copies.reading import compare_copies, group_copies, whole_directories
+    from kdump.copies.reading import compare_scope, group_copies
     from kdump.storage.throttle import Pace
 
     scope = find_read_scope(targets, manifests=True)
     note_manifests(scope)
     groups = group_copies(scope)
-    numbered = dict(enumerate(scope.targets))
     rate = reading_rate(limit_rate, scope.targets)
     compare = partial(
-        compare_copies,
+        compare_scope,
+        scope,
         groups,
-        numbered,
-        scope.context,
-        tuple(whole_directories(scope)),
         jobs=reading_jobs(jobs, scope.targets),
         pace=Pace(rate) if rate else None,
     )
-    copies = (numbered[number] for group in groups for number in group.numbers)
-    return _Copies(scope, sum(target.with_listing().size for target in copies), compare)
+    found = scope.targets
+    size = sum(found[number].with_listing().size for group in groups for number in group.numbers)
+    return _Copies(scope, size, compare)

@@ -136,15 +136,9 @@ def find_read_scope(
     options: TargetOptions, *, stores: bool = True, manifests: bool = False
 ) -> Scope:
     """Return what `find_scope` does. Raise the error of a root that cannot be read."""
-    return read_scope(find_scope(options, stores=stores, manifests=manifests))
+    from kdump.audit.targets.scope import readable
 
-
-def read_scope(scope: Scope) -> Scope:
-    """Return ``scope``. Raise the error of a root that cannot be read."""
-    for root in scope.roots:
-        if isinstance(root.content, Exception):
-            raise root.content
-    return scope
+    return readable(find_scope(options, stores=stores, manifests=manifests))
 
 
 def _refuse_stores(paths: Sequence[AnyPath]) -> None:

@@ -105,7 +105,7 @@ def spread(
         yield number, _decode_result(kind, value)
 
 
-def run_task(session: Session, work: Callable[[T], R], task: T) -> R:
+def run_single(session: Session, work: Callable[[T], R], task: T) -> R:
     """Run ``work`` on one task, and return the result. Raise JobFailed without one."""
     ((_, result),) = spread(session, work, [task], [0])
     if isinstance(result, WorkerDied | LostTask):

@@ -34,12 +34,10 @@ def committed_logs(
     )
     found = CommittedFilter.from_copies([transactions])
     if found.undecided and partition.coordinator is not None:
-        evidence = replace(
-            transactions.evidence,
-            coordinator=partition.coordinator,
-            topic_partition=partition.topic_partition,
+        transactions = transactions.with_coordinator(
+            partition.coordinator, partition.topic_partition
         )
-        found = CommittedFilter.from_copies([replace(transactions, evidence=evidence)])
+        found = CommittedFilter.from_copies([transactions])
     if found.undecided and strict:
         _, offset = found.undecided[0]
         raise DecodeError(

@@ -32,7 +32,7 @@ from kdump.audit.targets.target import (
     without_repeats,
 )
 from kdump.errors import SourceError
-from kdump.fleet.job.spread import LostTask, failure_text, run_task, spread
+from kdump.fleet.job.spread import LostTask, failure_text, run_single, spread
 from kdump.fleet.verify.inventory import Inventory
 from kdump.storage.manifests.path import paths_in
 from kdump.storage.objects.address import AnyPath
@@ -96,7 +96,7 @@ def list_paths(
             return _combine(*result, selection)
     results = dict(spread(session, partial(_list_path, order=order), paths, [0] * len(paths)))
     parts = [part for number, path in enumerate(paths) for part in _parts_of(path, results[number])]
-    surroundings = run_task(session, _read_surroundings, _surroundings_task(parts, order))
+    surroundings = run_single(session, _read_surroundings, _surroundings_task(parts, order))
     return _combine(parts, surroundings, selection)
 
 
