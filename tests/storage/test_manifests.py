@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import forge
@@ -10,7 +11,10 @@ import manifests
 import pytest
 
 from kdump.errors import SourceError
+from kdump.format.manifest.sections import TRAILER_BYTES, Kind
 from kdump.storage.access import open_source, read_end
+from kdump.storage.manifests.content import BytesInManifest, IndexInManifest
+from kdump.storage.manifests.file import is_manifest, open_manifest
 from kdump.storage.manifests.log import LogInManifest
 from kdump.storage.manifests.path import ManifestPath, paths_in
 from kdump.storage.walk import Damage, first_batch, sound_batch, walk
@@ -116,3 +120,56 @@ def test_an_index_is_that_of_the_directory(tmp_path: Path, partition: ManifestPa
         assert read_end(partition / stored.name, 1 << 20) == (len(data), data)
         with open_source(partition / stored.name, mapped=False) as source:
             assert bytes(source.window(len(data) // 2)) == data[len(data) // 2 :]
+
+
+def test_sizes_that_do_not_agree(partition: ManifestPath) -> None:
+    for name, kind, found in (
+        (LOG, LogInManifest, "a log"),
+        (f"{0:020}.index", IndexInManifest, "an index"),
+    ):
+        entry = (partition / name).entry()
+        wrong = replace(entry, status=replace(entry.status, size=entry.status.size + 8))
+        with pytest.raises(SourceError, match=f"found {found} of {entry.status.size}"):
+            kind(partition / name, wrong)
+    metadata = partition / "partition.metadata"
+    entry = metadata.entry()
+    wrong = replace(entry, status=replace(entry.status, size=entry.status.size + 8))
+    with pytest.raises(SourceError, match=f"found {entry.status.size}"):
+        BytesInManifest(metadata, wrong).window(0)
+
+
+def test_sections_that_are_not_where_they_should_be(partition: ManifestPath) -> None:
+    manifest = partition.manifest()
+    log = (partition / LOG).entry().section
+    (block,) = manifest.log(log).blocks
+    for position in (0, log - 1, manifest.identity.size, manifest.identity.size - TRAILER_BYTES):
+        with pytest.raises(SourceError, match="manifest"):
+            manifest.section(Kind.LOG, position)
+    with pytest.raises(SourceError, match="section"):
+        manifest.section(Kind.BLOCK, log)
+    with pytest.raises(SourceError, match=f"expected {block.batches + 1} batches"):
+        manifest.block(replace(block, batches=block.batches + 1))
+
+
+def test_what_is_no_manifest(partition: ManifestPath, tmp_path: Path) -> None:
+    assert is_manifest(partition.file)
+    (tmp_path / "short").write_bytes(b"k")
+    os.mkfifo(tmp_path / "fifo")
+    for name in (".", "absent", "short", "fifo"):
+        assert not is_manifest(tmp_path / name)
+    with pytest.raises(SourceError, match="No such file"):
+        open_manifest(str(tmp_path / "absent"))
+
+
+def test_few_manifests_stay_open(
+    partition: ManifestPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kdump.storage.manifests.file._OPEN", 4)
+    first = open_manifest(str(partition.file))
+    assert open_manifest(str(partition.file)) is first
+    data = partition.file.read_bytes()
+    for number in range(4):
+        copy = tmp_path / f"{number}.kdm"
+        copy.write_bytes(data)
+        assert open_manifest(str(copy)).contents == first.contents
+    assert open_manifest(str(partition.file)) is not first
