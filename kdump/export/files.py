@@ -6,11 +6,11 @@ The directories follow Hive, whose readers make columns of them.
 from __future__ import annotations
 
 import socket
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from itertools import groupby
 from typing import Final
 from urllib.parse import quote
 from uuid import uuid4
@@ -18,7 +18,6 @@ from uuid import uuid4
 from kdump.export.output import Form, Output, WrittenFile
 from kdump.format.batch import RecordRun, RecordTable
 from kdump.format.kernel import ranges as _ranges
-from kdump.format.kernel import records as _records
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.rights import Rights
 from kdump.tables.logs import Origin
@@ -26,7 +25,6 @@ from kdump.values import frozen
 
 #: The hour of records without a timestamp, or with one that no calendar has.
 NO_HOUR: Final = -1
-_HOUR_MS: Final = 3_600_000
 _EPOCH: Final = date(1970, 1, 1)
 #: The end of the year 9999, in ms.
 _END_MS: Final = 253_402_300_800_000
@@ -36,7 +34,6 @@ _MOST_OPEN: Final = 32
 _MOST_HELD: Final = 64 << 20
 #: Hive's name for a null partition value.
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-_TIMESTAMP: Final = _records.RECORD_FIELDS.index("timestamp")
 
 
 @frozen
@@ -230,20 +227,15 @@ def file_name(topic: str | None, hour: int | None, number: str, extension: str) 
 
 def by_hour(run: RecordRun) -> Iterator[tuple[int, RecordRun]]:
     """Yield the records of ``run`` by their hour, those of each hour in order."""
-    times = run.rows[_TIMESTAMP :: RecordTable.WIDTH]
-    lowest, highest = min(times), max(times)
-    if lowest // _HOUR_MS == highest // _HOUR_MS:
-        yield _hour(lowest), run
+    records, width = len(run.rows) // RecordTable.WIDTH, _ranges.HOUR_WIDTH
+    rows = array("q", bytes(8 * width * records))
+    count = _ranges.join_hours(run.rows, _END_MS, rows)
+    if count == 1:
+        yield rows[0], run
         return
     stretches: dict[int, list[tuple[int, int]]] = {}
-    start = 0
-    for hour, neighbours in groupby(map(_hour, times)):
-        stop = start + sum(1 for _ in neighbours)
+    for at in range(0, count * width, width):
+        hour, start, stop = rows[at : at + width]
         stretches.setdefault(hour, []).append((start, stop))
-        start = stop
     for hour, of_hour in stretches.items():
         yield hour, run.gather(of_hour)
-
-
-def _hour(time_ms: int) -> int:
-    return time_ms // _HOUR_MS if 0 <= time_ms < _END_MS else NO_HOUR

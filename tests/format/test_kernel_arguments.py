@@ -169,6 +169,7 @@ ACCEPTED: dict[str, list[Any]] = {
         record_rows(), array("q", [0, 1, 1]), rows(), 9, array("q", [0, 9]), 9,
     ],
     "ranges.offset_bounds": [record_rows()],
+    "ranges.join_hours": [record_rows(), 9, columns(3)],
     "ranges.count_dense": [rows(), 0, 2],
     "ranges.join_batches": [rows(), columns(6)],
     "ranges.join_records": [record_rows(), array("q", [0, 1, 1]), rows(), columns(3)],
@@ -382,6 +383,7 @@ REFUSED: list[tuple[str, int, Any]] = [
         for starts in ([0, 1], [-1, 0, 0], [1, 0, 0], [0, 2, 2])
     ),
     ("ranges.offset_bounds", 0, columns(0)),
+    ("ranges.join_hours", 2, columns(2)),
     ("ranges.count_dense", 1, -1),
     ("ranges.count_dense", 1, 2),
     ("ranges.count_dense", 2, 0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import Any
 
 import pytest
@@ -17,6 +17,8 @@ from kdump.format.kernel import ranges as _ranges
 
 PLAIN: Any = load_plain("kdump.format.kernel.ranges")
 FIELDS = {name: place for place, name in enumerate(_headers.BATCH_FIELDS)}
+
+HOUR = 3_600_000
 
 small = st.integers(-2, 20)
 offsets = small | i64
@@ -142,6 +144,23 @@ def test_keep_committed(
 @given(found=st.lists(offsets, min_size=1, max_size=9))
 def test_offset_bounds(kernel: Any, found: list[int]) -> None:
     assert kernel.offset_bounds(record_rows(found)) == (min(found), max(found))
+
+
+times = st.sampled_from([-(2**63), -1, 0, HOUR - 1, HOUR, 2 * HOUR, 5 * HOUR, 2**63 - 1])
+
+
+@given(found=st.lists(times, max_size=9))
+def test_join_hours(kernel: Any, found: list[int]) -> None:
+    rows, hours = record_rows(found), array("q", [7]) * (3 * len(found))
+    rows[1::RECORD_WIDTH] = array("q", found)
+    count = kernel.join_hours(rows, 5 * HOUR, hours)
+    expected, start = [], 0
+    for hour, group in groupby(time // HOUR if 0 <= time < 5 * HOUR else -1 for time in found):
+        stop = start + len(list(group))
+        expected.append([hour, start, stop])
+        start = stop
+    assert parted(hours, 3)[:count] == expected
+    assert set(hours[3 * count :]) <= {7}
 
 
 def is_dense(row: list[int]) -> bool:

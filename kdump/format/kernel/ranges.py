@@ -26,6 +26,7 @@ from kdump.format.kernel.prelude import (
     OFFSET,
     PRODUCER_ID,
     RECORD_WIDTH,
+    TIMESTAMP,
     TRANSACTIONAL,
     add,
     move_row,
@@ -39,6 +40,10 @@ STRETCH_WIDTH = 3
 # The row of a transaction that is left out: its producer, and the range of its offsets.
 LEFT_OUT_FIELDS = ("producer", "first", "last")
 LEFT_OUT_WIDTH = 3
+# The row of neighbours among records: those from row ``first`` up to ``stop`` are of one hour.
+HOUR_FIELDS = ("hour", "first", "stop")
+HOUR_WIDTH = 3
+HOUR_MS = 3_600_000
 
 
 @cython.cfunc
@@ -201,6 +206,33 @@ def offset_bounds(
         if offset > high:
             high = offset
     return low, high
+
+
+def join_hours(
+    rows: cython.const[cython.longlong][::1],
+    end: cython.longlong,
+    hours: cython.longlong[::1],
+) -> int:
+    """Fill ``hours`` with neighbours of the same hour among ``rows`` of ``RECORD_FIELDS``.
+
+    Hours count from 1970. Timestamps below 0, and from ``end`` on, in ms, are of the hour -1. There
+    is room for one row a record. Return the count of rows.
+    """
+    n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
+    record: cython.Py_ssize_t
+    at: cython.Py_ssize_t = -HOUR_WIDTH
+    time: cython.longlong
+    hour: cython.longlong
+    need(n * HOUR_WIDTH, len(hours), "room for hours")
+    for record in range(n):
+        time = rows[record * RECORD_WIDTH + TIMESTAMP]
+        hour = time // HOUR_MS if 0 <= time < end else -1
+        if at < 0 or hours[at] != hour:
+            at += HOUR_WIDTH
+            hours[at] = hour
+            hours[at + 1] = record
+        hours[at + 2] = record + 1
+    return at // HOUR_WIDTH + 1
 
 
 def count_dense(
