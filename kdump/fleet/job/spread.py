@@ -113,9 +113,9 @@ class Stream(Generic[K, T, R]):
         self._work = _Work(work, careful, last_attempt=max(_max_failures(session) - 1, 1))
         self._urgent: deque[Entry[K, T]] = deque()
 
-    def add(self, key: K, task: T, size: int) -> None:
+    def add(self, entry: Entry[K, T]) -> None:
         """Add a task, which runs before the rest of those that ``run`` has been given."""
-        self._urgent.append(Entry(key, task, size))
+        self._urgent.append(entry)
 
     def run(
         self,
