@@ -147,7 +147,7 @@ def verify(
             jobs=engine.jobs,
             limit_rate=engine.limit_rate,
             fail_on=Severity(fail_on),
-            total=len(scope.targets),
+            total=scope.count,
             # A log may have grown since it was listed.
             total_bytes=max(
                 engine.total_bytes, sum(verdict.covered.read_bytes for verdict in verdicts)
