@@ -33,6 +33,7 @@ from kdump.audit.targets.target import (
 from kdump.errors import SourceError
 from kdump.fleet.job.spread import LostTask, failure_text, run_single, spread
 from kdump.fleet.verify.inventory import Column, Inventory, PackedTargets
+from kdump.fleet.verify.packed import pack_root
 from kdump.storage.manifests.path import paths_in
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.workers import WorkerDied
@@ -161,7 +162,7 @@ def _list_path(path: AnyPath, order: _Order) -> tuple[_Part, ...]:
             root,
             PackedTargets.of(target.with_listing() for target in assign(root, order.selection)),
         )
-        for root in roots
+        for root in map(pack_root, roots)
     )
 
 
