@@ -8,26 +8,20 @@ in a compressed pack.
 from __future__ import annotations
 
 import pickle
-import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import accumulate
-from typing import Final, TypeVar, cast, overload
+from typing import TypeVar, cast, overload
 
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.targets.target import Target, log_bytes
+from kdump.audit.verdicts.packs import PACK, pack, unpack
 from kdump.fleet.job.packing import log_cost
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
 
 T = TypeVar("T")
-
-#: The targets that are compressed together.
-_PACK: Final = 256
-#: The packs that stay open: targets are read in order, in two places at a time.
-_OPEN: Final = 4
 
 
 @frozen
@@ -73,40 +67,32 @@ class PackedTargets:
     def of(cls, targets: Iterable[Target]) -> PackedTargets:
         """Return listed targets of one path, which are taken one by one."""
         packs: list[bytes] = []
-        pack: list[_Pair] = []
+        waiting: list[_Pair] = []
         directory, count, size = None, 0, 0
         for target in targets:
             directory = directory or target.directory
             count, size = count + 1, size + target.size
             # The size stays: it is that of the logs when they were listed.
             small = replace(target.without_listing(), size=target.size, directory=None)
-            pack.append((small, Inventory.of(target), target.directory is not None))
-            if len(pack) == _PACK:
-                packs.append(_close(pack))
-                pack = []
-        if pack:
-            packs.append(_close(pack))
+            waiting.append((small, Inventory.of(target), target.directory is not None))
+            if len(waiting) == PACK:
+                packs.append(pack(waiting))
+                waiting = []
+        if waiting:
+            packs.append(pack(waiting))
         return cls(directory, tuple(packs), count, size)
 
     def pairs(self, number: int) -> Iterator[tuple[Target, Inventory]]:
         """Yield targets, without the listing of their directory, and inventories from a number."""
-        for index in range(number // _PACK, len(self.packs)):
-            for small, inventory, inside in _open(self.packs[index])[number - index * _PACK :]:
+        for index in range(number // PACK, len(self.packs)):
+            pairs: list[_Pair] = unpack(self.packs[index])
+            for small, inventory, inside in pairs[number - index * PACK :]:
                 yield replace(small, directory=self.directory if inside else None), inventory
-            number = (index + 1) * _PACK
+            number = (index + 1) * PACK
 
 
 #: A target without its log directory, its inventory, and whether it is in the log directory.
 _Pair = tuple[Target, Inventory, bool]
-
-
-def _close(pack: list[_Pair]) -> bytes:
-    return zlib.compress(pickle.dumps(pack))
-
-
-@lru_cache(maxsize=_OPEN)
-def _open(pack: bytes) -> list[_Pair]:
-    return cast("list[_Pair]", pickle.loads(zlib.decompress(pack)))
 
 
 class Column(Sequence[T]):

@@ -7,21 +7,17 @@ a partition as objects, a checkpoint 175.
 
 from __future__ import annotations
 
-import pickle
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any, Final, cast, overload
+from typing import Final, cast, overload
 
 from kdump.audit.facts.small_files import DirectoryFacts, Offsets, Read
 from kdump.audit.targets.target import Root
+from kdump.audit.verdicts.packs import pack, unpack
 from kdump.storage.logdir import LogDirectory
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
 
-#: The values that stay open: verdicts ask for the lines of one directory after another.
-_OPEN: Final = 16
 #: The number from which names and lines are compressed.
 _LEAST: Final = 64
 
@@ -38,14 +34,14 @@ class PackedPaths(Sequence[AnyPath]):
         return self.size
 
     def __iter__(self) -> Iterator[AnyPath]:
-        return (self.parent / name for name in _open(self.names))
+        return (self.parent / name for name in unpack(self.names))
 
     @overload
     def __getitem__(self, index: int) -> AnyPath: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[AnyPath]: ...
     def __getitem__(self, index: int | slice) -> AnyPath | Sequence[AnyPath]:
-        names: list[str] = _open(self.names)
+        names: list[str] = unpack(self.names)
         if isinstance(index, slice):
             return [self.parent / name for name in names[index]]
         return self.parent / names[index]
@@ -62,10 +58,10 @@ class PackedOffsets(Mapping[tuple[str, int], int]):
         return self.size
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        return iter(_open(self.lines))
+        return iter(unpack(self.lines))
 
     def __getitem__(self, key: tuple[str, int]) -> int:
-        return cast("Offsets", _open(self.lines))[key]
+        return cast("Offsets", unpack(self.lines))[key]
 
 
 def pack_root(root: Root) -> Root:
@@ -94,19 +90,10 @@ def _pack_paths(parent: AnyPath, paths: Sequence[AnyPath]) -> Sequence[AnyPath]:
     names = [path.name for path in paths]
     if len(paths) < _LEAST or list(paths) != [parent / name for name in names]:
         return paths
-    return PackedPaths(parent, _close(names), len(names))
+    return PackedPaths(parent, pack(names), len(names))
 
 
 def _pack_read(read: Read[Offsets] | None) -> Read[Offsets] | None:
     if read is None or read.value is None or len(read.value) < _LEAST:
         return read
-    return replace(read, value=PackedOffsets(_close(dict(read.value)), len(read.value)))
-
-
-def _close(value: object) -> bytes:
-    return zlib.compress(pickle.dumps(value))
-
-
-@lru_cache(maxsize=_OPEN)
-def _open(packed: bytes) -> Any:
-    return pickle.loads(zlib.decompress(packed))
+    return replace(read, value=PackedOffsets(pack(dict(read.value)), len(read.value)))
