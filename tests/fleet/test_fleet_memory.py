@@ -20,7 +20,7 @@ MOST = {"driver": 400, "heap": 200}
 
 def measured(brokers: int, top: Path) -> dict[str, int]:
     top.mkdir()
-    program = [sys.executable, SUPPORT / "fleet_memory.py", f"{brokers}", top]
+    program = [sys.executable, str(SUPPORT / "fleet_memory.py"), f"{brokers}", str(top)]
     environment = os.environ | {"PYTHONPATH": str(SUPPORT)}
     done = subprocess.run(program, env=environment, stdout=subprocess.PIPE, check=True)
     found: dict[str, int] = json.loads(done.stdout)

@@ -17,7 +17,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 EACH = 4000
@@ -25,7 +25,7 @@ EACH = 4000
 
 def list_absent(path: Path, order: Any) -> Any:
     """In the place of ``_list_path``: a log directory with its checkpoints, and its targets."""
-    from kdump.audit.facts.small_files import DirectoryFacts, Read
+    from kdump.audit.facts.small_files import DirectoryFacts, Offsets, Read
     from kdump.audit.targets.target import Root, Target
     from kdump.fleet.verify.inventory import PackedTargets
     from kdump.fleet.verify.listing import _Part
@@ -38,7 +38,8 @@ def list_absent(path: Path, order: Any) -> Any:
     lines = {(topic, number): number * 7919 for number in range(EACH)}
     stopped = Liveness(State.STOPPED, "a test says so")
     content = LogDirectory(path, paths, ())
-    points, marks = (Read(path / name, dict(lines)) for name in ("points", "marks"))
+    points: Read[Offsets] = Read(path / "points", dict(lines))
+    marks: Read[Offsets] = Read(path / "marks", dict(lines))
     facts = DirectoryFacts(content, stopped, True, None, points, marks, None, None, None)
     root = pack_root(Root(path, content, stopped, facts))
 
@@ -76,6 +77,7 @@ def measure(brokers: int, top: Path) -> dict[str, int]:
     from kdump.audit.verdicts.next_start import Conclusion
     from kdump.cli.commands import verify_engine
     from kdump.cli.main import main
+    from kdump.cli.options.spark import spark_session
     from kdump.fleet.verify import listing, task, verify
     from kdump.fleet.verify.inventory import Inventory
 
@@ -85,13 +87,13 @@ def measure(brokers: int, top: Path) -> dict[str, int]:
     one = task.TargetTask(0, target, Inventory.of(target), Context(0), task.Depth(deep=False))
     conclude = task.WithoutDirectory(Conclusion(frozenset()))
     found = task.run_task(one, conclude=conclude)
-    start, taken = verify_engine.spark_session, dict[str, int]()
+    start, taken = spark_session, dict[str, int]()
 
     @contextmanager
     def watched(*arguments: Any) -> Iterator[Any]:
         with start(*arguments) as session:
             yield session
-            java = session.spark._jvm.java.lang
+            java = cast("Any", session.spark)._jvm.java.lang
             java.System.gc()
             runtime = java.Runtime.getRuntime()
             taken["heap"] = runtime.totalMemory() - runtime.freeMemory()

@@ -49,6 +49,8 @@ R = TypeVar("R")
 
 #: The jobs that run at the same time.
 _AT_ONCE: Final = 2
+#: The tasks of a job. The driver holds some KB of each, and needs a second for as many results.
+_MOST_TASKS: Final = 4096
 #: Tasks are alike: of thousands of tiny partitions, a twentieth is sent.
 _LEVEL: Final = 1
 
@@ -161,7 +163,7 @@ class Stream(Generic[K, T, R]):
         """Return the tasks of the next job, none if there are no further tasks for now."""
         taken: list[Entry[K, T]] = []
         cost = 0
-        while cost < most:
+        while cost < most and len(taken) < _MOST_TASKS:
             entry = self._urgent.popleft() if self._urgent else next(entries, None)
             if entry is None:
                 break
