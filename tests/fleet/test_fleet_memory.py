@@ -14,7 +14,8 @@ import pytest
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
 SUPPORT = Path(fleet_memory.__file__).parent
-#: What a further partition may take, in bytes: 200 for a million of them below 600 MB and 1 GiB.
+#: What a further partition may take, in bytes: a million of them then fit into 600 MB, and into the
+#: heap of 1 GiB that Spark gives a driver.
 MOST = {"driver": 400, "heap": 200}
 
 
