@@ -1,7 +1,7 @@
 """The same work on Spark, over many hosts and object stores.
 
 session/    Sessions of Spark.
-job/        One job of Spark: tasks in, rows out.
+job/        Jobs of Spark: tasks in, rows out.
 verify/     ``kdump verify`` on Spark.
 compare     compare_copies() as stages of Spark: copies are read, then those of each partition
             compared.

@@ -43,7 +43,7 @@ def compare_copies(
 
     ``on_progress`` is as for ``conclusions``.
     """
-    scope, targets = listing.scope, listing.scope.targets
+    scope, targets = listing.scope, listing.targets
     numbers = sorted(chain.from_iterable(group.numbers for group in groups))
     packed = conclusions(
         session,

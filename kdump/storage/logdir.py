@@ -7,7 +7,7 @@ directory once. It reads no sizes and no contents.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -126,7 +126,7 @@ class LogDirectory:
     """
 
     path: AnyPath
-    partition_paths: tuple[AnyPath, ...]
+    partition_paths: Sequence[AnyPath]
     entries: tuple[Entry, ...]
 
     @property

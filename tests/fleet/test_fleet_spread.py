@@ -7,7 +7,9 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import fleet_work
 import pytest
@@ -58,6 +60,29 @@ def test_large_tasks_are_shared_out(session: Session) -> None:
     assert parts == sorted(parts)
     assert max(part for part in parts if part < 1) > 0
     assert max(parts) <= 1
+
+
+class Taken(list[int]):
+    """Tasks, and how many of them have been asked for."""
+
+    asked = 0
+
+    def __getitem__(self, number: Any) -> Any:
+        self.asked = max(self.asked, number + 1)
+        return super().__getitem__(number)
+
+
+def test_results_come_before_the_last_task_has_ended(session: Session, tmp_path: Path) -> None:
+    flag, tasks = tmp_path / "flag", Taken(range(40))
+    work = partial(fleet_work.last_after, flag=flag, last=39)
+    found: dict[int, object] = {}
+    for number, result in spread(session, work, tasks, [60 << 20] * 40):
+        if not found:
+            assert tasks.asked < 20  # what is taken is what two jobs run
+        flag.touch()
+        found[number] = result
+    assert sorted(found) == list(range(40))
+    assert found[39] is True
 
 
 def test_what_kills_a_worker_is_the_result_of_that_task_alone(session: Session) -> None:

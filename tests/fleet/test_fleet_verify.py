@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -229,6 +232,41 @@ def test_large_partitions_are_read_in_pieces(
     here = verified(top)
     monkeypatch.setattr("kdump.fleet.verify.verify.max_task_bytes", lambda *_: 0)
     assert_equal(here, on_spark(top))
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.nightly)],
+)
+def test_an_interrupted_run_tells_what_was_done(
+    number: signal.Signals,
+    code: int,
+    tmp_path: Path,
+    verified: Verified,
+    on_spark: Verified,
+    deadly: Deadly,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    top, flag = fleet_broker(tmp_path / "broker", 5), tmp_path / "flag"
+    _, here = verified(top)
+    # Two jobs of about thirty partitions run at first, and a third one has the last partition.
+    monkeypatch.setattr("kdump.fleet.job.packing._LEAST_BYTES", 10 << 18)
+    deadly("run_task", partial(fleet_work.held_partition, path=top / "orders-99", flag=flag))
+
+    def interrupt() -> None:
+        while not flag.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    found, there = on_spark(top)
+    assert found == code
+    (*_, summary), forecasts = there, [line for line in there if line["type"] == "forecast"]
+    assert 0 < summary["partitions"] < 100
+    assert (summary["exit"], summary["partitions_total"]) == (code, 100)
+    expected = [line for line in here if line["type"] == "forecast"]
+    assert forecasts == expected[: summary["partitions"]]
+    assert [line for line in there if line not in here] == [summary]
 
 
 @pytest.mark.parametrize("arguments", [["--quiet"], ["--topic", "orders*", "--exclude", "*x"]])

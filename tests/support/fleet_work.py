@@ -219,3 +219,22 @@ def impatient(task: Any, *, work: Any, seconds: float, **more: Any) -> object:
 
     client._ANSWER_SECONDS = seconds  # type: ignore[misc]
     return work(task, **more)
+
+
+def last_after(number: int, flag: Path, last: int) -> bool:
+    """The last one waits for ``flag``, but not for long; whether it was there."""
+    for _ in range(600 if number == last else 0):
+        if flag.exists():
+            return True
+        time.sleep(0.1)
+    return flag.exists()
+
+
+def held_partition(task: Any, path: Path, flag: Path, **options: Any) -> object:
+    """Who comes to that partition touches ``flag``, and stays there."""
+    from kdump.fleet.verify import task as verify_task
+
+    if task.target.path == path:
+        flag.touch()
+        time.sleep(600)
+    return verify_task.run_task(task, **options)

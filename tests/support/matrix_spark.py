@@ -6,18 +6,18 @@ Starting Spark takes longer than a hundred runs of a command. URLs are checked a
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
-from kdump.fleet import compare
 from kdump.fleet.job import spread
 from kdump.fleet.session import session
-from kdump.fleet.verify import listing, verify
+from kdump.fleet.verify import verify
 
-_MODULES = (compare, listing, spread, verify)
+_MODULES = (spread, verify)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ def stand_in(put: Callable[[ModuleType, str, object], None] = setattr) -> None:
     """Do so from now on in this process; ``put`` sets attributes of modules."""
     put(session, "open_session", _opened)
     for module in _MODULES:
-        if hasattr(module, "spread"):
-            put(module, "spread", _spread)
+        if hasattr(module, "Stream"):
+            put(module, "Stream", _Stream)
 
 
 @contextmanager
@@ -42,18 +42,35 @@ def _opened(cluster: session.Cluster) -> Iterator[StandIn]:
     yield StandIn()
 
 
-def _spread(
-    _: StandIn,
-    work: Callable[[Any], Any],
-    tasks: Sequence[Any],
-    sizes: Sequence[int],
-    *,
-    careful: Callable[[Any], Any] | None = None,
-    on_progress: Callable[[float], None] | None = None,
-) -> Iterator[tuple[int, Any]]:
-    assert len(tasks) == len(sizes)
-    travelled = pickle.loads(pickle.dumps(work))
-    for number, task in enumerate(pickle.loads(pickle.dumps(list(tasks)))):
-        yield number, pickle.loads(pickle.dumps(travelled(task)))
-    if on_progress is not None:
-        on_progress(1.0)
+class _Stream:
+    """In the place of a stream."""
+
+    def __init__(
+        self,
+        _: StandIn,
+        work: Callable[[Any], Any],
+        careful: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self._work = pickle.loads(pickle.dumps(work))
+        self._further: list[spread.Entry[Any, Any]] = []
+
+    def add(self, entry: spread.Entry[Any, Any]) -> None:
+        self._further.append(entry)
+
+    def run(
+        self,
+        source: Iterable[spread.Entry[Any, Any]],
+        total_cost: int,
+        on_progress: Callable[[float], None] | None = None,
+    ) -> Generator[tuple[Any, Any], None, None]:
+        for entry in chain(
+            source, iter(lambda: self._further.pop() if self._further else None, None)
+        ):
+            found = self._work(pickle.loads(pickle.dumps(entry.task)))
+            yield entry.key, pickle.loads(pickle.dumps(found))
+        if on_progress is not None:
+            on_progress(1.0)
+
+    def _added(self) -> Iterator[spread.Entry[Any, Any]]:
+        while self._further:
+            yield self._further.pop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Final
 
 from kdump.audit import codes
@@ -25,13 +26,18 @@ class Scope:
     """The roots of a command; ``parts`` has the targets of each of ``roots``, in their order."""
 
     roots: tuple[Root, ...]
-    parts: tuple[tuple[Target, ...], ...]
+    parts: tuple[Sequence[Target], ...]
     context: Context
 
     @property
     def targets(self) -> list[Target]:
         """All targets, in order."""
-        return [target for part in self.parts for target in part]
+        return list(chain.from_iterable(self.parts))
+
+    @property
+    def count(self) -> int:
+        """The number of targets."""
+        return sum(map(len, self.parts))
 
 
 def readable(scope: Scope) -> Scope:
@@ -44,7 +50,7 @@ def readable(scope: Scope) -> Scope:
 
 def requested_findings(findings: Iterable[Finding], scope: Scope) -> tuple[Finding, ...]:
     """Return ``findings`` without those about unrequested partitions, unless they stop a start."""
-    requested = {identity(target.path) for target in scope.targets}
+    requested = {identity(target.path) for target in chain.from_iterable(scope.parts)}
     directories = {root.path for root in scope.roots if isinstance(root.content, LogDirectory)}
 
     def concerns(finding: Finding) -> bool:

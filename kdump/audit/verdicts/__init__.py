@@ -2,6 +2,8 @@
 
 loss             lost_now(): finds the records of a partition that consumers cannot read now.
 verdict          The verdict on one partition: findings, losses, coverage, forecast.
+packs            Values that are many and seldom read, held compressed: verdicts, forecasts, listed
+                 targets.
 next_start       next_start(): derives the forecast of a partition from its verdict.
 directory_start  Forecasts of log directories, collected while their partitions arrive.
 losses           The losses of a whole run: now, and further ones at the next start.

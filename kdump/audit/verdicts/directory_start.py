@@ -15,6 +15,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import DirectoryForecast, Forecast, causes_of, forecast_directory
 from kdump.audit.startup.outcome import Cause
 from kdump.audit.targets.target import Root
+from kdump.audit.verdicts.packs import PackedList
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import MissingDirectoryError
 from kdump.storage.logdir import LogDirectory, directory_name
@@ -35,7 +36,8 @@ class Starts:
             for root in roots
             if isinstance(root.content, LogDirectory) and root.directory is not None
         }
-        self._forecasts: dict[AnyPath, Forecast] = {}
+        # With the paths of their partitions, by the directory that these are in.
+        self._forecasts: dict[AnyPath, PackedList[tuple[AnyPath, Forecast]]] = {}
         self._findings: list[Finding] = []
 
     def add_findings(self, findings: Iterable[Finding]) -> None:
@@ -50,12 +52,13 @@ class Starts:
         if isinstance(verdict.target.error, MissingDirectoryError):
             self._findings += verdict.findings
         if forecast is not None:
-            self._forecasts[verdict.target.path] = forecast
+            path = verdict.target.path
+            self._forecasts.setdefault(path.parent, PackedList()).append((path, forecast))
 
     @property
     def checked(self) -> int:
         """The number of partitions added, including those outside the requested directories."""
-        return len(self._forecasts)
+        return sum(len({path for path, _ in known}) for known in self._forecasts.values())
 
     @property
     def top_findings(self) -> Sequence[Finding]:
@@ -78,15 +81,18 @@ class Starts:
 
     def directories(self) -> Iterator[tuple[AnyPath, DirectoryForecast]]:
         """Yield the path and the forecast of each requested log directory, as added so far."""
-        for path, directory in self._directories.items():
-            paths = directory.partition_paths
-            known = [
-                self._forecasts[partition] for partition in paths if partition in self._forecasts
-            ]
-            found = forecast_directory(known, self._findings_in(path), total=len(paths))
-            if found.outcome is Outcome.OFFLINE:
-                found = replace(found, ends_broker=self.ends_broker(directory))
-            yield path, found
+        for path in self._directories:
+            yield path, self.directory(path)
+
+    def directory(self, path: AnyPath) -> DirectoryForecast:
+        """Return the forecast of the requested log directory at ``path``, as added so far."""
+        directory = self._directories[path]
+        paths, forecasts = directory.partition_paths, dict(self._forecasts.get(path, ()))
+        known = [forecasts[partition] for partition in paths if partition in forecasts]
+        found = forecast_directory(known, self._findings_in(path), total=len(paths))
+        if found.outcome is Outcome.OFFLINE:
+            found = replace(found, ends_broker=self.ends_broker(directory))
+        return found
 
     def _findings_in(self, path: AnyPath) -> list[Finding]:
         return [finding for finding in self._findings if finding.is_below(path)]

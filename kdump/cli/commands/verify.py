@@ -88,6 +88,7 @@ def verify(
     from kdump.audit.targets.scope import requested_findings
     from kdump.audit.verdicts.directory_start import Starts
     from kdump.audit.verdicts.next_start import Conclusion
+    from kdump.audit.verdicts.packs import PackedVerdicts
     from kdump.audit.verdicts.verdict import Verdict
     from kdump.cli.commands.verify_engine import Request, changed_state, start_engine
     from kdump.cli.ui.progress import Progress
@@ -99,7 +100,7 @@ def verify(
     started = time.monotonic()
     lines: list[str] = []
     emit = lines.append if quiet else click.echo
-    verdicts: list[Verdict] = []
+    verdicts, read_bytes = PackedVerdicts(), 0
     stopped_by = None
     run_depth = depth or "default"
     state = changed_state(state_file, changed=changed, fits=depth is None and not spark.given)
@@ -136,6 +137,7 @@ def verify(
                     )
                 for verdict in compared:
                     verdicts.append(verdict)
+                    read_bytes += verdict.covered.read_bytes
                     report.add(verdict, verdict.forecast)
         except KeyboardInterrupt:
             stopped_by = INTERRUPTED
@@ -147,11 +149,9 @@ def verify(
             jobs=engine.jobs,
             limit_rate=engine.limit_rate,
             fail_on=Severity(fail_on),
-            total=len(scope.targets),
+            total=scope.count,
             # A log may have grown since it was listed.
-            total_bytes=max(
-                engine.total_bytes, sum(verdict.covered.read_bytes for verdict in verdicts)
-            ),
+            total_bytes=max(engine.total_bytes, read_bytes),
             seconds=time.monotonic() - started,
             stopped_by=stopped_by,
             left_out=engine.left_out,

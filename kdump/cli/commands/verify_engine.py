@@ -211,7 +211,7 @@ class _Fleet:
     ) -> Generator[Verdict, None, None]:
         from kdump.fleet.verify.verify import quick_pass, verify
 
-        targets, inventories = self.scope.targets, self._listing.inventories
+        targets, inventories = self._listing.targets, self._listing.inventories
         context = self.scope.context
         if self._depth == "quick":
             self._meter.expect(len(targets), "partitions")

@@ -1,5 +1,9 @@
 """spread(): one function over many tasks on all executors.
 
+Tasks are taken from their source a few seconds of work at a time, each time for one job of Spark.
+Two jobs run at once, so that cores are not idle when one of them ends. Results come in as jobs end.
+Only the tasks and results of these two are held, whatever the number of tasks.
+
 A row of the plan table is a pack of tasks. They are pickled together, so that objects which they
 share are sent once. Each row becomes one task of Spark. A task of kdump cannot fail a task of
 Spark: from the second attempt on each runs in a forked child, whose death is a result, and the last
@@ -12,11 +16,15 @@ from __future__ import annotations
 
 import gc
 import pickle
+import time
 import traceback
+import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import IntEnum
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
@@ -24,17 +32,27 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from kdump.errors import KdumpError
-from kdump.fleet.job.job import JobFailed, collect
-from kdump.fleet.job.packing import pack_tasks
+from kdump.fleet.job.job import Job, JobFailed, Jobs
+from kdump.fleet.job.packing import JobSize, pack_tasks, task_cost
 from kdump.storage import workers
 from kdump.storage.workers import WorkerBug, WorkerDied
 from kdump.values import frozen
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from kdump.fleet.session.session import Session
 
+K = TypeVar("K")
 T = TypeVar("T")
 R = TypeVar("R")
+
+#: The jobs that run at the same time.
+_AT_ONCE: Final = 2
+#: The tasks of a job. The driver holds some KB of each, and needs a second for as many results.
+_MOST_TASKS: Final = 4096
+#: Tasks are alike: of thousands of tiny partitions, a twentieth is sent.
+_LEVEL: Final = 1
 
 _PLAN: Final = pa.schema([("pack", pa.int32()), ("tasks", pa.binary())])
 #: A row holds some results, which are pickled together.
@@ -71,6 +89,131 @@ def _same_task(task: T) -> T:
     return task
 
 
+@frozen
+class Entry(Generic[K, T]):
+    """A task of a ``Stream``; ``key`` is for its caller, and ``size`` are the bytes that it reads.
+
+    ``alone``: it was given up with others, and gets a pack of its own.
+    """
+
+    key: K
+    task: T
+    size: int
+    alone: bool = False
+
+
+class Stream(Generic[K, T, R]):
+    """Runs ``work`` on tasks as they come in; ``work`` and ``careful`` are as for ``spread``."""
+
+    def __init__(
+        self,
+        session: Session,
+        work: Callable[[T], R],
+        careful: Callable[[T], T] = _same_task,
+    ) -> None:
+        self._session = session
+        self._work = _Work(work, careful, last_attempt=max(_max_failures(session) - 1, 1))
+        self._urgent: deque[Entry[K, T]] = deque()
+
+    def add(self, entry: Entry[K, T]) -> None:
+        """Add a task, which runs before the rest of those that ``run`` has been given."""
+        self._urgent.append(entry)
+
+    def run(
+        self,
+        source: Iterable[Entry[K, T]],
+        total_cost: int,
+        on_progress: Callable[[float], None] | None = None,
+    ) -> Generator[tuple[K, R | WorkerDied | LostTask], None, None]:
+        """Yield the key of each task with its result, in any order.
+
+        ``source`` is read when a job starts. ``total_cost`` is the cost of all its tasks, of which
+        ``on_progress`` gets the fraction done. Raise as ``spread`` does.
+        """
+        entries = iter(source)
+        size = JobSize(self._session.cores, time.monotonic())
+        windows: dict[Job, _Window[K, T]] = {}
+        done = 0
+
+        def report() -> None:
+            if on_progress is not None:
+                now = sum(int(windows[job].cost * job.fraction()) for job in jobs.running)
+                on_progress(min((done + now) / max(total_cost, 1), 1.0))
+
+        with Jobs(self._session, _AT_ONCE) as jobs:
+            while True:
+                while not jobs.full and (taken := self._take(entries, size.cost)):
+                    window = _Window(taken, self._session.cores)
+                    windows[jobs.start(partial(self._frame, window.rows()), window.count)] = window
+                if not jobs.running:
+                    return
+                job = jobs.wait(report)
+                window = windows.pop(job)
+                size.adapt(window.cost, time.monotonic())
+                done += window.cost
+                report()
+                for entry, kind, value in window.results(job):
+                    if kind is _Kind.GIVEN_UP and not entry.alone:
+                        # Alone in its pack, a task is not given up because of its neighbours.
+                        self._urgent.append(replace(entry, alone=True))
+                    else:
+                        yield entry.key, _decode_result(kind, value)
+
+    def _take(self, entries: Iterator[Entry[K, T]], most: int) -> list[Entry[K, T]]:
+        """Return the tasks of the next job, none if there are no further tasks for now."""
+        taken: list[Entry[K, T]] = []
+        cost = 0
+        while cost < most and len(taken) < _MOST_TASKS:
+            entry = self._urgent.popleft() if self._urgent else next(entries, None)
+            if entry is None:
+                break
+            taken.append(entry)
+            cost += task_cost(entry.size)
+        return taken
+
+    def _frame(self, rows: Sequence[bytes]) -> DataFrame:
+        numbers = pa.py_buffer(array("i", range(len(rows))))
+        pack_numbers = pa.Array.from_buffers(pa.int32(), len(rows), [None, numbers])
+        plan = pa.table([pack_numbers, _binary_array(rows)], schema=_PLAN)
+        frame = self._session.spark.createDataFrame(plan)
+        if len(rows) > 1:  # one row needs no stage that distributes it
+            frame = frame.repartitionById(len(rows), "pack")
+        return frame.mapInArrow(self._work, _RESULTS_DDL)
+
+
+class _Window(Generic[K, T]):
+    """The tasks of one job, in packs."""
+
+    def __init__(self, entries: Sequence[Entry[K, T]], cores: int) -> None:
+        together = [number for number, entry in enumerate(entries) if not entry.alone]
+        packs = pack_tasks([entries[number].size for number in together], cores)
+        self._entries = entries
+        self._packs = [[together[index] for index in pack] for pack in packs]
+        self._packs += [[number] for number, entry in enumerate(entries) if entry.alone]
+        self.count = len(self._packs)
+        self.cost = sum(task_cost(entry.size) for entry in entries)
+
+    def rows(self) -> list[bytes]:
+        """Return the rows of the plan table."""
+        return [
+            zlib.compress(
+                pickle.dumps([(number, self._entries[number].task) for number in pack]), _LEVEL
+            )
+            for pack in self._packs
+        ]
+
+    def results(self, job: Job) -> Iterator[tuple[Entry[K, T], _Kind, bytes]]:
+        """Yield a result for each task, also if the job has failed."""
+        missing = set(range(len(self._entries)))
+        for row in () if job.rows is None else job.rows.column("results"):
+            for number, kind, value in pickle.loads(row.as_py()):
+                missing.remove(number)
+                yield self._entries[number], kind, value
+        reason = "no task sent its result" if job.error is None else str(job.error)
+        for number in sorted(missing):
+            yield self._entries[number], _Kind.LOST, pickle.dumps(LostTask(reason))
+
+
 def spread(
     session: Session,
     work: Callable[[T], R],
@@ -79,7 +222,7 @@ def spread(
     *,
     careful: Callable[[T], T] = _same_task,
     on_progress: Callable[[float], None] | None = None,
-) -> Iterator[tuple[int, R | WorkerDied | LostTask]]:
+) -> Generator[tuple[int, R | WorkerDied | LostTask], None, None]:
     """Run ``work`` on every task, and yield task numbers with results, in any order.
 
     ``sizes`` are the bytes that each task reads. Tasks, results and ``work`` are pickled, so that
@@ -88,21 +231,13 @@ def spread(
     in a forked child, as ``careful`` returns it. The result is ``WorkerDied`` if a signal killed
     the child, and ``LostTask`` if no executor finished the task or the job failed.
 
-    Raise the KdumpError that ``work`` raises, and WorkerBug for any other exception of it.
-    ``on_progress`` gets the fraction of tasks done, up to 1.
+    A task is taken from ``tasks`` when its job starts. The end of the iterator, early or not, ends
+    the jobs. Raise the KdumpError that ``work`` raises, and WorkerBug for any other exception of
+    it. ``on_progress`` gets the fraction of tasks done, up to 1.
     """
-    spark_work = _Work(work, careful, last_attempt=max(_max_failures(session) - 1, 1))
-    packs = pack_tasks(sizes, session.cores)
-    given_up: list[int] = []
-    for number, kind, value in _run_job(session, spark_work, tasks, packs, on_progress):
-        if kind is _Kind.GIVEN_UP:
-            given_up.append(number)
-        else:
-            yield number, _decode_result(kind, value)
-    # Alone in its pack, a task is not given up because of its neighbours.
-    alone = [range(number, number + 1) for number in sorted(given_up)]
-    for number, kind, value in _run_job(session, spark_work, tasks, alone, None):
-        yield number, _decode_result(kind, value)
+    stream: Stream[int, T, R] = Stream(session, work, careful)
+    source = (Entry(number, tasks[number], size) for number, size in enumerate(sizes))
+    yield from stream.run(source, sum(map(task_cost, sizes)), on_progress)
 
 
 def run_single(session: Session, work: Callable[[T], R], task: T) -> R:
@@ -126,7 +261,8 @@ class _Work(Generic[T, R]):
         attempt = 0 if context is None else context.attemptNumber()
         for batch in batches:
             for pack in batch.column("tasks"):
-                yield from _result_batches(self._run_tasks(pickle.loads(pack.as_py()), attempt))
+                tasks = pickle.loads(zlib.decompress(pack.as_py()))
+                yield from _result_batches(self._run_tasks(tasks, attempt))
         _freeze()
 
     def _run_tasks(
@@ -192,38 +328,6 @@ def _binary_array(values: Sequence[bytes]) -> pa.Array:
     ends = array("i", accumulate(map(len, values), initial=0))
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
     return pa.Array.from_buffers(pa.binary(), len(values), buffers)
-
-
-def _run_job(
-    session: Session,
-    work: _Work[T, R],
-    tasks: Sequence[T],
-    packs: Sequence[range],
-    on_progress: Callable[[float], None] | None,
-) -> Iterator[tuple[int, _Kind, bytes]]:
-    """Run one job; yield a result for every task in ``packs``, also if the job fails."""
-    if not packs:
-        return
-    rows = [pickle.dumps([(number, tasks[number]) for number in pack]) for pack in packs]
-    numbers = pa.py_buffer(array("i", range(len(rows))))
-    pack_numbers = pa.Array.from_buffers(pa.int32(), len(rows), [None, numbers])
-    plan = pa.table([pack_numbers, _binary_array(rows)], schema=_PLAN)
-    frame = session.spark.createDataFrame(plan)
-    if len(packs) > 1:  # one row needs no stage that distributes it
-        frame = frame.repartitionById(len(packs), "pack")
-    missing = {number for pack in packs for number in pack}
-    reason = "no task sent its result"
-    try:
-        table = collect(session, frame.mapInArrow(work, _RESULTS_DDL), len(packs), on_progress)
-    except JobFailed as failed:
-        reason = str(failed)
-    else:
-        for row in table.column("results"):
-            for number, kind, value in pickle.loads(row.as_py()):
-                missing.remove(number)
-                yield number, kind, value
-    lost = pickle.dumps(LostTask(reason))
-    yield from ((number, _Kind.LOST, lost) for number in sorted(missing))
 
 
 def _decode_result(kind: _Kind, value: bytes) -> R | WorkerDied | LostTask:

@@ -250,6 +250,11 @@ def _settings(master: str, folder: Path, log: Path, overrides: Mapping[str, str]
         # Adaptive planning changes nothing in the jobs of kdump.
         "spark.sql.adaptive.enabled": "false",
         "spark.ui.enabled": "false",
+        # What the driver remembers of jobs that have ended, for pages that nobody opens.
+        "spark.ui.retainedJobs": "100",
+        "spark.ui.retainedStages": "100",
+        "spark.ui.retainedTasks": "1000",
+        "spark.sql.ui.retainedExecutions": "10",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": os.fspath(folder / "warehouse"),

@@ -1,7 +1,8 @@
 """``kdump verify`` on Spark.
 
-inventory  The files of a partition, as the driver keeps them.
+inventory  The targets of a listing and their files, as the driver keeps them.
 ledger     The proof that executors have read each log exactly once: a row for each reading.
+packed     Values of log directories that the driver holds compressed.
 listing    The listing stages, which executors run where the disks are.
 task       The tasks of executors: each reads segments by ``audit.run.tasks``, or gives the verdict
            of a partition.

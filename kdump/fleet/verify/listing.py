@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kdump.audit.facts.cluster import Configs
 from kdump.audit.facts.settings import log_directories
@@ -33,7 +32,8 @@ from kdump.audit.targets.target import (
 )
 from kdump.errors import SourceError
 from kdump.fleet.job.spread import LostTask, failure_text, run_single, spread
-from kdump.fleet.verify.inventory import Inventory
+from kdump.fleet.verify.inventory import Column, Inventory, PackedTargets
+from kdump.fleet.verify.packed import pack_root
 from kdump.storage.manifests.path import paths_in
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.workers import WorkerDied
@@ -42,28 +42,41 @@ from kdump.values import frozen
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
 
+#: The cost of listing a path, in bytes read: it may be a log directory of thousands of partitions.
+_PATH_BYTES: Final = 4 << 20
+
 
 @frozen
 class Listing:
-    """The scope with the sizes of partitions, and the inventory of each target, in order.
+    """The scope, whose targets have the sizes of partitions, and the targets of each path, packed.
 
     ``findings`` are those at the top of log directories.
     """
 
     scope: Scope
-    inventories: tuple[Inventory, ...]
+    packed: tuple[PackedTargets, ...]
     findings: tuple[Finding, ...]
+
+    @property
+    def targets(self) -> Sequence[Target]:
+        """The targets of the scope, each unpacked when it is asked for."""
+        return Column(self.packed, itemgetter(0))
+
+    @property
+    def inventories(self) -> Sequence[Inventory]:
+        """The inventory of each target, likewise."""
+        return Column(self.packed, itemgetter(1))
 
     @property
     def total_bytes(self) -> int:
         """The size of all logs in bytes."""
-        return sum(target.size for target in self.scope.targets)
+        return sum(part.size for part in self.packed)
 
     def open(self) -> list[Target]:
         """Return all targets as they were listed."""
         return [
             inventory.open(target)
-            for target, inventory in zip(self.scope.targets, self.inventories, strict=True)
+            for target, inventory in zip(self.targets, self.inventories, strict=True)
         ]
 
     def sizes(self) -> dict[AnyPath, int]:
@@ -90,11 +103,12 @@ def list_paths(
     directories together.
     """
     order = _Order(settings, selection, manifests, time.time_ns())
+    sizes = [_PATH_BYTES] * len(paths)
     if len(paths) == 1:
-        ((_, result),) = spread(session, partial(_list_single, order=order), paths, [0])
+        ((_, result),) = spread(session, partial(_list_single, order=order), paths, sizes)
         if not isinstance(result, WorkerDied | LostTask):
             return _combine(*result, selection)
-    results = dict(spread(session, partial(_list_path, order=order), paths, [0] * len(paths)))
+    results = dict(spread(session, partial(_list_path, order=order), paths, sizes))
     parts = [part for number, path in enumerate(paths) for part in _parts_of(path, results[number])]
     surroundings = run_single(session, _read_surroundings, _surroundings_task(parts, order))
     return _combine(parts, surroundings, selection)
@@ -112,11 +126,10 @@ class _Order:
 
 @frozen
 class _Part:
-    """A path, its targets, and the inventory of each."""
+    """A path and its targets."""
 
     root: Root
-    targets: tuple[Target, ...]
-    inventories: tuple[Inventory, ...]
+    packed: PackedTargets
 
 
 @frozen
@@ -145,18 +158,11 @@ def _list_path(path: AnyPath, order: _Order) -> tuple[_Part, ...]:
     inner = paths_in(path) if order.manifests else (path,)
     roots = open_roots(inner, log_directories(order.settings) if order.settings else ())
     return tuple(
-        _make_part(root, [target.with_listing() for target in assign(root, order.selection)])
-        for root in roots
-    )
-
-
-def _make_part(root: Root, listed: Iterable[Target]) -> _Part:
-    pairs = [
-        (replace(target.without_listing(), size=target.size), Inventory.of(target))
-        for target in listed
-    ]
-    return _Part(
-        root, tuple(target for target, _ in pairs), tuple(inventory for _, inventory in pairs)
+        _Part(
+            root,
+            PackedTargets.of(target.with_listing() for target in assign(root, order.selection)),
+        )
+        for root in map(pack_root, roots)
     )
 
 
@@ -191,7 +197,7 @@ def _parts_of(
         path, f"{path}: expected a listing of an executor, found {failure_text(result)}"
     )
     root = Root(path, error, None)
-    return (_make_part(root, assign(root)),)
+    return (_Part(root, PackedTargets.of(assign(root))),)
 
 
 def _combine(
@@ -200,6 +206,6 @@ def _combine(
     parts = [parts[number] for number in surroundings.numbers]
     roots = tuple(part.root for part in parts)
     check_patterns(roots, selection)
-    scope = Scope(roots, tuple(part.targets for part in parts), surroundings.context)
-    inventories = tuple(inventory for part in parts for inventory in part.inventories)
-    return Listing(scope, inventories, surroundings.findings)
+    packed = tuple(part.packed for part in parts)
+    targets = tuple(Column((part,), itemgetter(0)) for part in packed)
+    return Listing(Scope(roots, targets, surroundings.context), packed, surroundings.findings)

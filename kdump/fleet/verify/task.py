@@ -142,9 +142,11 @@ def segment_tasks(
     yield SegmentTask(number, last, target.stopped, target, context, depth)
 
 
-def unmap(task: TargetTask | SegmentTask) -> TargetTask | SegmentTask:
+def unmap(
+    task: TargetTask | SegmentTask | VerdictTask,
+) -> TargetTask | SegmentTask | VerdictTask:
     """Return ``task`` for a second attempt."""
-    return task.unmap()
+    return task if isinstance(task, VerdictTask) else task.unmap()
 
 
 def run_task(

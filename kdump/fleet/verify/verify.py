@@ -1,19 +1,18 @@
 """verify() and the quick pass as stages of Spark.
 
 A partition that is not too large is one task. Of a larger partition, and of one whose task has no
-result, each segment is a task, and a later stage checks their results.
+result, each segment is a task, and one more task checks their results as soon as they are there.
 
 A missing result of an executor is a finding.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from kdump.audit.checks.read_errors import killed_reader
 from kdump.audit.findings import Finding
@@ -21,8 +20,8 @@ from kdump.audit.judge import judge
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Conclude, Verdict, keep_all
-from kdump.fleet.job.packing import FILE_BYTES, max_task_bytes
-from kdump.fleet.job.spread import LostTask, spread
+from kdump.fleet.job.packing import FILE_BYTES, max_task_bytes, task_cost
+from kdump.fleet.job.spread import Entry, LostTask, Stream
 from kdump.fleet.verify.inventory import Inventory
 from kdump.fleet.verify.ledger import Line, coverage_findings, missing_result
 from kdump.fleet.verify.task import (
@@ -44,6 +43,7 @@ from kdump.fleet.verify.task import (
 )
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.workers import WorkerDied, in_order, progress_counter
+from kdump.values import frozen
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
@@ -63,7 +63,7 @@ def verify(
     context: Context,
     conclude: Conclude = keep_all,
     on_progress: Callable[[int], None] | None = None,
-) -> Iterator[Verdict]:
+) -> Generator[Verdict, None, None]:
     """Verify ``targets``, and yield the verdict of each, in order.
 
     ``conclude`` is for verdicts alone; the rest is as for ``conclusions``.
@@ -77,7 +77,8 @@ def verify(
         conclude=WithoutDirectory(conclude),
         on_progress=on_progress,
     )
-    return map(_with_directory, verdicts, targets)
+    with closing(verdicts):
+        yield from map(_with_directory, verdicts, targets)
 
 
 def conclusions(
@@ -89,122 +90,176 @@ def conclusions(
     context: Context,
     conclude: Callable[[Verdict], T],
     on_progress: Callable[[int], None] | None = None,
-) -> Iterator[T]:
+) -> Generator[T, None, None]:
     """Verify ``targets``, and yield the conclusion from the verdict of each, in order.
 
-    ``inventories`` are those of the targets. ``conclude`` is pickled, and the executor calls it.
-    ``on_progress`` gets counts of bytes of logs that were read since its last call.
+    ``inventories`` are those of the targets. Both are read one by one, shortly before executors get
+    them, and a conclusion comes out when those before it have. ``conclude`` is pickled, and the
+    executor calls it. ``on_progress`` gets counts of bytes of logs that were read since its last
+    call. Closing the iterator ends the jobs.
     """
-    contexts = _target_contexts(targets, context)
-    tasks = [*_tasks(targets, inventories, contexts, session.cores, depth)]
-    costs = [_cost(task, inventories) for task in tasks]
-    report = None
-    if on_progress is not None:
-        total_bytes = sum(sum(inventory.logs.values()) for inventory in inventories)
-        report = progress_counter(total_bytes, on_progress)
-    ready: dict[int, T] = {}
-    results: dict[int, _Results] = defaultdict(_Results)
-    retries: list[SegmentTask] = []
-    work = partial(run_task, conclude=conclude)
-    for index, result in spread(session, work, tasks, costs, careful=unmap, on_progress=report):
-        task = tasks[index]
-        if isinstance(task, SegmentTask):
-            results[task.number].add(task, targets[task.number], result)
-        elif isinstance(result, TargetResult) and not [
-            *coverage_findings(task.target, task.inventory, result.lines, ())
-        ]:
-            ready[task.number] = result.conclusion
-        else:
-            target = task.inventory.open(task.target)
-            retries += segment_tasks(task.number, target, task.context, depth)
-    costs = [_cost(task, inventories) for task in retries]
-    for index, result in spread(session, work, retries, costs, careful=SegmentTask.unmap):
-        number = retries[index].number
-        results[number].add(retries[index], targets[number], result)
-    verdict_tasks = {
-        number: results.pop(number).verdict_task(
-            targets[number], inventories[number], contexts[number]
-        )
-        for number in sorted(results)
-    }
-    found = _complete(
-        chain(
-            ready.items(),
-            _run_verdict_tasks(session, verdict_tasks, depth, conclude),
-        ),
-        targets,
-        lambda number, finding: conclude(make_partial_verdict(verdict_tasks[number], finding)),
+    total_bytes = total_cost = 0
+    for inventory in inventories:
+        total_bytes += sum(inventory.logs.values())
+        total_cost += task_cost(_target_cost(inventory))
+    report = None if on_progress is None else progress_counter(total_bytes, on_progress)
+    work = _Work(
+        partial(run_task, conclude=conclude), partial(make_verdict, depth=depth, conclude=conclude)
     )
-    yield from in_order(found)
+    plan = _Plan(
+        targets,
+        inventories,
+        _Contexts(context),
+        depth,
+        Stream(session, work, unmap),
+        max_task_bytes(total_cost, session.cores),
+    )
+
+    def fallback(task: VerdictTask, finding: Finding) -> T:
+        return conclude(make_partial_verdict(task, finding))
+
+    with closing(plan.run(fallback, total_cost, report)) as found:
+        yield from in_order(found)
 
 
-def _tasks(
-    targets: Sequence[Target],
-    inventories: Sequence[Inventory],
-    contexts: Sequence[Context],
-    cores: int,
-    depth: Depth,
-) -> Iterator[TargetTask | SegmentTask]:
-    """Yield the tasks of each target: one if its cost is below the limit, else one a segment."""
-    sizes = [inventory.cost(name) for inventory in inventories for name in inventory.logs]
-    most = max_task_bytes(sizes, cores)
-    for number, (target, inventory) in enumerate(zip(targets, inventories, strict=True)):
-        task = TargetTask(number, target, inventory, contexts[number], depth)
-        if _cost(task, inventories) + FILE_BYTES <= most:
-            yield task
-        else:
-            yield from segment_tasks(number, inventory.open(target), contexts[number], depth)
+@frozen
+class _Work(Generic[T]):
+    """The work of the executors, by the kind of the task."""
+
+    read: Callable[[TargetTask | SegmentTask], TargetResult[T] | SegmentResult]
+    judge: Callable[[VerdictTask], T]
+
+    def __call__(
+        self, task: TargetTask | SegmentTask | VerdictTask
+    ) -> TargetResult[T] | SegmentResult | T:
+        return self.judge(task) if isinstance(task, VerdictTask) else self.read(task)
 
 
-def _cost(task: TargetTask | SegmentTask, inventories: Sequence[Inventory]) -> int:
-    """Return the cost of a task in bytes read; each file but the first adds ``FILE_BYTES``."""
-    inventory = inventories[task.number]
-    if isinstance(task, SegmentTask):
-        return 0 if task.path is None else inventory.cost(task.path.name)
+_Task = TargetTask | SegmentTask | VerdictTask
+
+
+class _Plan(Generic[T]):
+    """The tasks of targets, and what becomes of their results.
+
+    The verdict task of a large partition follows the last result of its segments, so that evidence
+    is only held for partitions that are being read.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        inventories: Sequence[Inventory],
+        contexts: _Contexts,
+        depth: Depth,
+        stream: Stream[tuple[int, _Task], _Task, TargetResult[T] | SegmentResult | T],
+        most: int,
+    ) -> None:
+        self._targets = targets
+        self._inventories = inventories
+        self._contexts = contexts
+        self._depth = depth
+        self._stream = stream
+        self._most = most  # the largest cost of a target that is one task
+        self._parts: dict[int, _Parts] = {}
+
+    def run(
+        self,
+        fallback: Callable[[VerdictTask, Finding], T],
+        total_cost: int,
+        on_progress: Callable[[float], None] | None,
+    ) -> Generator[tuple[int, T], None, None]:
+        """Yield the conclusion on each target with its number, in any order."""
+        with closing(self._stream.run(self._entries(), total_cost, on_progress)) as results:
+            for (number, task), result in results:
+                match task:
+                    case VerdictTask(target=target):
+                        if isinstance(result, WorkerDied | LostTask):
+                            yield number, fallback(task, _missing(target, target.path, result))
+                        else:
+                            yield number, cast("T", result)
+                    case TargetTask(target=target, inventory=inventory):
+                        if isinstance(result, TargetResult) and not [
+                            *coverage_findings(target, inventory, result.lines, ())
+                        ]:
+                            yield number, result.conclusion
+                        else:
+                            for entry in self._segments(number, target, inventory):
+                                self._stream.add(entry)
+                    case SegmentTask():
+                        self._add(number, task, result)
+
+    def _entries(self) -> Iterator[Entry[tuple[int, _Task], _Task]]:
+        """Yield the tasks of each target: one below the cost limit, else one for each segment."""
+        pairs = zip(self._targets, self._inventories, strict=True)
+        for number, (target, inventory) in enumerate(pairs):
+            cost = _target_cost(inventory)
+            if task_cost(cost) <= self._most:
+                context = self._contexts.about(target)
+                task = TargetTask(number, target, inventory, context, self._depth)
+                yield Entry((number, task), task, cost)
+            else:
+                yield from self._segments(number, target, inventory)
+
+    def _segments(
+        self, number: int, target: Target, inventory: Inventory
+    ) -> Iterator[Entry[tuple[int, _Task], _Task]]:
+        context = self._contexts.about(target)
+        tasks = [*segment_tasks(number, inventory.open(target), context, self._depth)]
+        self._parts[number] = _Parts(target, inventory, context, len(tasks))
+        for task in tasks:
+            cost = 0 if task.path is None else inventory.cost(task.path.name)
+            yield Entry((number, task), task, cost)
+
+    def _add(self, number: int, task: SegmentTask, result: object) -> None:
+        parts = self._parts[number]
+        parts.add(task, result)
+        if not parts.missing:
+            del self._parts[number]
+            judged = parts.verdict_task()
+            size = sum(_SEGMENT_BYTES + len(evidence) for evidence in judged.evidence)
+            self._stream.add(Entry((number, judged), judged, size))
+
+
+def _target_cost(inventory: Inventory) -> int:
+    """Return the cost of a whole target; each file but the first adds ``FILE_BYTES``."""
     return max(sum(FILE_BYTES + inventory.cost(name) for name in inventory.logs) - FILE_BYTES, 0)
 
 
-def _run_verdict_tasks(
-    session: Session,
-    tasks: Mapping[int, VerdictTask],
-    depth: Depth,
-    conclude: Callable[[Verdict], T],
-) -> Iterator[tuple[int, T | WorkerDied | LostTask]]:
-    numbers = list(tasks)
-    weights = [
-        sum(_SEGMENT_BYTES + len(evidence) for evidence in task.evidence) for task in tasks.values()
-    ]
-    work = partial(make_verdict, depth=depth, conclude=conclude)
-    for index, result in spread(session, work, list(tasks.values()), weights):
-        yield numbers[index], result
-
-
 @dataclass(slots=True)
-class _Results:
-    """The results of the segments of one target; ``findings`` are about the logs ``reported``."""
+class _Parts:
+    """The results of the segments of one target, of which ``missing`` are still to come.
 
+    ``findings`` are about the logs ``reported``.
+    """
+
+    target: Target
+    inventory: Inventory
+    context: Context
+    missing: int
     evidence: list[bytes] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     reported: list[AnyPath] = field(default_factory=list)
 
-    def add(self, task: SegmentTask, target: Target, result: object) -> None:
+    def add(self, task: SegmentTask, result: object) -> None:
         """Add the result of one task."""
+        self.missing -= 1
         if isinstance(result, SegmentResult):
             self.evidence.append(result.evidence)
             self.lines += result.lines
             return
         assert isinstance(result, WorkerDied | LostTask)
-        self.findings.append(_missing(target, task.path or target.path, result))
+        self.findings.append(_missing(self.target, task.path or self.target.path, result))
         self.reported += [] if task.path is None else [task.path]
 
-    def verdict_task(self, target: Target, inventory: Inventory, context: Context) -> VerdictTask:
+    def verdict_task(self) -> VerdictTask:
         """Return the task that checks the target; logs that were not read become findings."""
         findings = (
             *self.findings,
-            *coverage_findings(target, inventory, self.lines, self.reported),
+            *coverage_findings(self.target, self.inventory, self.lines, self.reported),
         )
-        return VerdictTask(inventory.open(target), tuple(self.evidence), findings, context)
+        target = self.inventory.open(self.target)
+        return VerdictTask(target, tuple(self.evidence), findings, self.context)
 
 
 def quick_pass(
@@ -215,53 +270,47 @@ def quick_pass(
     *,
     conclude: Conclude = keep_all,
     on_progress: Callable[[int], None] | None = None,
-) -> Iterator[Verdict]:
+) -> Generator[Verdict, None, None]:
     """Read the ends of ``targets``, and yield the verdict of each, in order.
 
     ``conclude`` is as for ``verify``. ``on_progress`` gets counts of targets since its last call.
     """
-    contexts = _target_contexts(targets, context)
-    tasks = list(map(QuickTask, targets, inventories, contexts))
+    contexts = _Contexts(context)
+    entries = (
+        Entry(number, QuickTask(target, inventory, contexts.about(target)), 0)
+        for number, (target, inventory) in enumerate(zip(targets, inventories, strict=True))
+    )
     report = None if on_progress is None else progress_counter(len(targets), on_progress)
-    work = partial(inspect, conclude=conclude)
+    stream: Stream[int, QuickTask, Verdict] = Stream(
+        session, partial(inspect, conclude=conclude), make_careful
+    )
 
-    def fallback(number: int, finding: Finding) -> Verdict:
+    def verdict(number: int, result: Verdict | WorkerDied | LostTask) -> Verdict:
+        if isinstance(result, Verdict):
+            return result
         target = inventories[number].open(targets[number])
+        finding = _missing(target, target.path, result)
         return conclude(judge(target, [finding], context=context, quick=True))
 
-    results = spread(
-        session, work, tasks, [0] * len(tasks), careful=make_careful, on_progress=report
-    )
-    verdicts = in_order(_complete(results, targets, fallback))
-    yield from map(_with_directory, verdicts, targets)
+    with closing(stream.run(entries, task_cost(0) * len(targets), report)) as results:
+        verdicts = in_order((number, verdict(number, result)) for number, result in results)
+        yield from map(_with_directory, verdicts, targets)
 
 
-def _target_contexts(targets: Sequence[Target], context: Context) -> list[Context]:
-    """Return the part of ``context`` about each target; targets of one directory share it."""
-    context_by_directory: dict[AnyPath | None, Context] = {}
-    for target in targets:
-        path = _directory(target)
-        if path not in context_by_directory:
-            context_by_directory[path] = context.about([target])
-    return [context_by_directory[_directory(target)] for target in targets]
+class _Contexts:
+    """The parts of a context, one for the targets of each directory, which share it."""
 
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._by_directory: dict[AnyPath | None, Context] = {}
 
-def _directory(target: Target) -> AnyPath | None:
-    return None if target.directory is None else target.directory.directory.path
-
-
-def _complete(
-    results: Iterable[tuple[int, T | WorkerDied | LostTask]],
-    targets: Sequence[Target],
-    fallback: Callable[[int, Finding], T],
-) -> Iterator[tuple[int, T]]:
-    """Yield results with the number of their target; ``fallback`` makes missing ones."""
-    for number, result in results:
-        if isinstance(result, WorkerDied | LostTask):
-            target = targets[number]
-            yield number, fallback(number, _missing(target, target.path, result))
-        else:
-            yield number, result
+    def about(self, target: Target) -> Context:
+        """Return what the verification of ``target`` uses."""
+        directory = target.directory
+        path = None if directory is None else directory.directory.path
+        if path not in self._by_directory:
+            self._by_directory[path] = self._context.about([target])
+        return self._by_directory[path]
 
 
 def _with_directory(verdict: Verdict, target: Target) -> Verdict:

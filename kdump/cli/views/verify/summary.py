@@ -112,7 +112,7 @@ def summarize(
         severities[finding.code.severity] += 1 + finding.repeats
         names[finding.code.name] += 1 + finding.repeats
     covered = sum((verdict.covered for verdict in verdicts), Coverage())
-    forecasts = [(verdict, verdict.forecast) for verdict in verdicts]
+    forecasts = ((verdict, verdict.forecast) for verdict in verdicts)
     losses = losses_of(forecasts, starts.top_findings, whole=run.stopped_by is None)
     return Summary(run, covered, severities, names, partitions, losses)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Final
 
@@ -18,6 +19,7 @@ from kdump.audit.survey.survey import Gap, Survey
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import losses_of
+from kdump.audit.verdicts.packs import PackedVerdicts
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui.paragraphs import LABEL, WIDTH, paragraph, wrap
 from kdump.cli.ui.units import count_text, duration_text, part_text, rate_text, size_text
@@ -77,8 +79,7 @@ class TextReport:
         self._counts = counts
         self._info = info
         self._top: tuple[Finding, ...] = ()
-        self._verdicts: list[Verdict] = []
-        self._forecasts: dict[AnyPath, Forecast] = {}
+        self._verdicts = PackedVerdicts()
         self._starts = starts
 
     def directories(self, findings: Iterable[Finding]) -> None:
@@ -95,10 +96,8 @@ class TextReport:
 
     def add(self, verdict: Verdict, forecast: Forecast | None) -> None:
         """Add one partition and its forecast."""
-        self._verdicts.append(verdict)
+        self._verdicts.append(replace(verdict, forecast=forecast))
         self._starts.add(verdict, forecast)
-        if forecast is not None:
-            self._forecasts[verdict.target.path] = forecast
 
     def finish(self, summary: Summary) -> None:
         """Emit the report."""
@@ -107,7 +106,7 @@ class TextReport:
         start, tops = 0, list[list[Finding]]()
         for root, count in zip(self._roots, self._counts, strict=True):
             verdicts = self._verdicts[start : start + count]
-            known = self._forecasts, self._starts
+            known = _forecasts(verdicts), self._starts
             tops.append(self._take_top(root))
             top, several = tops[-1], len(self._roots) > 1
             for line in root_lines(root, top, verdicts, *known, count, self._info, several=several):
@@ -126,8 +125,9 @@ class TextReport:
             verdicts = self._verdicts[start : start + count]
             start += count
             if isinstance(root.content, LogDirectory):
-                ranked = _rank_verdicts(verdicts, self._forecasts)
-                yield from plan_lines(root, top, ranked, self._forecasts)
+                forecasts = _forecasts(verdicts)
+                ranked = _rank_verdicts(verdicts, forecasts)
+                yield from plan_lines(root, top, ranked, forecasts)
 
     def _take_top(self, root: Root) -> list[Finding]:
         """Remove and return the findings at the top of the log directory of ``root``."""
@@ -139,6 +139,12 @@ class TextReport:
             (own if finding.is_below(path) else others).append(finding)
         self._top = tuple(others)
         return own
+
+
+def _forecasts(verdicts: Iterable[Verdict]) -> dict[AnyPath, Forecast]:
+    """Return the forecasts that there are, by the path of their partition."""
+    found = ((verdict.target.path, verdict.forecast) for verdict in verdicts)
+    return {path: forecast for path, forecast in found if forecast is not None}
 
 
 def root_lines(
@@ -163,7 +169,7 @@ def root_lines(
         yield from finding_lines(finding)
     if isinstance(root.content, LogDirectory) and root.directory is not None:
         yield from _partitions(verdicts, forecasts, info=info)
-        start = dict(starts.directories())[root.directory.directory.path]
+        start = starts.directory(root.directory.directory.path)
         losses = losses_of((verdict, forecasts.get(verdict.target.path)) for verdict in verdicts)
         if several and losses.now:
             yield paragraph("lost now", lost_now_text(losses))

@@ -1,0 +1,127 @@
+"""What the driver holds compressed is what was put there."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import forge
+import pytest
+
+from kdump.audit.facts.small_files import read_directory
+from kdump.audit.judge import judge
+from kdump.audit.targets.target import Root, Target, assign, open_roots
+from kdump.audit.verdicts.packs import PACK, PackedList, PackedVerdicts
+from kdump.fleet.job.packing import JobSize
+from kdump.fleet.verify.inventory import Column, Inventory, PackedTargets
+from kdump.fleet.verify.packed import PackedOffsets, PackedPaths, pack_root
+from kdump.storage.liveness import Liveness, State
+from kdump.storage.logdir import LogDirectory
+
+pytestmark = pytest.mark.once
+
+COUNT = 70
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Root:
+    """A log directory with a checkpoint of its partitions."""
+    top = tmp_path_factory.mktemp("logs")
+    for number in range(COUNT):
+        forge.write_partition(top, "orders", number, {0: [forge.batch(0, [forge.record()])]})
+    lines = "".join(f"orders {number} {number}\n" for number in range(COUNT))
+    (top / "recovery-point-offset-checkpoint").write_text(f"0\n{COUNT}\n{lines}")
+    (found,) = open_roots([top])
+    assert isinstance(found.content, LogDirectory)
+    stopped = Liveness(State.STOPPED, "a test says so")
+    return replace(found, directory=read_directory(found.content, stopped))
+
+
+def same(sequence: Sequence[Any], plain: list[Any]) -> None:
+    assert len(sequence) == len(plain)
+    assert list(sequence) == plain
+    assert [sequence[number] for number in range(len(plain))] == plain
+    assert [sequence[-1], list(sequence[1:-1])] == [plain[-1], plain[1:-1]]
+    with pytest.raises(IndexError):
+        sequence[len(plain)]
+
+
+@pytest.mark.parametrize("count", [1, PACK - 1, PACK, PACK + 1, 3 * PACK + 7])
+def test_a_packed_list_is_a_list(count: int) -> None:
+    packed: PackedList[tuple[int, str]] = PackedList()
+    plain = [(number, f"{number}") for number in range(count)]
+    for value in plain:
+        packed.append(value)
+    same(packed, plain)
+
+
+def test_a_log_directory_stays_what_it_is(root: Root) -> None:
+    packed = pickle.loads(pickle.dumps(pack_root(root)))
+    assert isinstance(root.content, LogDirectory) and isinstance(packed.content, LogDirectory)
+    assert packed.content is packed.directory.directory
+    assert isinstance(packed.content.partition_paths, PackedPaths)
+    same(packed.content.partition_paths, list(root.content.partition_paths))
+    before, after = root.directory, packed.directory
+    assert before is not None and before.recovery_points is not None
+    offsets = after.recovery_points.value
+    assert isinstance(offsets, PackedOffsets)
+    assert dict(offsets) == before.recovery_points.value
+    assert offsets.get(("none", 0)) is None
+    assert (after.meta, after.high_watermarks) == (before.meta, before.high_watermarks)
+    assert len(pickle.dumps(packed)) < len(pickle.dumps(root)) / 2
+
+
+def listed(root: Root) -> Iterator[Target]:
+    return (target.with_listing() for target in assign(root))
+
+
+def test_targets_come_out_as_they_were_listed(root: Root) -> None:
+    missing = Root(Path("/missing"), next(open_roots([Path("/missing")])).content, None)
+    targets = [*assign(missing), *listed(root)] * 4
+    parts = [PackedTargets.of(targets), PackedTargets.of([]), PackedTargets.of(targets[:3])]
+    kept = pickle.loads(pickle.dumps(parts))
+    found: Column[Target] = Column(kept, itemgetter(0))
+    inventories: Column[Inventory] = Column(kept, itemgetter(1))
+    wanted = [*targets, *targets[:3]]
+    opened = [each.open(one) for one, each in zip(found, inventories, strict=True)]
+    assert [each.path for each in found] == [each.path for each in wanted]
+    assert [str(each.error) for each in opened] == [str(each.error) for each in wanted]
+    assert [each.segments for each in opened] == [each.segments for each in wanted]
+    assert [each.partition for each in opened] == [each.partition for each in wanted]
+    assert [each.directory is None for each in opened] == [
+        each.directory is None for each in wanted
+    ]
+    assert found[len(targets) + 1].path == targets[1].path
+    assert [part.count for part in kept] == [len(targets), 0, 3]
+    assert kept[0].size == sum(each.size for each in targets)
+
+
+def test_verdicts_come_out_with_their_log_directory(root: Root) -> None:
+    verdicts, packed = [judge(target, []) for target in listed(root)] * 5, PackedVerdicts()
+    lone = judge(replace(verdicts[0].target, directory=None), [])
+    for verdict in (*verdicts, lone):
+        packed.append(verdict)
+    assert list(packed) == [*verdicts, lone]
+    assert packed[3].target.directory is root.directory
+    assert packed[-1].target.directory is None
+    assert list(packed[1:3]) == verdicts[1:3]
+
+
+def test_jobs_become_as_large_as_is_done_in_seconds() -> None:
+    size, now, rate = JobSize(cores=2, now=0.0), 0.0, 1_000_000_000
+    first = size.cost
+    assert first < rate / 2
+    for _ in range(8):
+        now += size.cost / rate
+        size.adapt(size.cost, now)
+    assert 4 * rate < size.cost < 6 * rate
+    size.adapt(size.cost, now)  # ended with the one before: the time says nothing
+    assert size.cost < 21 * rate
+    for _ in range(12):
+        now += size.cost / 1_000_000
+        size.adapt(size.cost, now)
+    assert size.cost == first
