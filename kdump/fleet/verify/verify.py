@@ -60,6 +60,7 @@ def verify(
     inventories: Sequence[Inventory],
     *,
     deep: bool,
+    statistics: bool = False,
     context: Context,
     conclude: Conclude = keep_all,
     on_progress: Callable[[int], None] | None = None,
@@ -72,7 +73,7 @@ def verify(
         session,
         targets,
         inventories,
-        Depth(deep),
+        Depth(deep, statistics=statistics),
         context=context,
         conclude=WithoutDirectory(conclude),
         on_progress=on_progress,
@@ -213,17 +214,19 @@ def quick_pass(
     inventories: Sequence[Inventory],
     context: Context,
     *,
+    statistics: bool = False,
     conclude: Conclude = keep_all,
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[Verdict]:
     """Read the ends of ``targets``, and yield the verdict of each, in order.
 
-    ``conclude`` is as for ``verify``. ``on_progress`` gets counts of targets since its last call.
+    ``conclude`` and ``statistics`` are as for ``verify``. ``on_progress`` gets counts of targets
+    since its last call.
     """
     contexts = _target_contexts(targets, context)
     tasks = list(map(QuickTask, targets, inventories, contexts))
     report = None if on_progress is None else progress_counter(len(targets), on_progress)
-    work = partial(inspect, conclude=conclude)
+    work = partial(inspect, conclude=conclude, statistics=statistics)
 
     def fallback(number: int, finding: Finding) -> Verdict:
         target = inventories[number].open(targets[number])
