@@ -99,7 +99,8 @@ def test_statistics_are_the_sums_of_the_dump(
 ) -> None:
     path, to = grown(name), tmp_path / "tables"
     assert verified(capfdbinary, to, "--deep", path)[0] == exits.OK
-    assert main(["dump", "--summary", "--format", "json", str(path)]) == exits.OK
+    code = main(["dump", "--summary", "--format", "json", str(path)])
+    assert code in (exits.OK, exits.PROBLEMS)  # a preallocated tail
     lines = map(json.loads, capfdbinary.readouterr().out.splitlines())
     sums = {line["path"]: line for line in lines if line["type"] == "totals"}
     found = rows(to, "statistics")

@@ -12,6 +12,7 @@ from kdump.format.kernel import producers as _producers
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
 
+_EVENT: Final = len(_producers.EVENT_FIELDS)
 _RUN: Final = len(_producers.RUN_FIELDS)
 
 
@@ -30,8 +31,8 @@ class Batches:
     """The batches of a whole partition. Offsets are None without a batch.
 
     ``records`` are those of ``sums``, None if wrappers of magic 0 or 1 were not read.
-    ``producers`` counts producer ids. The other numbers are those of transactions, None for a lone
-    segment.
+    ``producers`` counts producer ids; ``committed`` and ``aborted`` count markers.
+    ``open_transactions`` is None for a lone segment.
     """
 
     sums: BatchSums
@@ -39,8 +40,8 @@ class Batches:
     first_offset: int | None
     last_offset: int | None
     producers: int
-    committed: int | None
-    aborted: int | None
+    committed: int
+    aborted: int
     open_transactions: int | None
 
 
@@ -84,20 +85,23 @@ def statistics_of(
 def _batches(surveys: Sequence[Survey], replay: Replay | None) -> Batches:
     sums = BatchSums()
     producers: set[int] = set()
+    committed = aborted = 0
     for survey in surveys:
         if survey.statistics is not None:
             sums.merge(survey.statistics.sums)
         producers.update(survey.events.runs[::_RUN])
+        kinds = survey.events.rows[::_EVENT]
+        committed += kinds.count(_producers.COMMIT)
+        aborted += kinds.count(_producers.ABORT)
     first = [survey.first_offset for survey in surveys if survey.first_offset is not None]
     last = [survey.last_offset for survey in surveys if survey.last_offset is not None]
-    segments = None if replay is None else replay.segments
     return Batches(
         sums,
         None if any(survey.wrappers for survey in surveys) else sums.records,
         first[0] if first else None,
         last[-1] if last else None,
         len(producers),
-        None if segments is None else sum(segment.committed for segment in segments),
-        None if segments is None else sum(len(segment.aborted) for segment in segments),
+        committed,
+        aborted,
         None if replay is None else len(replay.open),
     )

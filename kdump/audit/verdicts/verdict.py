@@ -105,7 +105,14 @@ class Verdict:
             target = self.target.without_listing()
             return replace(self, target=target, surveys=(), facts=None, replay=None)
         surveys = tuple(
-            replace(survey, events=NO_EVENTS, index=None, time_index=None, identity=None)
+            replace(
+                survey,
+                events=NO_EVENTS,
+                index=None,
+                time_index=None,
+                identity=None,
+                statistics=None,
+            )
             for survey in self.surveys
         )
         facts = self.facts and replace(self.facts, snapshots={}, txn_indexes={})
