@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, object]
 #: The number of values that are pickled together, and of rows in a row group.
 _TOGETHER: Final = 256
-_GROUP_ROWS: Final = 8_192
+_GROUP_ROWS: Final = 4_096
 _LENGTH: Final = struct.Struct("=Q")
 
 

@@ -123,7 +123,7 @@ def test_tables_of_runs(
     """Two runs are one table to Spark SQL, with the same rows, but for who has read and when."""
     monkeypatch.setattr("kdump.fleet.verify.verify.max_task_bytes", lambda *_: 2 << 20)
     to = tmp_path / "tables"
-    paths = [*written(damaged.RECIPES[::6], tmp_path), grown("4.3.1/killed")]
+    paths = [*written(damaged.RECIPES[::12], tmp_path), grown("4.3.1/killed")]
     codes = {run(*depth, "--to", to, *paths)[0] for run in (verified, on_spark)}
     assert codes == {exits.PROBLEMS}
     for table in TABLES:
@@ -133,20 +133,19 @@ def test_tables_of_runs(
             found.append(without(row, "host", "seconds"))
         here, there = map(sorted, by_run.values())
         assert here == there
-    for table in ("runs", *TABLES):
+    for table in ("runs", "ledger", "statistics"):
         session.spark.read.parquet(str(to / table)).createOrReplaceTempView(table)
     asked = session.spark.sql("""
-        select r.jobs, r.run_date, l.bytes, f.lost, count(s.path) partitions
+        select r.run_date, r.bytes, l.bytes read, count(s.path) partitions
         from runs r
         join statistics s using (run_id, run_date)
         join (select run_id, sum(bytes) bytes from ledger group by run_id) l using (run_id)
-        join (select run_id, sum(lost.sound) lost from forecasts group by run_id) f using (run_id)
         where r.begin > timestamp '2020-01-01' and r.end_reason = 'complete'
         group by all
     """)
-    known = {row["bytes"] for row in rows(to, "runs")}
     answers = asked.collect()
-    assert {row.bytes for row in answers} == known
+    assert len(answers) in (1, 2)  # a row for both if they have read as much
+    assert all(row.bytes == row.read > 0 for row in answers)
     assert sum(row.partitions for row in answers) == len(rows(to, "statistics"))
     assert all(f"{row.run_date:%Y}" >= "2026" for row in answers)
 
