@@ -95,10 +95,10 @@ def verify(
     its page cache and has priority at the disks. What it may still be writing is not reported as
     damage.
 
-    With --to, each run also adds a Parquet file to each of five tables. Nothing is added if kdump
-    is killed or fails. A run that a signal ends is added with the partitions that were checked.
-    Without --deep, the compression ratio is unknown. As root, kdump writes with the rights of the
-    owner of DIR. This needs the extra parquet.
+    With --to, each run also adds a Parquet file to each of five tables. A run that is killed or
+    fails is not in the table runs. One that a signal ends is, with the partitions that were
+    checked. Without --deep, the compression ratio is unknown. As root, kdump writes with the rights
+    of the owner of DIR. This needs the extra parquet.
     """
     from kdump.cli.commands.verify_engine import Request, changed_state
     from kdump.cli.options.targets import named_paths
