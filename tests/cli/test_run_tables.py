@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -147,7 +148,7 @@ def test_a_ratio_is_known_by_reading_records_alone(
             if known["codec"] != "none":
                 packed += 1
                 assert known["ratio"] > 0
-                assert unknown["ratio"] is None
+                assert unknown["ratio"] is unknown["uncompressed_bytes"] is None
             assert known["stored_bytes"] == unknown["stored_bytes"]
         assert without(deep, "codecs") == without(plain, "codecs")
         assert quick["bytes"] == plain["bytes"]
@@ -302,6 +303,22 @@ def test_a_run_that_cannot_begin_leaves_no_directory(
     with pytest.raises(ZeroDivisionError), extend_destination(to, "run"):
         raise ZeroDivisionError
     assert not to.exists()
+
+
+def test_what_was_not_read_has_no_statistics(
+    orders: Path, tmp_path: Path, capfdbinary: Capture
+) -> None:
+    to, top = tmp_path / "tables", tmp_path / os.fsdecode(b"a\xff")
+    orders.rename(top)
+    code, _ = verified(capfdbinary, to, top, tmp_path / "gone")
+    assert code == exits.INCOMPLETE
+    *read, gone = rows(to, "statistics")
+    assert [(row["complete"], row["batches"]) for row in read] == [(True, 1)] * 6
+    assert (gone["path"], gone["complete"], gone["batches"]) == (
+        str(tmp_path / "gone"), False, None
+    )  # fmt: skip
+    (run,) = rows(to, "runs")
+    assert run["paths"] == [f"{tmp_path}/a\\xff", str(tmp_path / "gone")]
 
 
 def test_values_wait_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,9 +162,12 @@ class Conclusion:
         """Return the verdict with its forecast."""
         found = None
         if self.statistics:
-            segments = len(verdict.target.segments)
+            target = verdict.target
             found = statistics_of(
-                verdict.surveys, verdict.replay, segments=segments, quick=verdict.quick
+                verdict.surveys,
+                verdict.replay,
+                segments=len(target.segments),
+                quick=verdict.quick or target.error is not None,
             )
         concluded = add_forecast(verdict, segments=verdict.target.path in self.paths)
         return replace(concluded, statistics=found)

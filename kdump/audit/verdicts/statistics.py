@@ -47,7 +47,7 @@ class Batches:
 
 @frozen
 class Statistics:
-    """The statistics of one partition; ``batches`` is None if only the ends of logs were read.
+    """The statistics of one partition; ``batches`` is None if at most ends of logs were read.
 
     ``segments`` counts the logs that were surveyed; ``complete`` says whether all logs were read to
     their ends.
@@ -64,7 +64,7 @@ def statistics_of(
 ) -> Statistics:
     """Return the statistics from ``surveys`` that have some, of a log of so many ``segments``.
 
-    ``replay`` and ``quick`` are those of the verdict.
+    ``replay`` is that of the verdict. ``quick``: only the ends of logs were read, or nothing.
     """
     readings = tuple(
         Reading(

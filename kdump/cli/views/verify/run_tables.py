@@ -34,6 +34,8 @@ from kdump.values import frozen
 #: Why a run ended, by the exit code of a signal.
 _REASONS: Final = {None: "complete", INTERRUPTED: "interrupted", TERMINATED: "terminated"}
 
+_NOT_DECOMPRESSED: Final = {"uncompressed_bytes": None}
+
 
 @frozen
 class _Entry:
@@ -202,7 +204,10 @@ def _statistics_columns(entry: _Entry, statistics: Statistics) -> Row:
         "smallest_batch_bytes": smallest,
         "half_below_bytes": half_below,
         "largest_batch_bytes": largest,
-        "codecs": [asdict(codec) for codec in sums.codecs()],
+        "codecs": [
+            {**asdict(codec), **({} if codec.ratio is not None else _NOT_DECOMPRESSED)}
+            for codec in sums.codecs()
+        ],
         "producers": batches.producers,
         "committed": batches.committed,
         "aborted": batches.aborted,
