@@ -123,7 +123,7 @@ def test_tables_of_runs(
     """Two runs are one table to Spark SQL, with the same rows, but for who has read and when."""
     monkeypatch.setattr("kdump.fleet.verify.verify.max_task_bytes", lambda *_: 2 << 20)
     to = tmp_path / "tables"
-    paths = [*written(damaged.RECIPES[::12], tmp_path), grown("4.3.1/killed")]
+    paths = [*written(damaged.RECIPES[::6], tmp_path), grown("4.3.1/killed")]
     codes = {run(*depth, "--to", to, *paths)[0] for run in (verified, on_spark)}
     assert codes == {exits.PROBLEMS}
     for table in TABLES:
