@@ -17,7 +17,7 @@ tables/        Arrow tables of records, batches, findings and copies.
 coordinators/  What coordinators know, from the logs of their topics: groups and transactions,
                beside the logs that these are about.
 quorum/        The state of a KRaft quorum, from the disks of its controllers.
-export/        ``kdump export``: records to Parquet or JSON Lines, in workers or on Spark.
+export/        Files that kdump makes of logs and of runs: Parquet and JSON Lines, here or on Spark.
 fleet/         The same work on Spark, over many hosts and object stores.
 cli/           The command line: arguments in, reports and exit codes out.
 """

@@ -1,4 +1,4 @@
-"""``kdump export``: records to Parquet or JSON Lines, in workers or on Spark.
+"""Files that kdump makes of logs and of runs: Parquet and JSON Lines, here or on Spark.
 
 ranges       Ranges of offsets: union, intersection, difference.
 replicas     The copy of a partition from which each offset is taken.
@@ -7,7 +7,9 @@ plan         What one log holds: its offsets, gaps and transactions, read once b
 spread       Where the tasks of an export run: in workers of this process, or on Spark.
 starts       The log start offset of each partition: a broker serves no record below it.
 upload       New objects in a store, visible once closed.
-destination  The new directory or prefix of an export, from first file to manifest.
+destination  The directory or prefix that new files appear in: a new one of an export, or one that
+             grows.
+run_tables   Tables that a run is appended to: one Parquet file for each table.
 output       A file of a task: its format, and the digest of its bytes.
 files        The files of a task: by the size of its log and the hour of the records, with what each
              holds.

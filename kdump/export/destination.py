@@ -1,8 +1,9 @@
-"""The new directory or prefix of an export, from first file to manifest.
+"""The directory or prefix that new files appear in: a new one of an export, or one that grows.
 
-Tasks write into a folder that readers ignore. Files that belong to the export get their final names
-here, and the manifest is written last: a directory without one is from an export that was killed.
-An object store cannot rename objects, so that it copies them.
+What writes files writes into a folder that readers ignore. Files that belong to the export, or to
+the run that adds some, get their final names here, and one file is the last: the manifest of an
+export, the file of the table of runs. A directory without it is from an export that was killed. An
+object store cannot rename objects, so that it copies them.
 
 As root, kdump creates all files with the rights of the owner of the parent directory, also on
 executors.
@@ -59,27 +60,27 @@ class Sink(Protocol):
 
 
 class Destination(Protocol):
-    """The directory or prefix of an export."""
+    """The directory or prefix of an export, or of tables that grow."""
 
     @property
     def folder(self) -> AnyPath:
-        """The folder below the directory that tasks write into."""
+        """The folder below the directory that files are written into."""
 
     @property
     def rights(self) -> Rights | None:
         """The rights that tasks write with; None if the process cannot choose them."""
 
     def begin(self) -> None:
-        """Create the directory. Raise UsageError if the path exists, SourceError."""
+        """Create the directory. Raise SourceError, and UsageError for a path that cannot be it."""
 
     def take(self, file: AnyPath, name: str) -> None:
-        """Give the ``file`` of a task its final name below the directory."""
+        """Give a ``file`` in the folder its final name below the directory."""
 
-    def finish(self, manifest: bytes) -> None:
-        """Remove files that do not belong to the export, and write the manifest."""
+    def finish(self, content: bytes, name: str = MANIFEST) -> None:
+        """Remove files that were not taken, and write the last one."""
 
     def discard(self) -> None:
-        """Remove what was created, with all its content."""
+        """Remove what was created, but no file of others and none that grows."""
 
 
 def check_outside(path: AnyPath, read: Iterable[AnyPath]) -> None:
@@ -104,9 +105,32 @@ def create_destination(path: AnyPath) -> Iterator[Destination]:
     """
     destination: Destination
     destination = _Prefix(path) if isinstance(path, RemotePath) else _Directory(as_local(path))
+    with _discarding(destination):
+        yield destination
+
+
+@contextmanager
+def extend_destination(path: AnyPath, run: str) -> Iterator[Destination]:
+    """Yield the directory or prefix at ``path``, to which a run adds files; it may be new.
+
+    ``run`` is the name of the run's folder. An exception leaves no file of the run. Raise
+    UsageError for a path in a log directory, and SourceError.
+    """
+    destination: Destination
+    if isinstance(path, RemotePath):
+        destination = _GrowingPrefix(path, run)
+    else:
+        destination = _GrowingDirectory(as_local(path), run)
+    with _discarding(destination):
+        yield destination
+
+
+@contextmanager
+def _discarding(destination: Destination) -> Iterator[None]:
+    """Begin the destination, and discard it if the block raises."""
     try:
         destination.begin()
-        yield destination
+        yield
     except BaseException:  # Ctrl-C too: no partial export stays
         destination.discard()
         raise
@@ -136,21 +160,15 @@ def write_error(path: AnyPath, error: OSError) -> SourceError:
 
 class _Directory:
     def __init__(self, path: Path) -> None:
-        self.folder: Path = path / _TEMPORARY
+        self.folder = path / _TEMPORARY
         self.rights: Rights | None = None
         self._path = path
         self._ours = False
 
     def begin(self) -> None:
         path = self._path
-        for parent in ancestors(path):
-            if is_log_directory(parent):
-                raise UsageError(
-                    f"--to {path}: expected a place outside of log directories, found that "
-                    f"{parent} is a log directory: a broker would refuse to start because of the "
-                    "new files"
-                )
-        self.rights = _rights_in(path)
+        _refuse_log_directory(path)
+        self.rights = _rights_in(path, path.parent)
         with self._writing():
             try:
                 path.mkdir()
@@ -165,15 +183,12 @@ class _Directory:
             target.parent.mkdir(parents=True, exist_ok=True)
             as_local(file).rename(target)
 
-    def finish(self, manifest: bytes) -> None:
-        temporary = self._path / f".{MANIFEST}"
+    def finish(self, content: bytes, name: str = MANIFEST) -> None:
+        temporary = self._path / f".{name}"
         with self._writing():
             _clear(self.folder)
-            with temporary.open("xb") as file:
-                file.write(manifest)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.rename(self._path / MANIFEST)
+            _write_durably(temporary, content)
+            temporary.rename(self._path / name)
 
     def discard(self) -> None:
         if self._ours:
@@ -190,10 +205,74 @@ class _Directory:
                 raise write_error(self._path, error) from error
 
 
-def _rights_in(path: Path) -> Rights:
-    """Return the rights of the owner of the parent directory of ``path``. Raise UsageError."""
+class _GrowingDirectory(_Directory):
+    """A directory whose files appear whole, also after a loss of power."""
+
+    def __init__(self, path: Path, run: str) -> None:
+        super().__init__(path)
+        self.folder /= run
+        self._new = False
+        self._taken: list[Path] = []
+
+    def begin(self) -> None:
+        path = self._path
+        _refuse_log_directory(path)
+        self._new = not path.exists()
+        self.rights = _rights_in(path, path.parent if self._new else path)
+        with self._writing():
+            path.mkdir(exist_ok=True)
+            self.folder.mkdir(parents=True)
+            self._ours = True
+
+    def take(self, file: AnyPath, name: str) -> None:
+        with self._writing(), as_local(file).open("rb") as written:
+            os.fsync(written.fileno())
+        self._taken.append(self._path / name)
+        super().take(file, name)
+
+    def finish(self, content: bytes, name: str = MANIFEST) -> None:
+        temporary = self.folder / MANIFEST
+        with self._writing():
+            _write_durably(temporary, content)
+        super().take(temporary, name)
+        self._taken.clear()
+        with acting(self.rights):
+            _clear(self.folder)
+
+    def discard(self) -> None:
+        if self._ours:
+            with acting(self.rights):
+                for path in self._taken:
+                    path.unlink(missing_ok=True)
+                _clear(self.folder)
+                if self._new:
+                    with suppress(OSError):  # another run may have begun here
+                        self.folder.parent.rmdir()
+                        self._path.rmdir()
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _refuse_log_directory(path: Path) -> None:
+    """Raise UsageError if ``path`` is or lies in a log directory."""
+    for parent in ancestors(path):
+        if is_log_directory(parent):
+            raise UsageError(
+                f"--to {path}: expected a place outside of log directories, found that "
+                f"{parent} is a log directory: a broker would refuse to start because of the "
+                "new files"
+            )
+
+
+def _rights_in(path: Path, directory: Path) -> Rights:
+    """Return the rights of the owner of ``directory``. Raise UsageError, which names ``path``."""
     try:
-        with open_safely(path.parent) as descriptor:
+        with open_safely(directory) as descriptor:
             return Rights.of_owner(os.fstat(descriptor))
     except Refused as refused:
         raise UsageError(f"--to {path}: {refused}") from refused
@@ -238,11 +317,11 @@ class _Prefix:
         assert isinstance(file, RemotePath)
         self._renames.append((file, self._path / name))
 
-    def finish(self, manifest: bytes) -> None:
+    def finish(self, content: bytes, name: str = MANIFEST) -> None:
         try:
             upload.copy(self._path, self._renames)
             upload.remove(self._path / _TEMPORARY)
-            upload.put(self._path / MANIFEST, manifest)
+            upload.put(self._path / name, content)
         except OSError as error:
             raise write_error(self._path, error) from error
 
@@ -250,6 +329,28 @@ class _Prefix:
         if self._ours is not None:
             with suppress(OSError):  # a store that does not answer keeps its objects
                 upload.remove(self._ours)
+
+
+class _GrowingPrefix(_Prefix):
+    def __init__(self, path: RemotePath, run: str) -> None:
+        super().__init__(path)
+        self.folder = path / _TEMPORARY / run
+
+    def begin(self) -> None:
+        # Says before anything is read whether the store takes objects.
+        try:
+            upload.put(self.folder / _BEGUN, b"")
+        except OSError as error:
+            raise write_error(self._path, error) from error
+        self._ours = self.folder
+
+    def finish(self, content: bytes, name: str = MANIFEST) -> None:
+        try:
+            upload.copy(self._path, self._renames)
+            upload.put(self._path / name, content)
+        except OSError as error:
+            raise write_error(self._path, error) from error
+        self.discard()
 
 
 def _name_taken(path: AnyPath) -> UsageError:

@@ -29,6 +29,8 @@ from kdump.values import frozen
 _RECORDS_PER_TABLE = 65_536
 _BATCHES_PER_RUN = 8_192
 _CODECS = len(CODECS)
+#: As many codecs the attributes of a batch can name.
+CODEC_NUMBERS = CODEC_MASK + 1
 _SIZE = _headers.BATCH_FIELDS.index("size")
 _MAGIC = _headers.BATCH_FIELDS.index("magic")
 _ATTRIBUTES = _headers.BATCH_FIELDS.index("attributes")
@@ -49,13 +51,40 @@ class RecordSummary:
     disorder: int
 
 
+class BlockSizes:
+    """The sizes in bytes, by the number of the codec, of record blocks that were decompressed.
+
+    A wrapper of magic 0 or 1 is stored with its header.
+    """
+
+    __slots__ = ("stored", "uncompressed")
+
+    def __init__(self) -> None:
+        self.stored = array("q", bytes(8 * CODEC_NUMBERS))
+        self.uncompressed = array("q", bytes(8 * CODEC_NUMBERS))
+
+    def add(self, codec: int, stored: int, uncompressed: int) -> None:
+        """Add one block."""
+        self.stored[codec] += stored
+        self.uncompressed[codec] += uncompressed
+
+    def merge(self, other: BlockSizes) -> None:
+        """Add the blocks of ``other``."""
+        for codec in range(CODEC_NUMBERS):
+            self.add(codec, other.stored[codec], other.uncompressed[codec])
+
+
 class RecordReader:
-    """Reads the records of batches into memory that it reuses."""
+    """Reads the records of batches into memory that it reuses.
 
-    __slots__ = ("_limit", "_rows", "_starts")
+    ``skip_matching`` and ``summary`` add to ``sizes`` what they decompress and can read.
+    """
 
-    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+    __slots__ = ("_limit", "_rows", "_sizes", "_starts")
+
+    def __init__(self, limit: int = DEFAULT_LIMIT, sizes: BlockSizes | None = None) -> None:
         self._limit = limit
+        self._sizes = sizes
         self._rows = memoryview(array("q", bytes(8 * RecordTable.WIDTH * _RECORDS_PER_TABLE)))
         self._starts = memoryview(array("q", bytes(8 * (_BATCHES_PER_RUN + 1))))
 
@@ -115,7 +144,7 @@ class RecordReader:
         count, disorder = 0, 0
         first_offset: int | None = None
         last_offset, max_timestamp = batch.base_offset - 1, -1
-        _, chunks = self._read(batch, data)
+        block, chunks = self._read(batch, data)
         for chunk in chunks:
             if first_offset is None:
                 first_offset = self._rows[0]
@@ -123,6 +152,9 @@ class RecordReader:
             last_offset = chunk.last_offset
             disorder += chunk.disorder
             max_timestamp = max(max_timestamp, chunk.max_timestamp)
+        if self._sizes is not None and batch.codec_id:
+            header = HEADER_BYTES if batch.magic > 1 else 0
+            self._sizes.add(batch.codec_id, batch.size - header, len(block))
         return RecordSummary(count, first_offset, last_offset, max_timestamp, disorder)
 
     def skip_matching(self, table: BatchTable, first: int, view: memoryview) -> int:
@@ -154,6 +186,8 @@ class RecordReader:
                 break
             if not _records.records_match(rows, row, block, self._rows):
                 break
+            if self._sizes is not None:
+                self._sizes.add(codec, stop - start - HEADER_BYTES, len(block))
             row += 1
         return row
 

@@ -2,6 +2,7 @@
 
 logs      The logs whose records are read, and the origin of these records.
 schema    The columns of the tables, in Arrow and in Spark.
+runs      The columns of the tables that runs of ``kdump verify`` are appended to.
 findings  Rows of the table of findings.
 copies    Rows of the table of copies.
 records   Records of any magic and codec as Arrow columns.

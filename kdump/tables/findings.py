@@ -18,11 +18,12 @@ from kdump.tables.schema import FINDINGS
 
 def finding_rows(findings: Iterable[Finding], partition: DirectoryName | None) -> pa.RecordBatch:
     """Return a row for each finding; ``partition`` is None for findings about directories."""
-    rows = [_row(finding, partition) for finding in findings]
+    rows = [finding_row(finding, partition) for finding in findings]
     return pa.RecordBatch.from_pylist(rows, schema=FINDINGS)
 
 
-def _row(finding: Finding, partition: DirectoryName | None) -> dict[str, object]:
+def finding_row(finding: Finding, partition: DirectoryName | None) -> dict[str, object]:
+    """Return the columns of one row."""
     offsets, detail = finding.offsets, finding.detail
     return {
         "code": finding.code.name,

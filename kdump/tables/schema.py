@@ -16,12 +16,12 @@ from typing import Final
 import pyarrow as pa
 
 
-def _list(of: pa.DataType) -> pa.DataType:
+def list_of(of: pa.DataType) -> pa.DataType:
     """Return the type of lists, with the name that Spark gives to elements."""
     return pa.list_(pa.field("element", of))
 
 
-_HEADERS: Final = _list(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+_HEADERS: Final = list_of(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 _DAMAGE: Final = pa.struct(
     [
         ("path", pa.string()),
@@ -30,7 +30,7 @@ _DAMAGE: Final = pa.struct(
         ("first_offset", pa.int64()),
         ("last_offset", pa.int64()),
         ("reason", pa.string()),
-        ("sound_in", _list(pa.int32())),
+        ("sound_in", list_of(pa.int32())),
     ]
 )
 _DIFFERENCE: Final = pa.struct(
@@ -51,7 +51,7 @@ _TRUNCATION: Final = pa.struct(
         ("records", pa.int64()),
     ]
 )
-_UNCOMPARED: Final = pa.struct([("copies", _list(pa.int32())), ("batches", pa.int64())])
+_UNCOMPARED: Final = pa.struct([("copies", list_of(pa.int32())), ("batches", pa.int64())])
 
 #: A row is a record; ``position`` is that of its batch in ``source_file``.
 RECORDS: Final = pa.schema(
@@ -141,7 +141,10 @@ COPIES: Final = pa.schema(
         ("starts", pa.bool_()),
         ("stray", pa.bool_()),
         ("start_loses", pa.bool_()),
-        ("leader_epochs", _list(pa.struct([("epoch", pa.int32()), ("start_offset", pa.int64())]))),
+        (
+            "leader_epochs",
+            list_of(pa.struct([("epoch", pa.int32()), ("start_offset", pa.int64())])),
+        ),
         ("log_start_offset", pa.int64()),
         ("log_end_offset", pa.int64()),
         ("end_offset", pa.int64()),
@@ -152,16 +155,16 @@ COPIES: Final = pa.schema(
         ("in_sync", pa.bool_()),
         ("eligible", pa.bool_()),
         ("preference", pa.int32()),
-        ("damages", _list(_DAMAGE)),
-        ("alone", _list(pa.struct([("first_offset", pa.int64()), ("last_offset", pa.int64())]))),
-        ("differences", _list(_DIFFERENCE)),
-        ("truncations", _list(_TRUNCATION)),
+        ("damages", list_of(_DAMAGE)),
+        ("alone", list_of(pa.struct([("first_offset", pa.int64()), ("last_offset", pa.int64())]))),
+        ("differences", list_of(_DIFFERENCE)),
+        ("truncations", list_of(_TRUNCATION)),
         ("state", pa.string()),
         ("first", pa.int32()),
         ("unclean", pa.bool_()),
-        ("missing_nodes", _list(pa.int32())),
-        ("uncompared", _list(_UNCOMPARED)),
-        ("unread", _list(pa.string())),
+        ("missing_nodes", list_of(pa.int32())),
+        ("uncompared", list_of(_UNCOMPARED)),
+        ("unread", list_of(pa.string())),
     ]
 )
 

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import damaged
 import pytest
@@ -143,10 +144,10 @@ def test_a_target_that_kills_a_worker_is_read_alone(
     targets, context = opened(directory)
     number = next(n for n, target in enumerate(targets) if target.path.name == "sound-0")
 
-    def deadly(segment: Segment, *, sealed: bool, mapped: bool, cleaned: bool | None) -> Survey:
+    def deadly(segment: Segment, **options: Any) -> Survey:
         if segment.log.parent == targets[number].path:
             killed()
-        return quick_survey(segment, sealed=sealed, mapped=mapped, cleaned=cleaned)
+        return quick_survey(segment, **options)
 
     monkeypatch.setattr(kdump.audit.run.prescan, "quick_survey", deadly)
     found = list(quick_pass(targets, context, jobs=1))

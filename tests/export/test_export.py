@@ -249,6 +249,7 @@ def test_quiet_says_nothing_of_decisions_where_all_is_well(
     [
         ("parquet", ["export", "--to", "out"]),
         ("parquet", ["export", "--format", "jsonl", "--to", "s3://bucket/out"]),
+        ("parquet", ["verify", "--to", "out"]),
         ("spark", ["export", "--format", "jsonl", "--to", "out", "--master", "local"]),
         ("spark", ["verify", "--master", "local"]),
     ],

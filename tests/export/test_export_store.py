@@ -11,8 +11,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from exports import exported
+from forge import batch, record, write_partition
 from long_samples import first_of
 from object_stores import Bucket, free_port, served
+from run_rows import TABLES, without
 from store_objects import objects
 from store_proxy import before
 
@@ -20,7 +22,7 @@ from kdump.cli.main import main
 from kdump.cli.ui import exits
 from kdump.errors import SourceError, UsageError
 from kdump.export import destination, upload
-from kdump.export.destination import create_destination
+from kdump.export.destination import create_destination, extend_destination
 from kdump.export.manifest import Manifest
 from kdump.export.output import Form
 from kdump.storage.objects import client as store_process
@@ -28,11 +30,22 @@ from kdump.storage.objects.address import as_path
 
 pytestmark = pytest.mark.once
 
+#: Of the row of a run, what differs from run to run.
+TIMES = ("begin", "end")
+
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[Bucket]:
     with served() as server:
         yield server.bucket("exports")
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Path:
+    """A log directory of three partitions."""
+    for partition in range(3):
+        write_partition(tmp_path / "logs", "orders", partition, {0: [batch(0, [record()])]})
+    return tmp_path / "logs"
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +88,37 @@ def test_objects_are_the_files_of_a_local_export(
     said = capsys.readouterr().out
     assert [line.split(": ")[1] for line in said.splitlines()[:2]] == ["missing", "not-in-manifest"]
     assert gone in said
+
+
+def test_tables_of_runs_grow_in_a_store(
+    orders: Path, bucket: Bucket, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An object is put once; of a run that fails, none is left in a table."""
+    for to in (str(tmp_path / "tables"), bucket.address("tables"), bucket.address("tables")):
+        assert main(["verify", "--to", to, str(orders)]) == exits.OK
+    found = objects(bucket, "tables")
+    assert not [name for name in found if name.startswith("_temporary")]
+    for table in ("runs", *TABLES):
+        (local,) = (tmp_path / "tables" / table).rglob("*.parquet")
+        expected = [
+            without(row, "host", "seconds", *TIMES) for row in pq.read_table(local).to_pylist()
+        ]
+        names = [name for name in found if name.startswith(f"{table}/run_date=")]
+        assert len(names) == 2
+        for name in names:
+            read = pq.read_table(io.BytesIO(found[name])).to_pylist()
+            assert [without(row, "host", "seconds", *TIMES) for row in read] == expected
+    before = set(found)
+    with (
+        pytest.raises(ZeroDivisionError),
+        extend_destination(as_path(bucket.address("tables")), "x"),
+    ):
+        raise ZeroDivisionError
+    assert set(objects(bucket, "tables")) == before
+    capsys.readouterr()
+    gone = bucket.address("tables").replace(bucket.name, "no-such-bucket")
+    assert main(["verify", "--to", gone, str(orders)]) == exits.INCOMPLETE
+    assert "cannot be written" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ import recipes_indexes
 import recipes_producers
 from damaged import Recipe
 from fixtures_loader import FIXTURES, copy_fixture
+from run_rows import TABLES, rows, without
 from spark_sessions import through
 
 from kdump.cli.main import main
@@ -106,6 +107,50 @@ def test_metadata_logs_that_differ(tmp_path: Path, verified: Verified, on_spark:
     here = verified(first, second)
     assert "metadata-diverges" in {line.get("code") for line in here[1]}
     assert_equal(here, on_spark(first, second))
+
+
+@pytest.mark.parametrize(
+    "depth",
+    [["--deep"], pytest.param(["--quick"], marks=pytest.mark.nightly)],
+    ids=["deep", "quick"],
+)
+def test_tables_of_runs(
+    depth: list[str],
+    session: Session,
+    grown: Callable[[str], Path],
+    tmp_path: Path,
+    verified: Verified,
+    on_spark: Verified,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two runs are one table to Spark SQL, with the same rows, but for who has read and when."""
+    monkeypatch.setattr("kdump.fleet.verify.verify.max_task_bytes", lambda *_: 2 << 20)
+    to = tmp_path / "tables"
+    paths = [*written(damaged.RECIPES[::6], tmp_path), grown("4.3.1/killed")]
+    codes = {run(*depth, "--to", to, *paths)[0] for run in (verified, on_spark)}
+    assert codes == {exits.PROBLEMS}
+    for table in TABLES:
+        by_run: dict[str, list[str]] = {}
+        for row in rows(to, table):
+            found = by_run.setdefault(row["run_id"], [])
+            found.append(without(row, "host", "seconds"))
+        here, there = map(sorted, by_run.values())
+        assert here == there
+    for table in ("runs", "ledger", "statistics"):
+        session.spark.read.parquet(str(to / table)).createOrReplaceTempView(table)
+    asked = session.spark.sql("""
+        select r.run_date, r.bytes, l.bytes read, count(s.path) partitions
+        from runs r
+        join statistics s using (run_id, run_date)
+        join (select run_id, sum(bytes) bytes from ledger group by run_id) l using (run_id)
+        where r.begin > timestamp '2020-01-01' and r.end_reason = 'complete'
+        group by all
+    """)
+    answers = asked.collect()
+    assert len(answers) in (1, 2)  # a row for both if they have read as much
+    assert all(row.bytes == row.read > 0 for row in answers)
+    assert sum(row.partitions for row in answers) == len(rows(to, "statistics"))
+    assert all(f"{row.run_date:%Y}" >= "2026" for row in answers)
 
 
 @every_depth

@@ -44,6 +44,7 @@ VARYING = [
     (r"unread for more than \d[\d.]* s", "unread for AGE"),
     (r"([0-9a-f]{8}) \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", r"\1 WHEN"),
     (r"done; \d[\d.]* (bytes|KiB)", "done; SIZE"),
+    (r"as run [0-9a-f-]{36}", "as run ID"),
     (r"free \d[\d.]* [KMGT]iB; device [0-9a-f]+:[0-9a-f]+, directory inode \d+", "PLACE"),
     (r"\d[\d.]* s, [\d,.]+ (bytes|[KMGT]iB)/s(?: \(limit [\d.]+ MiB/s\))?, \d+ jobs?", "TIME"),
     (r"; broker (stopped|unknown): .*? open(, as far as .*? are hidden)?", "; LIVENESS"),

@@ -61,13 +61,15 @@ def quick_pass(
     *,
     jobs: int,
     small: Small = Small.ENDS,
+    statistics: bool = False,
     conclude: Conclude = keep_all,
 ) -> Generator[Verdict, None, None]:
     """Yield a quick verdict on each of ``targets``, in order, from at most ``jobs`` workers.
 
     The verdicts on targets that were read completely are not marked as ``quick``. Workers read when
     disks are idle if a broker may be using the target. Leaving early ends the workers. The worker
-    calls ``conclude``, so that what it leaves out need not travel. Raises KdumpError.
+    calls ``conclude``, so that what it leaves out need not travel. ``statistics`` is as for
+    ``verify``. Raises KdumpError.
     """
 
     def work(task: _Task, report: Callable[[int], None]) -> list[Verdict]:
@@ -75,7 +77,12 @@ def quick_pass(
         return [
             _pack(
                 quick_verdict(
-                    target, context, careful=task.careful, small=small, conclude=conclude
+                    target,
+                    context,
+                    careful=task.careful,
+                    small=small,
+                    statistics=statistics,
+                    conclude=conclude,
                 ),
                 target,
             )
@@ -124,6 +131,7 @@ def quick_verdict(
     *,
     careful: bool = False,
     small: Small = Small.ENDS,
+    statistics: bool = False,
     conclude: Conclude = keep_all,
 ) -> Verdict:
     """Return the verdict on one target from the ends of its logs, or from all of a small target.
@@ -137,7 +145,13 @@ def quick_verdict(
     ) -> list[Survey]:
         cleaned = context.settings(target).compacted
         return [
-            quick_survey(segment, sealed=target.is_sealed(segment), mapped=mapped, cleaned=cleaned)
+            quick_survey(
+                segment,
+                sealed=target.is_sealed(segment),
+                mapped=mapped,
+                cleaned=cleaned,
+                statistics=statistics,
+            )
             for segment in segments
         ]
 
@@ -151,6 +165,7 @@ def quick_verdict(
                 sealed=target.is_sealed(segment),
                 deep=small is Small.RECORDS,
                 settings=settings,
+                statistics=statistics,
             )
             for segment in segments
         ]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kdump.audit.survey.index_promises import IndexFacts
+from kdump.audit.survey.statistics import Measurement
 from kdump.audit.survey.survey import LogPass, ReadFailure, Survey
 from kdump.errors import SourceError
 from kdump.format.index import OffsetIndex, TimeIndex
@@ -40,16 +41,22 @@ class _End:
 
 
 def quick_survey(
-    segment: Segment, *, sealed: bool, mapped: bool = False, cleaned: bool | None = True
+    segment: Segment,
+    *,
+    sealed: bool,
+    mapped: bool = False,
+    cleaned: bool | None = True,
+    statistics: bool = False,
 ) -> Survey:
     """Read the ends of ``segment`` and its indexes.
 
     ``sealed`` says that it is not its partition's last, ``mapped`` is as for ``open_source``.
     ``cleaned`` says whether the cleaner may have compacted it, None for unknown. If no index entry
     points near the end of a large log, the survey reads nothing of the log and has no
-    ``last_offset``.
+    ``last_offset``. ``statistics`` asks for those of the batches at the end, and of the reading.
     """
-    log = LogPass(segment, lambda _: None, deep=False, cleaned=cleaned)
+    measurement = Measurement() if statistics else None
+    log = LogPass(segment, lambda _: None, deep=False, cleaned=cleaned, measurement=measurement)
     ends: list[_End | None] = []
     missed = []
     for kind, path in ((OffsetIndex, segment.index), (TimeIndex, segment.time_index)):

@@ -27,7 +27,8 @@ _REBUILD_BYTES: Final = 256 << 20
 class SurveyTask:
     """One segment of the target with the index ``target_index``; the rest is as for ``survey``.
 
-    ``ends``: only the ends of its files are read. ``digest`` asks for a digest of the headers.
+    ``ends``: only the ends of its files are read. ``digest`` asks for a digest of the headers,
+    ``statistics`` for those of a survey.
     """
 
     target_index: int
@@ -39,6 +40,7 @@ class SurveyTask:
     rebuild_room: int | None = None
     ends: bool = False
     digest: bool = False
+    statistics: bool = False
 
 
 def survey_tasks(
@@ -49,11 +51,12 @@ def survey_tasks(
     deep: bool,
     rebuild: bool = False,
     digest: bool = False,
+    statistics: bool = False,
     left_out: Collection[int] = (),
 ) -> Iterator[SurveyTask]:
     """Yield one task for each segment of a target, in order.
 
-    ``rebuild`` and ``digest`` are as for ``verify``.
+    ``rebuild``, ``digest`` and ``statistics`` are as for ``verify``.
     ``left_out`` are the base offsets of segments of which only the ends are read.
     """
     settings = TopicSettings() if context is None else context.settings(target)
@@ -62,7 +65,7 @@ def survey_tasks(
         sealed = target.is_sealed(segment)
         ends = segment.base_offset in left_out
         yield SurveyTask(
-            number, segment, target.stopped, sealed, deep, settings, room, ends, digest
+            number, segment, target.stopped, sealed, deep, settings, room, ends, digest, statistics
         )
 
 
@@ -76,6 +79,7 @@ def run_survey(
             sealed=task.sealed,
             mapped=task.mapped,
             cleaned=task.settings.compacted,
+            statistics=task.statistics,
         )
     return survey(
         task.segment,
@@ -87,6 +91,7 @@ def run_survey(
         settings=task.settings,
         rebuild_room=task.rebuild_room,
         digest=task.digest,
+        statistics=task.statistics,
     )
 
 

@@ -57,6 +57,7 @@ def verify(
     jobs: int,
     rebuild: bool = False,
     digest: bool = False,
+    statistics: bool = False,
     context: Context | None = None,
     known: Mapping[int, Verdict] | None = None,
     conclude: Conclude = keep_all,
@@ -66,14 +67,14 @@ def verify(
 ) -> Generator[Verdict, None, None]:
     """Yield the verdict on each of ``targets``, in order, from surveys in at most ``jobs`` workers.
 
-    ``rebuild`` also rebuilds the indexes of each segment, for its survey, and ``digest`` makes a
-    digest of its headers. Without a ``context``
-    only the logs are verified. ``known`` has the verdicts, by the index of their target, on targets
-    that need no further read. ``conclude`` is called as soon as there is a verdict, so that what it
-    leaves out is not held until the target's turn. The workers keep to ``pace`` together, and read
-    when disks are idle if a broker may be using any of the targets. ``on_progress`` gets counts of
-    log bytes that were read since its last call. Of segments that are ``left_out`` only the ends
-    are read. Leaving early ends the workers. Raises KdumpError.
+    ``rebuild`` also rebuilds the indexes of each segment, for its survey, ``digest`` makes a digest
+    of its headers, ``statistics`` makes those of its batches and of the reading. Without a
+    ``context`` only the logs are verified. ``known`` has the verdicts, by the index of their
+    target, on targets that need no further read. ``conclude`` is called as soon as there is a
+    verdict, so that what it leaves out is not held until the target's turn. The workers keep to
+    ``pace`` together, and read when disks are idle if a broker may be using any of the targets.
+    ``on_progress`` gets counts of log bytes that were read since its last call. Of segments that
+    are ``left_out`` only the ends are read. Leaving early ends the workers. Raises KdumpError.
     """
     live = beside_broker(targets)
 
@@ -83,7 +84,9 @@ def verify(
         return run_survey(task, report, pace=pace)
 
     def resurvey(now: Target, suspects: Sequence[Segment]) -> list[Survey | Finding]:
-        tasks = survey_tasks(0, now, context, deep=deep, rebuild=rebuild, digest=digest)
+        tasks = survey_tasks(
+            0, now, context, deep=deep, rebuild=rebuild, digest=digest, statistics=statistics
+        )
         return rerun_surveys(now, suspects, tasks, work)
 
     listed: dict[int, Target] = {}
@@ -112,6 +115,7 @@ def verify(
                     deep=deep,
                     rebuild=rebuild,
                     digest=digest,
+                    statistics=statistics,
                     left_out=without,
                 )
 

@@ -14,6 +14,8 @@ payloads         Records that the coordinator of their topic cannot decode; it t
 events           Producer, transaction and leader epoch events of a segment, in offset order.
 header_digest    A digest of a segment's batch headers and damage, which stands for every byte of
                  its log.
+statistics       Statistics of batches from their headers, many batches at a time, and of the
+                 reading itself.
 survey           survey(): reads a segment in one pass: damage, offsets, timestamps, events and
                  statistics.
 """

@@ -32,6 +32,7 @@ from kdump.audit.survey.index_promises import IndexFacts, IndexPass
 from kdump.audit.survey.payloads import coordinator_decoder, undecodable_records
 from kdump.audit.survey.rebuilt_indexes import Rebuild, RebuiltIndexes
 from kdump.audit.survey.recovery import Recovery, RecoveryResult
+from kdump.audit.survey.statistics import Measurement, SegmentStatistics
 from kdump.errors import DecodeError, DeniedError, LimitError, SourceError, VanishedError
 from kdump.format.batch import HEADER_BYTES, BatchTable, RecordBatch, is_marker
 from kdump.format.kernel import headers as _headers
@@ -101,7 +102,8 @@ class Survey:
     that the last damage reaches to the end of the log, and ends with zeros. A batch that is being
     written into a preallocated file looks so. ``recovered`` is the effect of recovery on the log,
     None if it was not read from its start to its end; ``rebuilt`` has its rebuilt indexes, and
-    ``header_digest`` the 16 bytes of a ``HeaderDigest``, if they were requested.
+    ``header_digest`` the 16 bytes of a ``HeaderDigest``, if they were requested. So are the
+    ``statistics``.
     """
 
     segment: Segment
@@ -131,6 +133,7 @@ class Survey:
     recovered: RecoveryResult | None = None
     rebuilt: RebuiltIndexes | None = None
     header_digest: bytes | None = None
+    statistics: SegmentStatistics | None = None
 
     @property
     def end_offset(self) -> int:
@@ -222,6 +225,7 @@ def survey(
     settings: TopicSettings = _DEFAULTS,
     rebuild_room: int | None = None,
     digest: bool = False,
+    statistics: bool = False,
 ) -> Survey:
     """Read ``segment`` and its indexes once; ``deep`` also reads every record.
 
@@ -230,8 +234,9 @@ def survey(
     with counts of log bytes that were read. Recovery builds indexes by ``settings``, which also say
     whether the cleaner may have compacted the log. With a ``rebuild_room`` the indexes are rebuilt;
     their content is held if it has at most that many bytes. ``digest`` asks for a digest of the
-    headers.
+    headers, ``statistics`` for statistics of the batches and of the reading.
     """
+    measurement = Measurement() if statistics else None
     # The indexes first: their entries are then not newer than the log, which a broker may extend.
     indexes = IndexPass(segment, mapped=mapped, sealed=sealed, pace=pace)
     unread = [ReadFailure.of(path, error) for path, error in indexes.errors]
@@ -240,7 +245,17 @@ def survey(
     if rebuild_room is not None:
         rebuild = Rebuild(segment.base_offset, settings, room=rebuild_room)
     cleaned = settings.compacted
-    log = LogPass(segment, report, deep, indexes, recovery, rebuild, cleaned=cleaned, digest=digest)
+    log = LogPass(
+        segment,
+        report,
+        deep,
+        indexes,
+        recovery,
+        rebuild,
+        cleaned=cleaned,
+        digest=digest,
+        measurement=measurement,
+    )
     try:
         with open_source(segment.log, mapped=mapped, sealed=sealed, pace=pace) as source:
             log.read(source)
@@ -263,11 +278,14 @@ class LogPass:
         *,
         cleaned: bool | None = True,
         digest: bool = False,
+        measurement: Measurement | None = None,
     ) -> None:
         self.segment = segment
         self.report = report
         self.indexes = indexes
-        self.reader = RecordReader() if deep else None
+        self.measurement = measurement
+        blocks = None if measurement is None else measurement.sums.blocks
+        self.reader = RecordReader(sizes=blocks) if deep else None
         name = directory_name(segment.log.parent)
         self.decoder = None if name is None else coordinator_decoder(name.topic)
         self.gathering = Gathering()
@@ -338,6 +356,8 @@ class LogPass:
             if self.indexes is not None:
                 self.indexes.add(piece)
             self.gathering.add(piece, source)
+            if self.measurement is not None:
+                self.measurement.sums.add(piece)
             if self.reader is not None:
                 self._records(source, piece, self.reader, previous)
                 if self.decoder is not None:
@@ -395,6 +415,7 @@ class LogPass:
             recovered=self.recovered,
             rebuilt=self.rebuilt,
             header_digest=self.header_digest,
+            statistics=None if self.measurement is None else self.measurement.finish(),
         )
 
     def _advance(self, position: int) -> None:
@@ -447,6 +468,8 @@ class LogPass:
     def _wrapper(self, batch: RecordBatch, summary: RecordSummary, previous: int) -> None:
         """Add the messages of a wrapper and its first offset, which its header does not have."""
         self.state[_headers.T_RECORDS] += summary.count
+        if self.measurement is not None:
+            self.measurement.sums.wrapped[batch.codec_id] += summary.count
         first = summary.first_offset
         if first is not None and first <= previous < batch.base_offset:
             spanning = replace(batch, base_offset=first)

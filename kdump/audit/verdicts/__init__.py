@@ -1,6 +1,8 @@
 """The results: verdicts on partitions, losses, forecasts of whole directories.
 
 loss             lost_now(): finds the records of a partition that consumers cannot read now.
+statistics       statistics_of(): the statistics of a partition, and which host has read which of
+                 its logs.
 verdict          The verdict on one partition: findings, losses, coverage, forecast.
 packs            Values that are many and seldom read, held compressed: verdicts, forecasts, listed
                  targets.

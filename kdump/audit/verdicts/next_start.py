@@ -27,6 +27,7 @@ from kdump.audit.startup.swap_loss import swap_loss
 from kdump.audit.survey.recovery import Records
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.verdicts.loss import lost_now
+from kdump.audit.verdicts.statistics import statistics_of
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import KdumpError
 from kdump.storage import workers
@@ -149,13 +150,27 @@ def add_forecast(verdict: Verdict, *, segments: bool) -> Verdict:
 
 @frozen
 class Conclusion:
-    """``add_forecast`` as a picklable conclusion: verdicts on ``paths`` keep their segments."""
+    """``add_forecast`` as a picklable conclusion: verdicts on ``paths`` keep their segments.
+
+    With ``statistics``, verdicts have those of their surveys.
+    """
 
     paths: frozenset[AnyPath]
+    statistics: bool = False
 
     def __call__(self, verdict: Verdict) -> Verdict:
         """Return the verdict with its forecast."""
-        return add_forecast(verdict, segments=verdict.target.path in self.paths)
+        found = None
+        if self.statistics:
+            target = verdict.target
+            found = statistics_of(
+                verdict.surveys,
+                verdict.replay,
+                segments=len(target.segments),
+                quick=verdict.quick or target.error is not None,
+            )
+        concluded = add_forecast(verdict, segments=verdict.target.path in self.paths)
+        return replace(concluded, statistics=found)
 
 
 def read_recovered(

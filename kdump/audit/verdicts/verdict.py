@@ -17,6 +17,7 @@ from kdump.audit.survey.events import NO_EVENTS
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.loss import LostNow
+from kdump.audit.verdicts.statistics import Statistics
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
 from kdump.values import frozen
@@ -64,7 +65,7 @@ class Verdict:
     is the extent of the verification; ``quick``: only the ends of the logs were read. ``replay``
     and ``stable`` are None if not all of the log was read. ``lost`` has the records that consumers
     cannot read now. ``copies`` are the replicas on other nodes, None if unknown. ``forecast`` is
-    the effect of the next start, if it was requested.
+    the effect of the next start, if it was requested, and so are the ``statistics``.
     """
 
     target: Target
@@ -78,6 +79,7 @@ class Verdict:
     copies: Copies | None = None
     forecast: Forecast | None = None
     stable: StableOffset | None = None
+    statistics: Statistics | None = None
 
     @property
     def is_metadata_log(self) -> bool:
@@ -103,7 +105,14 @@ class Verdict:
             target = self.target.without_listing()
             return replace(self, target=target, surveys=(), facts=None, replay=None)
         surveys = tuple(
-            replace(survey, events=NO_EVENTS, index=None, time_index=None, identity=None)
+            replace(
+                survey,
+                events=NO_EVENTS,
+                index=None,
+                time_index=None,
+                identity=None,
+                statistics=None,
+            )
             for survey in self.surveys
         )
         facts = self.facts and replace(self.facts, snapshots={}, txn_indexes={})

@@ -18,12 +18,15 @@ from kdump.cli.options.rate import rate_option
 from kdump.cli.options.reports import fail_on_option, format_option, info_option, quiet_option
 from kdump.cli.options.spark import SparkOptions, spark_options
 from kdump.cli.options.state import state_option
-from kdump.cli.options.targets import TargetOptions, target_options
+from kdump.cli.options.targets import LogPath, TargetOptions, target_options
 from kdump.cli.ui.exits import INTERRUPTED, OK, TERMINATED
 from kdump.cli.ui.progress import progress_option
 
 if TYPE_CHECKING:
+    from kdump.cli.commands.verify_engine import Request
     from kdump.cli.ui.progress import Mode
+    from kdump.cli.views.verify.run_tables import RunTables
+    from kdump.storage.objects.address import AnyPath
 
 
 @click.command(
@@ -59,6 +62,13 @@ if TYPE_CHECKING:
     "ends. Not with --quick, --deep or Spark.",
 )
 @state_option("With --changed-since-last, the state of kdump scrub.")
+@click.option(
+    "--to",
+    metavar="DIR",
+    type=LogPath(),
+    help="Append what was found to the Parquet tables findings, forecasts, ledger, statistics and "
+    "runs below this directory, or below an address such as s3://BUCKET/PREFIX.",
+)
 @spark_options
 @target_options
 def verify(
@@ -73,6 +83,7 @@ def verify(
     quiet: bool,
     changed: bool,
     state_file: Path | None,
+    to: AnyPath | None,
     spark: SparkOptions,
 ) -> int:
     """Check every file of a log directory, and forecast a broker's next start.
@@ -83,18 +94,54 @@ def verify(
     leader epochs and checkpoints. Nothing is changed, and a broker may be running. The broker keeps
     its page cache and has priority at the disks. What it may still be writing is not reported as
     damage.
+
+    With --to, each run also adds a Parquet file to each of five tables. A run that is killed or
+    fails is not in the table runs. One that a signal ends is, with the partitions that were
+    checked. Without --deep, the compression ratio is unknown. As root, kdump writes with the rights
+    of the owner of DIR. This needs the extra parquet.
     """
+    from kdump.cli.commands.verify_engine import Request, changed_state
+    from kdump.cli.options.targets import named_paths
+    from kdump.cli.views.verify.run_tables import open_run_tables
+
+    run_depth = depth or "default"
+    state = changed_state(state_file, changed=changed, fits=depth is None and not spark.given)
+    request = Request(targets, run_depth, jobs, limit_rate, spark, state, statistics=to is not None)
+    read = () if to is None else named_paths(targets)[0]
+    with open_run_tables(to, read) as tables:
+        return _run(
+            request,
+            tables,
+            form=form,
+            progress=progress,
+            fail_on=fail_on,
+            info=info,
+            quiet=quiet,
+        )
+
+
+def _run(
+    request: Request,
+    tables: RunTables | None,
+    *,
+    form: Literal["text", "json"],
+    progress: Mode,
+    fail_on: Literal["error", "warning"],
+    info: bool,
+    quiet: bool,
+) -> int:
     from kdump.audit.codes import Severity
     from kdump.audit.targets.scope import requested_findings
     from kdump.audit.verdicts.directory_start import Starts
     from kdump.audit.verdicts.next_start import Conclusion
     from kdump.audit.verdicts.packs import PackedVerdicts
     from kdump.audit.verdicts.verdict import Verdict
-    from kdump.cli.commands.verify_engine import Request, changed_state, start_engine
+    from kdump.cli.commands.verify_engine import start_engine
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.verify.json_lines import JsonReport
     from kdump.cli.views.verify.summary import Run, summarize
     from kdump.cli.views.verify.text import TextReport
+    from kdump.format.lines.text import printable
     from kdump.storage.logdir import LogDirectory
 
     started = time.monotonic()
@@ -102,9 +149,7 @@ def verify(
     emit = lines.append if quiet else click.echo
     verdicts, read_bytes = PackedVerdicts(), 0
     stopped_by = None
-    run_depth = depth or "default"
-    state = changed_state(state_file, changed=changed, fits=depth is None and not spark.given)
-    request = Request(targets, run_depth, jobs, limit_rate, spark, state)
+    run_depth = request.depth
     with (
         Progress("none" if quiet and progress == "auto" else progress) as meter,
         start_engine(request, meter) as engine,
@@ -126,8 +171,11 @@ def verify(
             if not isinstance(root.content, LogDirectory)
             for target in part
         )
+        conclude = Conclusion(spelled_out, statistics=tables is not None)
+        if tables is not None:
+            tables.start(scope.roots, found)
         try:
-            with closing(engine.verify(Conclusion(spelled_out), report.preview)) as verified:
+            with closing(engine.verify(conclude, report.preview)) as verified:
                 compared: Iterable[Verdict] = verified
                 if run_depth != "quick" and len(scope.roots) > 1:
                     from kdump.quorum.divergence import compare_metadata_logs
@@ -135,7 +183,7 @@ def verify(
                     compared = compare_metadata_logs(
                         verified, scope.roots, jobs=engine.jobs, pace=engine.pace
                     )
-                for verdict in compared:
+                for verdict in compared if tables is None else map(tables.add, compared):
                     verdicts.append(verdict)
                     read_bytes += verdict.covered.read_bytes
                     report.add(verdict, verdict.forecast)
@@ -161,6 +209,10 @@ def verify(
         starts,
     )
     report.finish(summary)
+    if tables is not None:
+        run_id = tables.finish(summary)
+        if form == "text":
+            emit(f"Appended to the tables below {printable(str(tables.to))} as run {run_id}.")
     if summary.exit_code != OK:
         for line in lines:
             click.echo(line)

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 class Request:
     """The options of the command line; None without the option.
 
-    ``state`` is the state of scrubs, for a run that leaves out what they have read.
+    ``state`` is the state of scrubs, for a run that leaves out what they have read. ``statistics``
+    are for tables of runs.
     """
 
     targets: TargetOptions
@@ -52,6 +53,7 @@ class Request:
     limit_rate: int | None
     spark: SparkOptions
     state: Path | None = None
+    statistics: bool = False
 
 
 def changed_state(path: Path | None, *, changed: bool, fits: bool) -> Path | None:
@@ -126,7 +128,7 @@ def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
         from kdump.fleet.verify.listing import list_paths
 
         listing = list_paths(session, paths, settings, request.targets.topic_selection)
-        yield _Fleet(request.depth, listing, meter, session)
+        yield _Fleet(request, listing, meter, session)
 
 
 class _Local:
@@ -134,6 +136,7 @@ class _Local:
         self, request: Request, meter: Progress, scope: Scope, unchanged: Unchanged | None
     ) -> None:
         self._depth = request.depth
+        self._statistics = request.statistics
         self._meter = meter
         self._unchanged = unchanged
         self.scope = scope
@@ -163,7 +166,14 @@ class _Local:
             small = Small.ENDS
         verdict_by_number: dict[int, Verdict] = {}
         self._meter.expect(len(targets), "partitions")
-        verdicts = quick_pass(targets, context, jobs=self.jobs, small=small, conclude=glance)
+        verdicts = quick_pass(
+            targets,
+            context,
+            jobs=self.jobs,
+            small=small,
+            statistics=self._statistics,
+            conclude=glance,
+        )
         with closing(verdicts):
             for number, verdict in enumerate(verdicts):
                 preview(verdict)
@@ -181,6 +191,7 @@ class _Local:
             targets,
             deep=self._depth == "deep",
             jobs=self.jobs,
+            statistics=self._statistics,
             context=context,
             known=verdict_by_number,
             conclude=conclude,
@@ -191,8 +202,11 @@ class _Local:
 
 
 class _Fleet:
-    def __init__(self, depth: Depth, listing: Listing, meter: Progress, session: Session) -> None:
-        self._depth = depth
+    def __init__(
+        self, request: Request, listing: Listing, meter: Progress, session: Session
+    ) -> None:
+        self._depth = request.depth
+        self._statistics = request.statistics
         self._listing = listing
         self._meter = meter
         self._session = session
@@ -220,6 +234,7 @@ class _Fleet:
                 targets,
                 inventories,
                 context,
+                statistics=self._statistics,
                 conclude=conclude,
                 on_progress=self._meter.advance,
             )
@@ -233,6 +248,7 @@ class _Fleet:
             targets,
             inventories,
             deep=self._depth == "deep",
+            statistics=self._statistics,
             context=context,
             conclude=conclude,
             on_progress=self._meter.advance,

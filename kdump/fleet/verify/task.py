@@ -37,10 +37,11 @@ T = TypeVar("T")
 
 @frozen
 class Depth:
-    """What is read of each log: ``deep`` and ``digest`` are as for ``audit.run.verify``."""
+    """What is read of each log; the fields are as for ``audit.run.verify``."""
 
     deep: bool
     digest: bool = False
+    statistics: bool = False
 
 
 @frozen
@@ -234,7 +235,14 @@ def _new_segments(then: Target, now: Target, task: SegmentTask) -> list[SurveyTa
 def _survey_tasks(
     number: int, target: Target, context: Context, depth: Depth
 ) -> Iterator[SurveyTask]:
-    return survey_tasks(number, target, context, deep=depth.deep, digest=depth.digest)
+    return survey_tasks(
+        number,
+        target,
+        context,
+        deep=depth.deep,
+        digest=depth.digest,
+        statistics=depth.statistics,
+    )
 
 
 def _ignore_progress(_: int) -> None:
@@ -279,12 +287,17 @@ def make_careful(task: QuickTask) -> QuickTask:
     return replace(task, careful=True)
 
 
-def inspect(task: QuickTask, *, conclude: Conclude) -> Verdict:
-    """Return the verdict of the quick pass over a target."""
+def inspect(task: QuickTask, *, conclude: Conclude, statistics: bool = False) -> Verdict:
+    """Return the verdict of the quick pass over a target; ``statistics`` is as for a survey."""
     target = task.inventory.open(task.target)
     return _without_directory(
         quick_verdict(
-            target, task.context, careful=task.careful, small=Small.ENDS, conclude=conclude
+            target,
+            task.context,
+            careful=task.careful,
+            small=Small.ENDS,
+            statistics=statistics,
+            conclude=conclude,
         )
     )
 

@@ -60,6 +60,7 @@ def verify(
     inventories: Sequence[Inventory],
     *,
     deep: bool,
+    statistics: bool = False,
     context: Context,
     conclude: Conclude = keep_all,
     on_progress: Callable[[int], None] | None = None,
@@ -72,7 +73,7 @@ def verify(
         session,
         targets,
         inventories,
-        Depth(deep),
+        Depth(deep, statistics=statistics),
         context=context,
         conclude=WithoutDirectory(conclude),
         on_progress=on_progress,
@@ -268,12 +269,14 @@ def quick_pass(
     inventories: Sequence[Inventory],
     context: Context,
     *,
+    statistics: bool = False,
     conclude: Conclude = keep_all,
     on_progress: Callable[[int], None] | None = None,
 ) -> Generator[Verdict, None, None]:
     """Read the ends of ``targets``, and yield the verdict of each, in order.
 
-    ``conclude`` is as for ``verify``. ``on_progress`` gets counts of targets since its last call.
+    ``conclude`` and ``statistics`` are as for ``verify``. ``on_progress`` gets counts of targets
+    since its last call.
     """
     contexts = _Contexts(context)
     entries = (
@@ -281,9 +284,8 @@ def quick_pass(
         for number, (target, inventory) in enumerate(zip(targets, inventories, strict=True))
     )
     report = None if on_progress is None else progress_counter(len(targets), on_progress)
-    stream: Stream[int, QuickTask, Verdict] = Stream(
-        session, partial(inspect, conclude=conclude), make_careful
-    )
+    work = partial(inspect, conclude=conclude, statistics=statistics)
+    stream: Stream[int, QuickTask, Verdict] = Stream(session, work, make_careful)
 
     def verdict(number: int, result: Verdict | WorkerDied | LostTask) -> Verdict:
         if isinstance(result, Verdict):

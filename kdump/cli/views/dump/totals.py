@@ -8,12 +8,12 @@ Spec: ``DefaultRecordBatch``, ``EndTransactionMarker``; KOD 7.3.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
-from itertools import accumulate, starmap
+from collections.abc import Callable
+from itertools import starmap
 from typing import Final
 
+from kdump.audit.survey.statistics import BatchSums, CodecTotals
 from kdump.errors import DecodeError, LimitError
 from kdump.format.batch import (
     CODEC_MASK,
@@ -25,35 +25,14 @@ from kdump.format.batch import (
     RecordBatch,
     record_block,
 )
-from kdump.format.codecs import Codec
 from kdump.format.control import ControlType, decode_control
 from kdump.format.kernel import select as _select
-from kdump.format.lines.forms import codec_label
 from kdump.format.records import RecordReader
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, batch_bytes
 from kdump.values import frozen
 
-_LOWEST: Final = -(2**63)
-_HIGHEST: Final = 2**63 - 1
 _NO_PRODUCER: Final = -1
-
-
-@frozen
-class CodecTotals:
-    """The batches of one codec.
-
-    ``stored_bytes`` is the size of their records in the file. ``uncompressed_bytes`` and ``ratio``
-    (uncompressed to stored) leave out batches that could not be read; ``ratio`` is None if none
-    could.
-    """
-
-    codec: str
-    batches: int
-    records: int
-    stored_bytes: int
-    uncompressed_bytes: int
-    ratio: float | None
 
 
 @frozen
@@ -103,14 +82,7 @@ class Sums:
     def __init__(self, reader: RecordReader) -> None:
         self.files = 0
         self._reader = reader
-        self._state = array("q", bytes(8 * _select.SUM_FIELDS))
-        for field in (_select.S_FIRST_OFFSET, _select.S_FIRST_TIMESTAMP, _select.S_SMALLEST):
-            self._state[field] = _HIGHEST
-        for field in (_select.S_LAST_OFFSET, _select.S_LAST_TIMESTAMP):
-            self._state[field] = _LOWEST
-        self._packed: Counter[int] = Counter()
-        self._unpacked: Counter[int] = Counter()
-        self._wrapped: Counter[int] = Counter()
+        self._sums = BatchSums()
         self._producers: set[int] = set()
         self._open: dict[int, int] = {}
         self._markers: Counter[ControlType | None] = Counter()
@@ -123,37 +95,37 @@ class Sums:
 
     def add(self, table: BatchTable, source: Source) -> None:
         """Add the batches of ``table``, the newest piece of a walk over ``source``."""
-        compressed, transactional = self._compressed, self._transactional
-        _select.sum_batches(table.rows, self._state)
+        compressed, transactional = self._sums.compressed, self._sums.transactional
+        self._sums.add(table)
         self._producers.update(table.column("producer_id"))
-        if self._compressed > compressed:
+        if self._sums.compressed > compressed:
             for row, attributes in enumerate(table.column("attributes")):
                 if attributes & CODEC_MASK:
                     self._read(table[row], source, self._unpack)
-        if self._transactional > transactional:
+        if self._sums.transactional > transactional:
             self._transactions(table, source)
 
     def totals(self) -> Totals:
         """Return the sums so far."""
-        state = self._state
-        found = state[_select.S_BATCHES] > 0
+        sums, state = self._sums, self._sums.state
+        found = sums.batches > 0
         last_offset = state[_select.S_LAST_OFFSET]
-        timed = state[_select.S_LAST_TIMESTAMP] >= 0
-        first_timestamp = min(state[_select.S_FIRST_TIMESTAMP], state[_select.S_LAST_TIMESTAMP])
+        first_timestamp, last_timestamp = sums.timestamps or (None, None)
+        smallest, half_below, largest = sums.batch_bytes or (None, None, None)
         return Totals(
             files=self.files,
             bytes=state[_select.S_BYTES],
-            batches=state[_select.S_BATCHES],
+            batches=sums.batches,
             control_batches=state[_select.S_CONTROL],
-            records=state[_select.S_RECORDS] + self._wrapped.total(),
+            records=sums.records,
             first_offset=min(state[_select.S_FIRST_OFFSET], last_offset) if found else None,
             last_offset=last_offset if found else None,
-            first_timestamp=first_timestamp if timed else None,
-            last_timestamp=state[_select.S_LAST_TIMESTAMP] if timed else None,
-            smallest_batch_bytes=state[_select.S_SMALLEST] if found else None,
-            half_below_bytes=self._half_below() if found else None,
-            largest_batch_bytes=state[_select.S_LARGEST] if found else None,
-            codecs=tuple(self._codecs()),
+            first_timestamp=first_timestamp,
+            last_timestamp=last_timestamp,
+            smallest_batch_bytes=smallest,
+            half_below_bytes=half_below,
+            largest_batch_bytes=largest,
+            codecs=tuple(sums.codecs()),
             producers=len(self._producers - {_NO_PRODUCER}),
             committed=self._markers[ControlType.COMMIT],
             aborted=self._markers[ControlType.ABORT],
@@ -163,37 +135,6 @@ class Sums:
             unreadable=self._unreadable,
             over_limit=self._over_limit,
         )
-
-    @property
-    def _compressed(self) -> int:
-        return self._state[_select.S_BATCHES] - self._state[_select.S_CODECS]
-
-    @property
-    def _transactional(self) -> int:
-        return self._state[_select.S_TRANSACTIONAL]
-
-    def _half_below(self) -> int:
-        sizes = self._state[_select.S_SIZES : _select.SUM_FIELDS]
-        half = (self._state[_select.S_BATCHES] + 1) // 2
-        bits = next(bits for bits, reached in enumerate(accumulate(sizes)) if reached >= half)
-        return 1 << bits
-
-    def _codecs(self) -> Iterator[CodecTotals]:
-        numbers = self._state[_select.S_CODECS : _select.S_SIZES]
-        for codec, (batches, records, stored) in enumerate(
-            zip(numbers[0::3], numbers[1::3], numbers[2::3], strict=True)
-        ):
-            if batches:
-                read = stored if codec == Codec.NONE else self._packed[codec]
-                unpacked = stored if codec == Codec.NONE else self._unpacked[codec]
-                yield CodecTotals(
-                    codec_label(codec),
-                    batches,
-                    records + self._wrapped[codec],
-                    stored,
-                    unpacked,
-                    unpacked / read if read else None,
-                )
 
     def _read(
         self, batch: RecordBatch, source: Source, take: Callable[[RecordBatch, memoryview], None]
@@ -210,19 +151,17 @@ class Sums:
         """Add the uncompressed size of a batch, and of a wrapper also the records in it."""
         codec = batch.codec_id
         if batch.magic > 1:
-            self._unpacked[codec] += len(record_block(batch, data))
-            self._packed[codec] += batch.size - HEADER_BYTES
+            self._sums.blocks.add(codec, batch.size - HEADER_BYTES, len(record_block(batch, data)))
             return
         for number, table in enumerate(self._reader.tables(batch, data)):
             if number == 0:
-                self._unpacked[codec] += len(table.block)
-                self._packed[codec] += batch.size
+                self._sums.blocks.add(codec, batch.size, len(table.block))
                 self._add_first(table[0])
-            self._wrapped[codec] += len(table)
+            self._sums.wrapped[codec] += len(table)
 
     def _add_first(self, record: Record) -> None:
         """Add the offset and timestamp of the first message in a wrapper."""
-        state = self._state
+        state = self._sums.state
         state[_select.S_FIRST_OFFSET] = min(state[_select.S_FIRST_OFFSET], record.offset)
         if record.timestamp >= 0:
             first_timestamp = min(state[_select.S_FIRST_TIMESTAMP], record.timestamp)
