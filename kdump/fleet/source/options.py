@@ -222,8 +222,8 @@ class Options:
             == "read_committed",
             lenient=not _boolean(given, "failOnDataLoss", "true"),
             late_is_end=_choice(given, _STRATEGY, _STRATEGIES, _STRATEGIES[0]) == "latest",
-            most_offsets=_bound(given, _MOST_OFFSETS),
-            most_bytes=_bound(given, _MOST_BYTES),
+            most_offsets=_bound(given, _MOST_OFFSETS) if stream else None,
+            most_bytes=_bound(given, _MOST_BYTES) if stream else None,
         )
 
 
