@@ -4,7 +4,7 @@ The driver lists the paths, and distributes logs or partitions over tasks, which
 ``schema`` ``kafka`` the records have the columns of Spark's Kafka source. Options of that source
 select topics, partitions and offsets: of other segments nothing is read, and of a segment what its
 offset index leads to. All columns are read, unless ``schema("offset BIGINT, key BINARY")`` names
-some.
+some. ``spark.readStream`` gives the records of sealed segments: see ``kdump.fleet.source.stream``.
 
 Spark applies filters: there is no ``pushFilters``. In Spark 4.1 to 4.3 the filters that were pushed
 last apply to all scans of a DataFrame or a table, which returns wrong rows: the scans share one
@@ -70,7 +70,7 @@ _OPTIONS: Final = "kdump.options"
 
 
 def register(spark: SparkSession) -> None:
-    """Register ``spark.read.format("kdump")``."""
+    """Register ``spark.read.format("kdump")`` and ``spark.readStream.format("kdump")``."""
     spark.dataSource.register(KdumpDataSource)
 
 
@@ -86,7 +86,8 @@ class KdumpDataSource(DataSource):
     ``kafka`` for the columns of Spark's Kafka source. Records have these options of that source:
     ``assign``, ``subscribe``, ``subscribePattern``; ``startingOffsets``, ``startingTimestamp``,
     ``startingOffsetsByTimestamp``, ``startingOffsetsByTimestampStrategy``, and those of the end;
-    ``includeHeaders``, ``failOnDataLoss``, ``kafka.isolation.level``.
+    ``includeHeaders``, ``failOnDataLoss``, ``kafka.isolation.level``. A stream has no end, and has
+    ``maxOffsetsPerTrigger`` or ``maxBytesPerTrigger``.
     """
 
     @classmethod
