@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,65 +15,15 @@ from forge import batch, marker, partition_metadata, record, snapshot, write_par
 
 pytest.importorskip("pyspark.sql.streaming.datasource")
 
-import pyarrow as pa
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-)
+from pyspark.sql.streaming.datasource import ReadMaxBytes, ReadMaxRows
+from stream_batches import ALL, Stream, rows
 
 from kdump.errors import DecodeError, SourceError, UsageError
 from kdump.fleet.source import ranges
-from kdump.fleet.source.options import Options
-from kdump.fleet.source.stream import StreamReader
 from kdump.storage.selection import HIGHEST
-from kdump.tables.schema import TABLES
+from kdump.tables.tables import record_batches
 
 pytestmark = pytest.mark.once
-
-Offsets = dict[str, list[int]]
-ALL = ReadAllAvailable()
-COLUMNS = pa.schema([TABLES["records"].field(name) for name in ("topic", "partition", "offset")])
-
-
-class Stream:
-    """A query that starts anew for each batch, from the JSON of its checkpoint."""
-
-    def __init__(self, *paths: Path | str, **options: str) -> None:
-        self.options = {"paths": json.dumps(list(map(str, paths))), **options}
-        self.checkpoint = ""
-        self.got: Offsets = defaultdict(list)
-
-    def reader(self) -> StreamReader:
-        return StreamReader(Options.parse(self.options, stream=True), COLUMNS)
-
-    def plan(self, limit: ReadLimit | None = None) -> tuple[StreamReader, Sequence[Any]]:
-        reader = self.reader()
-        start = json.loads(self.checkpoint or json.dumps(reader.initialOffset()))
-        end = reader.latestOffset(start, limit or reader.getDefaultReadLimit())
-        self.checkpoint = json.dumps(end)
-        return reader, reader.partitions(start, json.loads(self.checkpoint))
-
-    def batch(self, limit: ReadLimit | None = None) -> Offsets:
-        found = rows(*self.plan(limit))
-        for name, offsets in found.items():
-            self.got[name] += offsets
-        return found
-
-    @property
-    def next(self) -> dict[str, Any]:
-        return dict(json.loads(self.checkpoint)["offsets"])
-
-
-def rows(reader: StreamReader, tasks: Iterable[Any]) -> Offsets:
-    found: Offsets = defaultdict(list)
-    for task in tasks:
-        for table in reader.read(task):
-            assert table.schema.equals(COLUMNS)
-            for row in table.to_pylist():
-                found[f"{row['topic']}-{row['partition']}"].append(row["offset"])
-    return dict(found)
 
 
 def files(bases: Sequence[int], records: int = 10) -> dict[int, list[bytes]]:
@@ -158,8 +107,8 @@ def test_a_growing_fixture_gives_what_a_consumer_got(
         pass
     for path, names in bases.items():
         by_level = consumed(name)
-        file = by_level.get((path.name, "read_committed"))
-        lines = (file or by_level[path.name, "read_uncommitted"]).read_text().splitlines()
+        committed = by_level.get((path.name, "read_committed"))
+        lines = (committed or by_level[path.name, "read_uncommitted"]).read_text().splitlines()
         offsets = [json.loads(line)["offset"] for line in lines]
         end = min(int(names[-1]), OPEN.get((name, path.name), HIGHEST))
         expected = [offset for offset in offsets if offset < end]
@@ -390,7 +339,6 @@ def test_segments_that_are_merged_while_they_are_read(
     monkeypatch.setattr(ranges, "_WAIT_S", 0)
     path = segments(tmp_path, (0, 10, 20, 30, 40))
     reader, tasks = Stream(tmp_path).plan()
-    opened = ranges.record_batches
 
     def merging(logs: Any, *given: Any, **named: Any) -> Any:
         if logs[0].base_offset == 20 and logs[0].path.exists():
@@ -400,7 +348,7 @@ def test_segments_that_are_merged_while_they_are_read(
                     gone = path / f"{base:020d}.log"
                     into.write(gone.read_bytes())
                     gone.unlink()
-        return opened(logs, *given, **named)
+        return record_batches(logs, *given, **named)
 
     monkeypatch.setattr(ranges, "record_batches", merging)
     assert rows(reader, tasks) == {"t-0": list(range(40))}

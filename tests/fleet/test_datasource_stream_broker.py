@@ -10,17 +10,25 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+import pyarrow as pa
 import pytest
 from brokers.broker import Broker
 from brokers.churn import SETTINGS
 from brokers.programs import command
 from consumer_records import as_bytes
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, ReadMaxRows
 from served import COMMITTED, read_all
+from stream_batches import ALL, Stream
+
+from kdump.fleet.source.columns import KAFKA
+from kdump.fleet.source.stream import StreamReader
 
 pytestmark = [pytest.mark.nightly, pytest.mark.broker, pytest.mark.spark]
 
@@ -28,7 +36,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.broker, pytest.mark.spark]
 KILLS = int(os.environ.get("KDUMP_STREAM_KILLS", "50"))
 SECONDS = int(os.environ.get("KDUMP_STREAM_SECONDS", "480"))
 QUERY = Path(__file__).parents[1] / "support/stream_query.py"
-_SLOWEST_S = 300
+_SLOWEST_S = 600
 #: A topic, a partition, an offset and the digest of a value.
 Row = tuple[str, int, int, str | None]
 
@@ -93,13 +101,9 @@ class Query:
         files = [
             file for file in (self.work / "checkpoint/offsets").iterdir() if file.name.isdigit()
         ]
-        text = max(files, key=lambda file: int(file.name)).read_text().splitlines()[-1]
-        return {
-            f"{topic}-{number}": value[1] if isinstance(value, list) else value
-            for topic, ids in json.loads(text)["offsets"].items()
-            for numbers in ids.values()
-            for number, value in numbers.items()
-        }
+        return next_offsets(
+            max(files, key=lambda file: int(file.name)).read_text().splitlines()[-1]
+        )
 
     def _count(self, name: str) -> int:
         folder = self.work / name
@@ -110,6 +114,16 @@ class Query:
         )
 
 
+def next_offsets(text: str) -> dict[str, int]:
+    """The next offset of each partition in the offset of a checkpoint."""
+    return {
+        f"{topic}-{number}": value[1] if isinstance(value, list) else value
+        for topic, ids in json.loads(text)["offsets"].items()
+        for numbers in ids.values()
+        for number, value in numbers.items()
+    }
+
+
 def active_bases(top: Path) -> dict[str, set[int]]:
     """The base offset of the active segment in each copy of each partition."""
     found: dict[str, set[int]] = defaultdict(set)
@@ -118,32 +132,28 @@ def active_bases(top: Path) -> dict[str, set[int]]:
     return found
 
 
-def test_no_record_twice_or_missing_however_often_it_is_killed(tmp_path: Path) -> None:
-    """Against a consumer of committed records; topics, and a broker with its copies, join."""
-    chance, kills, amid = random.Random(27), 0, 0
-    query = Query(f"{tmp_path}/broker-*", tmp_path / "work")
-    first, second = tmp_path / "broker-1", tmp_path / "broker-2"
+@contextmanager
+def two_brokers(top: Path) -> Iterator[tuple[Broker, Writer, Callable[[], None]]]:
+    """A broker, what writes to it, and how a second one joins it; both in ``top``."""
     with ExitStack() as stack:
-        broker = stack.enter_context(Broker("4.3.1", first, SETTINGS, heap="400m"))
+        broker = stack.enter_context(Broker("4.3.1", top / "broker-1", SETTINGS, heap="400m"))
         writer = stack.enter_context(Writer(broker))
-        end = time.monotonic() + SECONDS
-        while not list(first.glob("writing-*")):
+        while not list(top.glob("broker-1/writing-*")):
             time.sleep(0.1)
-        while kills < KILLS and time.monotonic() < end:
-            amid += query.killed(chance)
-            kills += 1
-            if kills == 1:
-                joining = Broker("4.3.1", second, SETTINGS, joins=broker, heap="400m")
-                stack.enter_context(joining)
-        writer.finish()
-        time.sleep(3)  # until the checkpoints have the last high watermarks
-        query.finish()
-        bases = active_bases(tmp_path)
-        consumed = read_all(broker, sorted(bases), tmp_path / "consumed", COMMITTED)
-    found: dict[str, list[Row]] = defaultdict(list)
-    for row in query.rows():
-        found[f"{row[0]}-{row[1]}"].append(row)
-    ends, count = query.next_offsets(), 0
+
+        def join() -> None:
+            second = Broker("4.3.1", top / "broker-2", SETTINGS, joins=broker, heap="400m")
+            stack.enter_context(second)
+
+        yield broker, writer, join
+
+
+def check(
+    top: Path, broker: Broker, found: Mapping[str, Sequence[Row]], ends: Mapping[str, int]
+) -> int:
+    """Compare what a stream gave with what a consumer reads up to there; return their number."""
+    bases, count = active_bases(top), 0
+    consumed = read_all(broker, sorted(bases), top / "consumed", COMMITTED)
     for name, active in bases.items():
         topic, _, number = name.rpartition("-")
         next_offset = ends.get(name, 0)
@@ -153,12 +163,73 @@ def test_no_record_twice_or_missing_however_often_it_is_killed(tmp_path: Path) -
             for offset, line in sorted(consumed[name].items())
             if offset < next_offset
         ]
-        assert found[name] == expected, name
+        assert list(found.get(name, ())) == expected, name
         count += len(expected)
-    assert not (query.work / "differs").exists()
-    print(f"{count} records of {len(bases)} partitions, killed {kills} times, {amid} amid a batch")
-    assert kills >= min(KILLS, 3)
     assert count > 1000
+    return count
+
+
+def test_no_record_twice_or_missing_however_often_it_is_killed(tmp_path: Path) -> None:
+    """Against a consumer of committed records; topics, and a broker with its copies, join."""
+    chance, kills, amid = random.Random(27), 0, 0
+    query = Query(f"{tmp_path}/broker-*", tmp_path / "work")
+    end = time.monotonic() + SECONDS
+    with two_brokers(tmp_path) as (broker, writer, join):
+        while kills < KILLS and time.monotonic() < end:
+            amid += query.killed(chance)
+            kills += 1
+            if kills == 1:
+                join()
+        writer.finish()
+        time.sleep(3)  # until the checkpoints have the last high watermarks
+        query.finish()
+        found: dict[str, list[Row]] = defaultdict(list)
+        for row in query.rows():
+            found[f"{row[0]}-{row[1]}"].append(row)
+        count = check(tmp_path, broker, found, query.next_offsets())
+    assert not (query.work / "differs").exists()
+    print(f"{count} records, killed {kills} times, {amid} of these amid a batch")
+    assert kills >= min(KILLS, 3)
+
+
+def test_every_batch_starts_from_the_checkpoint_alone(tmp_path: Path) -> None:
+    """Without Spark, so that there are more of them; some run again, and give the same."""
+    chance, batches, again = random.Random(28), 0, 0
+    columns = pa.schema([KAFKA.field(name) for name in ("topic", "partition", "offset", "value")])
+    stream = Stream(f"{tmp_path}/broker-*", schema="kafka", subscribePattern="^writing")
+    stream.columns = columns
+    found: dict[str, list[Row]] = defaultdict(list)
+
+    def add(limit: ReadLimit) -> None:
+        nonlocal again
+        start = stream.checkpoint
+        got = tables(*stream.plan(limit))
+        if start and chance.random() < 0.2:
+            before, after = json.loads(start), json.loads(stream.checkpoint)
+            reader = stream.reader()
+            assert tables(reader, reader.partitions(before, after)) == got
+            again += 1
+        for row in got:
+            topic, number, offset, value = row.values()
+            found[f"{topic}-{number}"].append((topic, number, offset, digest(value)))
+
+    end = time.monotonic() + SECONDS / 4
+    with two_brokers(tmp_path) as (broker, writer, join):
+        while time.monotonic() < end:
+            add(chance.choice([ALL, ReadMaxRows(chance.randint(1, 500)), ReadMaxBytes(60_000)]))
+            batches += 1
+            if batches == 20:
+                join()
+        writer.finish()
+        time.sleep(3)
+        add(ALL)
+        count = check(tmp_path, broker, found, next_offsets(stream.checkpoint))
+    print(f"{count} records in {batches} batches, {again} of these again")
+
+
+def tables(reader: StreamReader, tasks: Sequence[InputPartition]) -> list[dict[str, Any]]:
+    """The rows of a batch."""
+    return [row for task in tasks for table in reader.read(task) for row in table.to_pylist()]
 
 
 def digest(value: bytes | None) -> str | None:
