@@ -22,9 +22,12 @@ from brokers.broker import Broker
 from brokers.churn import SETTINGS
 from brokers.programs import command
 from consumer_records import as_bytes
+from served import COMMITTED, read_all
+
+pytest.importorskip("pyspark.sql.streaming.datasource")
+
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, ReadMaxRows
-from served import COMMITTED, read_all
 from stream_batches import ALL, Stream
 
 from kdump.fleet.source.columns import KAFKA
