@@ -21,7 +21,7 @@ import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 final class Writing {
     private static final int MOST_TOPICS = 8;
     private static final int PARTITIONS = 2;
-    private static final int STEPS_PER_TOPIC = 400;
+    private static final int STEPS_PER_TOPIC = 100;
 
     private final Map<String, Object> settings;
     private final Random random;
