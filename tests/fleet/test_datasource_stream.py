@@ -354,6 +354,23 @@ def test_segments_that_are_merged_while_they_are_read(
     assert rows(reader, tasks) == {"t-0": list(range(40))}
 
 
+def test_segments_that_are_being_swapped_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = segments(tmp_path, (0, 10, 20))
+    log = path / f"{0:020d}.log"
+    swap = log.with_name(log.name + ".swap")
+    log.rename(swap)
+    waited = []
+
+    def wait(_: float) -> None:
+        waited.append(swap.rename(log))
+
+    monkeypatch.setattr("time.sleep", wait)
+    assert Stream(tmp_path).batch() == {"t-0": list(range(20))}
+    assert len(waited) == 1
+
+
 # --- copies, and what is replicated
 
 

@@ -21,7 +21,7 @@ from kdump.fleet.source.committed import WITHOUT_MARKERS, committed_until
 from kdump.fleet.source.offsets import PartitionLogs
 from kdump.fleet.source.options import Options, TopicPartition
 from kdump.fleet.source.positions import Key, Positions
-from kdump.fleet.source.sealed import Copy, newest, sealed_logs
+from kdump.fleet.source.sealed import Copy, newest, sealed_logs, swaps
 from kdump.storage.logdir import list_partition
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import Selection
@@ -127,6 +127,10 @@ def read_range(
         target = _listed(wanted, position, options)
         if target is None:
             return
+        if attempts + 1 < _LISTINGS and swaps(target):
+            attempts += 1
+            time.sleep(_WAIT_S)
+            continue
         start, active = target.segments[0].base_offset, target.segments[-1].base_offset
         if active < wanted.end:
             found = f"the active segment at offset {active}"
@@ -134,7 +138,8 @@ def read_range(
             wanted = replace(wanted, end=active)
             continue
         if position < start:
-            report_loss(wanted.path, position, start, f"a log from offset {start} on", options)
+            lost = min(start, wanted.end)
+            report_loss(wanted.path, position, lost, f"a log from offset {start} on", options)
             position = start
             continue
         at = position

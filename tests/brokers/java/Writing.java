@@ -69,7 +69,7 @@ final class Writing {
         String name = "writing-" + topics.size();
         short copies = (short) Math.min(admin.describeCluster().nodes().get().size(), 2);
         var topic = new NewTopic(name, PARTITIONS, copies)
-                .configs(Map.of(segmentSetting, "20000", "retention.ms", "-1"));
+                .configs(Map.of(segmentSetting, "10000", "retention.ms", "-1"));
         admin.createTopics(List.of(topic)).all().get();
         for (boolean known = false; !known; ) {
             try {
