@@ -128,9 +128,20 @@ def _selection(name: TopicPartition | None, target: Target, options: Options) ->
 
 def first_offset(target: Target, options: Options) -> int:
     """Return the first offset of a target with segments: with Spark's columns the log start."""
+    start = target.segments[0].base_offset
     if options.kafka and target.partition is not None:
-        return log_start(target.partition, target.directory)
-    return target.segments[0].base_offset
+        start = log_start(target.partition, target.directory)
+    return start if start > target.segments[0].base_offset else min([start, *swaps(target)])
+
+
+def swaps(target: Target) -> list[int]:
+    """Return the base offsets of segments that the cleaner is about to put in place of others.
+
+    It has taken these away before, for a moment in which neither is there (``replaceSegments``).
+    """
+    partition = target.partition
+    transient = () if partition is None else partition.transient
+    return [segment.base_offset for segment in transient if segment.suffix == ".swap"]
 
 
 def starting_offset(name: TopicPartition, target: Target, options: Options) -> int:

@@ -18,10 +18,10 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target, log_bytes
 from kdump.errors import DecodeError, SourceError, VanishedError
 from kdump.fleet.source.committed import WITHOUT_MARKERS, committed_until
-from kdump.fleet.source.offsets import PartitionLogs
+from kdump.fleet.source.offsets import PartitionLogs, swaps
 from kdump.fleet.source.options import Options, TopicPartition
 from kdump.fleet.source.positions import Key, Positions
-from kdump.fleet.source.sealed import Copy, newest, sealed_logs, swaps
+from kdump.fleet.source.sealed import Copy, newest, sealed_logs
 from kdump.storage.logdir import list_partition
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import Selection

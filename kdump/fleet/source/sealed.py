@@ -101,8 +101,6 @@ def _copy(target: Target, options: Options) -> Copy | None:
         return None
     start = first_offset(listed, options)
     bases = [segment.base_offset for segment in listed.segments]
-    if start == bases[0]:
-        start = min([start, *swaps(listed)])
     high_watermark = _high_watermark(listed)
     settled = max((base for base in bases[1:] if base <= high_watermark), default=bases[0])
     topic_id = read_topic_id(listed.path / PARTITION_METADATA)
@@ -178,16 +176,6 @@ def stable_end(copy: Copy, first: int, options: Options) -> int:
     evidence = sealed_logs(copy.target, Selection(first_offset=first, last_offset=end - 1))
     logs = PartitionLogs((), evidence, copy.name, None, None)
     return max(first, min(end, committed_until(logs, end, following=end, strict=False).end))
-
-
-def swaps(target: Target) -> list[int]:
-    """Return the base offsets of segments that the cleaner is about to put in place of others.
-
-    It has taken these away before, for a moment in which neither is there (``replaceSegments``).
-    """
-    partition = target.partition
-    transient = () if partition is None else partition.transient
-    return [segment.base_offset for segment in transient if segment.suffix == ".swap"]
 
 
 def sealed_logs(target: Target, selection: Selection) -> tuple[Log, ...]:
