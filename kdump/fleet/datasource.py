@@ -4,7 +4,7 @@ The driver lists the paths, and distributes logs or partitions over tasks, which
 ``schema`` ``kafka`` the records have the columns of Spark's Kafka source. Options of that source
 select topics, partitions and offsets: of other segments nothing is read, and of a segment what its
 offset index leads to. All columns are read, unless ``schema("offset BIGINT, key BINARY")`` names
-some.
+some. ``spark.readStream`` gives the records of sealed segments: see ``kdump.fleet.source.stream``.
 
 Spark applies filters: there is no ``pushFilters``. In Spark 4.1 to 4.3 the filters that were pushed
 last apply to all scans of a DataFrame or a table, which returns wrong rows: the scans share one
@@ -16,12 +16,18 @@ Spec: ``pyspark.sql.datasource`` of Spark 4.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+import pyspark
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kdump.audit.findings import Finding
@@ -33,15 +39,18 @@ from kdump.audit.targets.target import Target
 from kdump.copies.comparison import NodeDirectory
 from kdump.copies.reading import Group, compare_copies, group_copies, whole_directories
 from kdump.errors import UsageError
-from kdump.export.committed import CommittedFilter
 from kdump.fleet.job.packing import log_cost, pack_tasks
-from kdump.fleet.source.columns import KAFKA, KAFKA_WITH_HEADERS, kafka_rows, source_names
-from kdump.fleet.source.committed import committed_logs
+from kdump.fleet.source.columns import (
+    KAFKA,
+    KAFKA_WITH_HEADERS,
+    record_names,
+    record_rows,
+)
+from kdump.fleet.source.committed import WITHOUT_MARKERS, committed_logs
 from kdump.fleet.source.offsets import PartitionLogs, select_logs
-from kdump.fleet.source.options import Options, given_options, of_table
+from kdump.fleet.source.options import Layout, Options, given_options, of_table
 from kdump.fleet.source.paths import expand_paths
 from kdump.storage.manifests.path import paths_in
-from kdump.storage.selection import HIGHEST
 from kdump.tables import tables
 from kdump.tables.copies import copy_batches
 from kdump.tables.findings import finding_rows
@@ -61,7 +70,7 @@ _OPTIONS: Final = "kdump.options"
 
 
 def register(spark: SparkSession) -> None:
-    """Register ``spark.read.format("kdump")``."""
+    """Register ``spark.read.format("kdump")`` and ``spark.readStream.format("kdump")``."""
     spark.dataSource.register(KdumpDataSource)
 
 
@@ -77,7 +86,8 @@ class KdumpDataSource(DataSource):
     ``kafka`` for the columns of Spark's Kafka source. Records have these options of that source:
     ``assign``, ``subscribe``, ``subscribePattern``; ``startingOffsets``, ``startingTimestamp``,
     ``startingOffsetsByTimestamp``, ``startingOffsetsByTimestampStrategy``, and those of the end;
-    ``includeHeaders``, ``failOnDataLoss``, ``kafka.isolation.level``.
+    ``includeHeaders``, ``failOnDataLoss``, ``kafka.isolation.level``. A stream has no end, and has
+    ``maxOffsetsPerTrigger`` or ``maxBytesPerTrigger``.
     """
 
     @classmethod
@@ -87,16 +97,32 @@ class KdumpDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the schema of the whole table; that of ``CREATE TABLE`` holds its options."""
-        schema = from_arrow_schema(_table_schema(Options.parse(self.options)))
+        schema = from_arrow_schema(_table_schema(Layout.parse(self.options)))
         if of_table(self.options):
             schema.fields[0].metadata = {_OPTIONS: given_options(self.options)}
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the columns that ``schema`` names."""
+        options = Options.parse(self._given(schema))
+        return _Reader(options, _arrow_schema(schema, options.layout))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return a reader of sealed segments. Raise UsageError before Spark 4.2."""
+        if find_spec("pyspark.sql.streaming.datasource") is None:
+            raise UsageError(
+                "expected Spark 4.2 or newer to read a stream, which tells a data source in Python "
+                f"where it is, found {pyspark.__version__}"
+            )
+        from kdump.fleet.source.stream import StreamReader
+
+        options = Options.parse(self._given(schema), stream=True)
+        return StreamReader(options, _arrow_schema(schema, options.layout))
+
+    def _given(self, schema: StructType) -> dict[str, str]:
+        """Return the options, those that ``schema`` holds included."""
         of_schema = schema.fields[0].metadata.get(_OPTIONS, {}) if schema.fields else {}
-        options = Options.parse(of_schema | given_options(self.options))
-        return _Reader(options, _arrow_schema(schema, options))
+        return {**of_schema, **given_options(self.options)}
 
 
 @frozen
@@ -130,10 +156,6 @@ class _Groups(InputPartition):
     targets: Mapping[int, Target]
     context: Context
     directories: tuple[NodeDirectory, ...]
-
-
-#: Leaves out markers alone.
-_WITHOUT_MARKERS: Final = CommittedFilter(array("q"), HIGHEST, ())
 
 
 class _Reader(DataSourceReader):
@@ -198,10 +220,8 @@ class _Reader(DataSourceReader):
             assert isinstance(partition, _Logs)
             batches = self._log_batches(partition)
         for batch in batches:
-            if self._options.kafka:
-                yield kafka_rows(batch, self._schema, strict=self._options.strict)
-            else:
-                yield batch.select(self._schema.names).cast(self._schema)
+            kafka, strict = self._options.kafka, self._options.strict
+            yield record_rows(batch, self._schema, kafka=kafka, strict=strict)
 
     def _finding_batches(self, partition: _Targets) -> Iterator[pa.RecordBatch]:
         if partition.findings:
@@ -215,7 +235,7 @@ class _Reader(DataSourceReader):
         strict = self._options.strict
         if self._options.table == "batches":
             return tables.batch_tables(partition.logs, strict=strict)
-        keep = _WITHOUT_MARKERS.batches if self._options.kafka else None
+        keep = WITHOUT_MARKERS.batches if self._options.kafka else None
         return tables.record_batches(partition.logs, self._names(), strict=strict, keep=keep)
 
     def _committed_records(self, partition: _Partitions) -> Iterator[pa.RecordBatch]:
@@ -228,7 +248,7 @@ class _Reader(DataSourceReader):
 
     def _names(self) -> list[str]:
         """Return the columns of the table of records that are read."""
-        return source_names(self._schema) if self._options.kafka else self._schema.names
+        return record_names(self._schema, kafka=self._options.kafka)
 
 
 def _groups(scope: Scope, cores: int) -> Iterator[_Groups]:
@@ -249,18 +269,18 @@ def _copy_rows(task: _Groups) -> Iterator[pa.RecordBatch]:
     return copy_batches(comparisons)
 
 
-def _table_schema(options: Options) -> pa.Schema:
+def _table_schema(layout: Layout) -> pa.Schema:
     """Return the columns of the whole table."""
-    if options.kafka:
-        return KAFKA_WITH_HEADERS if options.headers else KAFKA
-    return TABLES[options.table]
+    if layout.kafka:
+        return KAFKA_WITH_HEADERS if layout.headers else KAFKA
+    return TABLES[layout.table]
 
 
-def _arrow_schema(schema: StructType, options: Options) -> pa.Schema:
+def _arrow_schema(schema: StructType, layout: Layout) -> pa.Schema:
     """Return the schema as Arrow's. Raise UsageError for a column that the table does not have."""
     import pyarrow as pa
 
-    table_schema = _table_schema(options)
+    table_schema = _table_schema(layout)
     spark_types = {field.name: field.dataType for field in from_arrow_schema(table_schema)}
     fields = []
     for field in schema:
@@ -272,7 +292,7 @@ def _arrow_schema(schema: StructType, options: Options) -> pa.Schema:
                 else spark_type.simpleString()
             )
             raise UsageError(
-                f"column {field.name} of the table {options.table}: expected {expected}, found "
+                f"column {field.name} of the table {layout.table}: expected {expected}, found "
                 f"{field.dataType.simpleString()}"
             )
         fields.append(table_schema.field(field.name).with_nullable(field.nullable))

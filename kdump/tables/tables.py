@@ -15,7 +15,7 @@ from kdump.audit.run.verify import verify
 from kdump.audit.survey.record_runs import Unread, record_runs
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
-from kdump.errors import DecodeError, SourceError
+from kdump.errors import DecodeError, SourceError, VanishedError
 from kdump.format.batch import BatchTable, RecordRun
 from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
@@ -33,11 +33,17 @@ Keep = Callable[[BatchTable], BatchTable]
 
 
 def record_batches(
-    logs: Iterable[Log], names: Sequence[str], *, strict: bool = False, keep: Keep | None = None
+    logs: Iterable[Log],
+    names: Sequence[str],
+    *,
+    strict: bool = False,
+    keep: Keep | None = None,
+    present: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the columns ``names`` of the table ``RECORDS``, of the batches that ``keep`` returns.
 
-    Raise DecodeError, LimitError and SourceError if ``strict``.
+    Raise DecodeError, LimitError and SourceError if ``strict``, and if all logs have to be
+    ``present``, VanishedError.
     """
     columns, reader = RecordColumns(names), RecordReader()
     for log in logs:
@@ -49,8 +55,8 @@ def record_batches(
                     for run in _selected_runs(wanted, log, source, reader, strict=strict):
                         if (batch := columns.add(run)) is not None:
                             yield batch
-        except SourceError:
-            if strict:
+        except SourceError as error:
+            if strict or (present and isinstance(error, VanishedError)):
                 raise
     if (last := columns.finish()) is not None:
         yield last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -297,3 +298,75 @@ def test_spark_still_applies_a_pushed_filter_to_other_scans(session: Session) ->
 def test_a_missing_path_is_no_empty_table(session: Session, tmp_path: Path) -> None:
     with pytest.raises(PySparkException, match="gone"):
         load(session, tmp_path / "gone").collect()
+
+
+# --- streams
+
+
+def segments_up_to(source: Path, target: Path, count: int) -> None:
+    """Let ``target`` have what a partition had when its segment ``count`` was the active one."""
+    target.mkdir(exist_ok=True)
+    bases = sorted(file.stem for file in source.glob("*.log"))
+    for file in source.iterdir():
+        if file.stem in bases[:count] or not file.stem.isdigit():
+            shutil.copy(file, target / file.name)
+
+
+def test_a_stream_goes_on_from_its_checkpoint(
+    session: Session, broker: Path, tmp_path: Path
+) -> None:
+    """What is sealed at each start, then segments that vanished before they were read."""
+    data = tmp_path / "data"
+    data.mkdir()
+    got: dict[int, list[Row]] = {}
+    for file in broker.iterdir():
+        if file.is_file():
+            shutil.copy(file, data)
+
+    def keep(frame: DataFrame, number: int) -> None:
+        got[number] = frame.collect()
+
+    def run(**options: str) -> list[tuple[Any, ...]]:
+        stream = session.spark.readStream.format("kdump").options(schema="kafka", **options)
+        query = (
+            stream.option("subscribePattern", "^(transfers|transactions|codec-zstd)$")
+            .option("includeHeaders", "true")
+            .load(str(data))
+            .writeStream.foreachBatch(keep)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return [milliseconds(row) for number in sorted(got) for row in got[number]]
+
+    names = ("transfers-0", "transfers-1", "transactions-0", "codec-zstd-0")
+    for name in names[1:]:
+        segments_up_to(broker / name, data / name, 2)
+    few = run(maxOffsetsPerTrigger="60")
+    assert len(got) > 1
+    active = {}
+    for name in names:
+        segments_up_to(broker / name, data / name, 1000)
+        active[name] = max(int(file.stem) for file in (data / name).glob("*.log"))
+    found = run()
+    assert found[: len(few)] == few
+    assert len(found) > len(few)
+    by_partition: dict[object, list[int]] = {}
+    for row in found:
+        by_partition.setdefault(row[2:4], []).append(row[4])
+    assert all(offsets == sorted(offsets) for offsets in by_partition.values())
+    committed = {"schema": "kafka", "kafka.isolation.level": "read_committed"}
+    reader = session.spark.read.format("kdump").options(**committed, includeHeaders="true")
+    rows = reader.load(str(data)).collect()
+    expected = [row for row in rows if row.offset < active[f"{row.topic}-{row.partition}"]]
+    assert sorted(found, key=repr) == sorted(map(milliseconds, expected), key=repr)
+    kept = {"partition.metadata": (data / "codec-zstd-0/partition.metadata").read_bytes()}
+    later = active["codec-zstd-0"] + 50
+    (data / "replication-offset-checkpoint").unlink()
+    shutil.rmtree(data / "codec-zstd-0")
+    content = {base: [batch(base, [record()] * 5)] for base in (later, later + 5)}
+    write_partition(data, "codec-zstd", 0, content, files=kept)
+    with pytest.raises(PySparkException, match="not read so far, found offsets"):
+        run()
+    assert len(run(failOnDataLoss="false")) == len(found) + 5

@@ -5,5 +5,11 @@ paths      Paths of the data source: globs, and directories that hold log direct
 by_time    The first offset at or after a timestamp, as a broker answers it to consumers.
 offsets    The logs and offsets that options select.
 committed  The committed records of a partition, read in one task.
+positions  The offset of a stream in a checkpoint: the next offset of each partition, by topic id.
+sealed     The sealed segments of all copies of partitions, for a stream.
+admission  The bounds of a batch of a stream, in offsets or in bytes.
+ranges     Ranges of sealed offsets: their plan from two positions of a stream, and their read in a
+           task.
 columns    Records with the columns of Spark's Kafka source.
+stream     The stream reader: ``spark.readStream.format("kdump")`` over sealed segments.
 """

@@ -49,6 +49,23 @@ def source_names(schema: pa.Schema) -> list[str]:
     return [_SOURCES.get(name, name) for name in schema.names]
 
 
+def record_names(schema: pa.Schema, *, kafka: bool) -> list[str]:
+    """Return the columns of the table of records that are read for those of ``schema``."""
+    return source_names(schema) if kafka else schema.names
+
+
+def record_rows(
+    records: pa.RecordBatch, schema: pa.Schema, *, kafka: bool, strict: bool
+) -> pa.RecordBatch:
+    """Return records with the columns of ``schema``, which are Spark's for ``kafka``.
+
+    Raise DecodeError as ``kafka_rows`` does.
+    """
+    if kafka:
+        return kafka_rows(records, schema, strict=strict)
+    return records.select(schema.names).cast(schema)
+
+
 def kafka_rows(records: pa.RecordBatch, schema: pa.Schema, *, strict: bool) -> pa.RecordBatch:
     """Return records, with the columns of ``source_names``, with those of ``schema``.
 

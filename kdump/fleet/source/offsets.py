@@ -57,7 +57,7 @@ def select_logs(
 
     Raise UsageError, and SourceError for a partition that cannot be listed, if that is strict.
     """
-    named = [(_topic_partition(target), target) for target in without_nested(targets)]
+    named = [(topic_partition(target), target) for target in without_nested(targets)]
     found = [
         (name, target)
         for name, target in named
@@ -83,7 +83,9 @@ def _without_copies(
     for name, target in listed:
         if name is not None and target.partition is not None:
             copies[name].append(target)
-    best = {name: max(targets, key=_tail).path for name, targets in copies.items() if targets[1:]}
+    best = {
+        name: max(targets, key=log_tail).path for name, targets in copies.items() if targets[1:]
+    }
     return [
         (name, target)
         for name, target in listed
@@ -106,20 +108,15 @@ def _partition_logs(
 
 def _selection(name: TopicPartition | None, target: Target, options: Options) -> Selection | None:
     """Return the offsets that are read of a partition, or of a segment; None for none at all."""
-    lowest = LOWEST
-    if options.kafka and target.partition is not None:
-        start = log_start(target.partition, target.directory)
-        lowest = start if start > target.segments[0].base_offset else LOWEST
+    start = first_offset(target, options)
+    lowest = start if start > target.segments[0].base_offset else LOWEST
     if name is None:
         return Selection(first_offset=lowest)
     first = _resolve(options.starting, name, target, lowest)
     if first is None:
         if options.late_is_end:
             return None
-        raise UsageError(
-            f"option {options.starting.option}: expected a record of {options.starting.of(name)} "
-            f"ms or later in {name[0]}-{name[1]}, found none"
-        )
+        raise _late(options.starting, name)
     end = _resolve(options.ending, name, target, lowest)
     if target.partition is not None and not options.lenient:
         for limit in (options.starting, options.ending):
@@ -127,6 +124,43 @@ def _selection(name: TopicPartition | None, target: Target, options: Options) ->
     last = HIGHEST if end is None else end - 1
     first = max(first, lowest)
     return Selection(first_offset=first, last_offset=last) if first <= last else None
+
+
+def first_offset(target: Target, options: Options) -> int:
+    """Return the first offset of a target with segments: with Spark's columns the log start."""
+    start = target.segments[0].base_offset
+    if options.kafka and target.partition is not None:
+        start = log_start(target.partition, target.directory)
+    return start if start > target.segments[0].base_offset else min([start, *swaps(target)])
+
+
+def swaps(target: Target) -> list[int]:
+    """Return the base offsets of segments that the cleaner is about to put in place of others.
+
+    It has taken these away before, for a moment in which neither is there (``replaceSegments``).
+    """
+    partition = target.partition
+    transient = () if partition is None else partition.transient
+    return [segment.base_offset for segment in transient if segment.suffix == ".swap"]
+
+
+def starting_offset(name: TopicPartition, target: Target, options: Options) -> int:
+    """Return the offset at which a stream starts to read a partition. Raise UsageError."""
+    lowest = first_offset(target, options)
+    if not options.lenient:
+        _check_within(options.starting, name, target, lowest)
+    first = _resolve(options.starting, name, target, lowest)
+    if first is None and not options.late_is_end:
+        raise _late(options.starting, name)
+    _, end = log_tail(target)
+    return max(lowest, end if first is None else min(first, end))
+
+
+def _late(limit: Limit, name: TopicPartition) -> UsageError:
+    return UsageError(
+        f"option {limit.option}: expected a record of {limit.of(name)} ms or later in "
+        f"{name[0]}-{name[1]}, found none"
+    )
 
 
 def _resolve(limit: Limit, name: TopicPartition, target: Target, lowest: int) -> int | None:
@@ -144,7 +178,7 @@ def _check_within(limit: Limit, name: TopicPartition, target: Target, lowest: in
         return
     start, end = max(lowest, target.segments[0].base_offset), target.segments[-1].base_offset
     if offset > end:  # otherwise nothing of the last segment is read
-        _, end = _tail(target)
+        _, end = log_tail(target)
     if start <= offset <= end:
         return
     expected = f"{start} or more" if offset < start else f"{end}, the end of the log, or less"
@@ -154,7 +188,7 @@ def _check_within(limit: Limit, name: TopicPartition, target: Target, lowest: in
     )
 
 
-def _tail(target: Target) -> tuple[int, int]:
+def log_tail(target: Target) -> tuple[int, int]:
     """Return the leader epoch of the last sound batch of a partition, and the offset after it.
 
     Without a batch the epoch is -1, and the offset the base offset of the last segment. An
@@ -178,7 +212,8 @@ def _tail(target: Target) -> tuple[int, int]:
     return -1, target.segments[-1].base_offset if target.segments else 0
 
 
-def _topic_partition(target: Target) -> TopicPartition | None:
+def topic_partition(target: Target) -> TopicPartition | None:
+    """Return the topic and partition of a target, None outside of directories of partitions."""
     path = target.path.parent if target.path.suffix == ".log" else target.path
     name = directory_name(path)
     return None if name is None else (name.topic, name.partition)

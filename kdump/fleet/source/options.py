@@ -1,7 +1,7 @@
 """The options of the data source: its own, and those of Spark's Kafka source.
 
-Names are those of Spark's Kafka source where they mean the same. Its options about connections,
-consumers and streams change nothing here: they may stay in a query.
+Names are those of Spark's Kafka source where they mean the same. Its options about connections and
+consumers change nothing here: they may stay in a query.
 
 Spec: ``KafkaSourceProvider``, ``JsonUtils`` of ``spark-sql-kafka-0-10`` 4.3; ``V2SessionCatalog``
 for the properties of tables.
@@ -26,6 +26,7 @@ TopicPartition = tuple[str, int]
 #: In the JSON of offsets (``KafkaOffsetRangeLimit``).
 LATEST: Final = -1
 EARLIEST: Final = -2
+_WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 #: Spark's own names of the modes of a reader for malformed data.
 _MODES: Final = ("permissive", "failfast")
@@ -46,13 +47,19 @@ _ENDING: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"
 _OF_RECORDS: Final = (
     "schema", "includeHeaders", *_SUBSCRIPTIONS, *_STARTING, *_ENDING, _STRATEGY, "failOnDataLoss",
 )  # fmt: skip
-#: Options of Spark's Kafka source that change no row of a batch query.
+#: The options that bound a batch of a stream: offsets, as in Spark's Kafka source, or bytes, as in
+#: Spark's source of files.
+_MOST_OFFSETS: Final = "maxOffsetsPerTrigger"
+_MOST_BYTES: Final = "maxBytesPerTrigger"
+#: Options of Spark's Kafka source that change no row.
 _WITHOUT_EFFECT: Final = (
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix",
-    "kafkaConsumer.pollTimeoutMs", "maxOffsetsPerTrigger", "maxRecordsPerPartition",
-    "maxTriggerDelay", "minOffsetsPerTrigger", "minPartitions",
+    "kafkaConsumer.pollTimeoutMs", "maxRecordsPerPartition", "maxTriggerDelay",
+    "minOffsetsPerTrigger", "minPartitions",
 )  # fmt: skip
-_KNOWN: Final = frozenset(name.lower() for name in (*_OWN, *_OF_RECORDS, *_WITHOUT_EFFECT))
+_KNOWN: Final = frozenset(
+    name.lower() for name in (*_OWN, *_OF_RECORDS, _MOST_OFFSETS, _MOST_BYTES, *_WITHOUT_EFFECT)
+)
 #: The prefix of settings of Kafka's clients.
 _OF_CLIENTS: Final = "kafka."
 
@@ -124,18 +131,42 @@ class Limit:
 
 
 @frozen
-class Options:
-    """The options, parsed.
+class Layout:
+    """The options that name the columns.
 
-    ``kafka`` asks for the columns of Spark's Kafka source, ``headers`` for one more of them.
-    ``lenient``: an offset outside of a log is no error. ``late_is_end``: a starting timestamp after
-    all records means the end of a log, and is no error.
+    ``kafka`` asks for those of Spark's Kafka source, ``headers`` for one more of them.
     """
 
-    paths: tuple[str, ...]
     table: str
     kafka: bool
     headers: bool
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Layout:
+        """Return what ``options`` say of it. Raise UsageError for an unknown name or value."""
+        given = given_options(options)
+        _check_names(given)
+        table = _choice(given, "table", TABLES, "records")
+        if table != "records":
+            for name in (*_OF_RECORDS, _ISOLATION_LEVEL):
+                if name.lower() in given:
+                    raise UsageError(f"option {name}: expected the table records, found {table}")
+        if kafka := "schema" in given:
+            _choice(given, "schema", ("kafka",), "")
+        return cls(table, kafka, _boolean(given, "includeHeaders", "false"))
+
+
+@frozen
+class Options:
+    """The options, parsed.
+
+    ``lenient``: an offset outside of a log is no error. ``late_is_end``: a starting timestamp after
+    all records means the end of a log, and is no error. ``most_offsets`` and ``most_bytes`` bound a
+    batch of a stream; at most one of them is given.
+    """
+
+    layout: Layout
+    paths: tuple[str, ...]
     strict: bool
     selection: TopicSelection
     deep: bool
@@ -146,42 +177,53 @@ class Options:
     committed: bool
     lenient: bool
     late_is_end: bool
+    most_offsets: int | None = None
+    most_bytes: int | None = None
+
+    @property
+    def table(self) -> str:
+        """The table that is read."""
+        return self.layout.table
+
+    @property
+    def kafka(self) -> bool:
+        """Whether it has the columns of Spark's Kafka source."""
+        return self.layout.kafka
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> Options:
-        """Return the parsed ``options``. Raise UsageError for an unknown name or value."""
+    def parse(cls, options: Mapping[str, str], *, stream: bool = False) -> Options:
+        """Return the parsed ``options``. Raise UsageError for an unknown name or value.
+
+        A ``stream`` has no end, may start at the latest offsets, and reads committed records unless
+        asked for all.
+        """
         given = given_options(options)
-        _check_names(given)
-        table = _choice(given, "table", TABLES, "records")
-        if table != "records":
-            for name in (*_OF_RECORDS, _ISOLATION_LEVEL):
-                if name.lower() in given:
-                    raise UsageError(f"option {name}: expected the table records, found {table}")
+        layout = Layout.parse(options)
+        if stream:
+            _check_stream(given, layout)
         cores = given.get("cores", str(default_jobs()))
         if not (cores.isdecimal() and int(cores)):
             raise UsageError(f"option cores: expected a number from 1 on, found {cores}")
-        starting = _limit(given, _STARTING, "earliest", EARLIEST)
+        starting = _limit(given, _STARTING, "earliest", EARLIEST, others=stream)
         ending = _limit(given, _ENDING, "latest", LATEST)
         _check_order(starting, ending)
         topics, excluded = _pattern(given, "topic"), _pattern(given, "exclude")
-        if kafka := "schema" in given:
-            _choice(given, "schema", ("kafka",), "")
         return cls(
+            layout=layout,
             paths=_paths(given),
-            table=table,
-            kafka=kafka,
-            headers=_boolean(given, "includeHeaders", "false"),
             strict=_choice(given, "mode", _MODES, _MODES[0]) == "failfast",
-            selection=TopicSelection(topics, excluded, served=table != "findings"),
+            selection=TopicSelection(topics, excluded, served=layout.table != "findings"),
             deep=_boolean(given, "deep", "false"),
             cores=int(cores),
             subscription=_subscription(given),
             starting=starting,
             ending=ending,
-            committed=_choice(given, _ISOLATION_LEVEL, _ISOLATION_LEVELS, _ISOLATION_LEVELS[0])
+            committed=_choice(given, _ISOLATION_LEVEL, _ISOLATION_LEVELS, _ISOLATION_LEVELS[stream])
             == "read_committed",
             lenient=not _boolean(given, "failOnDataLoss", "true"),
             late_is_end=_choice(given, _STRATEGY, _STRATEGIES, _STRATEGIES[0]) == "latest",
+            most_offsets=_bound(given, _MOST_OFFSETS) if stream else None,
+            most_bytes=_bound(given, _MOST_BYTES) if stream else None,
         )
 
 
@@ -208,6 +250,17 @@ def _check_names(given: Mapping[str, str]) -> None:
         if name not in _KNOWN and not name.startswith(_OF_CLIENTS):
             expected = ", ".join((*_OWN, *(known for known in _OF_RECORDS if known not in _OWN)))
             raise UsageError(f"option {name}: expected one of {expected}")
+
+
+def _check_stream(given: Mapping[str, str], layout: Layout) -> None:
+    """Raise UsageError for what only a query of what is there can read."""
+    if layout.table != "records":
+        raise UsageError(f"option table: expected records in a stream, found {layout.table}")
+    for name in _ENDING:
+        if name.lower() in given:
+            raise UsageError(f"option {name}: expected none in a stream, which has no end")
+    if _MOST_OFFSETS.lower() in given and _MOST_BYTES.lower() in given:
+        raise UsageError(f"expected one of the options {_MOST_OFFSETS}, {_MOST_BYTES}, found both")
 
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
@@ -249,22 +302,31 @@ def _subscription(given: Mapping[str, str]) -> Subscription:
 
 
 def _limit(
-    given: Mapping[str, str], names: tuple[str, str, str], word: str, unbounded: int
+    given: Mapping[str, str],
+    names: tuple[str, str, str],
+    word: str,
+    unbounded: int,
+    *,
+    others: bool = False,
 ) -> Limit:
-    """Return the limit of the first of ``names`` that is given; ``word`` means ``unbounded``."""
+    """Return the limit of the first of ``names`` that is given; ``word`` means ``unbounded``.
+
+    With ``others`` it may be at the other end too.
+    """
     at_time, by_time, by_offset = names
     if (text := given.get(at_time.lower())) is not None:
         return Limit(at_time, _number(at_time, text), by_time=True)
     if (text := given.get(by_time.lower())) is not None:
         return Limit(by_time, _by_partition(by_time, text), by_time=True)
     text = given.get(by_offset.lower(), word).strip()
-    if text.lower() == word:
-        return Limit(by_offset, unbounded)
-    if text.lower() in ("earliest", "latest"):
+    words = _WORDS if others else {word: unbounded}
+    if text.lower() in words:
+        return Limit(by_offset, words[text.lower()])
+    if text.lower() in _WORDS:
         raise UsageError(f"option {by_offset}: expected {word} or offsets, found {text}")
     offsets = _by_partition(by_offset, text)
     for (topic, number), offset in offsets.items():
-        if offset < 0 and offset != unbounded:
+        if offset < 0 and offset not in words.values():
             raise UsageError(
                 f"option {by_offset}: expected an offset or {unbounded} ({word}) for "
                 f"{topic}-{number}, found {offset}"
@@ -321,6 +383,16 @@ def _number(option: str, text: str) -> int:
     if _NUMBER.fullmatch(stripped) and int(stripped) in _LONGS:
         return int(stripped)
     raise UsageError(f"option {option}: expected a number of milliseconds, found {text}")
+
+
+def _bound(given: Mapping[str, str], option: str) -> int | None:
+    """Return a number from 1 on, None without the option."""
+    text = given.get(option.lower())
+    if text is None:
+        return None
+    if _NUMBER.fullmatch(text.strip()) and int(text) > 0:
+        return int(text)
+    raise UsageError(f"option {option}: expected a number from 1 on, found {text}")
 
 
 def _boolean(given: Mapping[str, str], option: str, default: str) -> bool:

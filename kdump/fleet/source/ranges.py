@@ -1,0 +1,210 @@
+"""Ranges of sealed offsets: their plan from two positions of a stream, and their read in a task.
+
+Retention, compaction and a broker that moves a partition change directories meanwhile: a file that
+is gone leads to another listing, and the read goes on at the same offset. What no listing has any
+more is lost: that fails, or is a warning.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from kdump.audit.facts.coordinator import Coordinator
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import Target, log_bytes
+from kdump.errors import DecodeError, SourceError, VanishedError
+from kdump.fleet.source.committed import WITHOUT_MARKERS, committed_until
+from kdump.fleet.source.offsets import PartitionLogs, swaps
+from kdump.fleet.source.options import Options, TopicPartition
+from kdump.fleet.source.positions import Key, Positions
+from kdump.fleet.source.sealed import Copy, newest, sealed_logs
+from kdump.storage.logdir import list_partition
+from kdump.storage.objects.address import AnyPath
+from kdump.storage.selection import Selection
+from kdump.tables.tables import Keep, record_batches
+from kdump.values import frozen
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LOG: Final = logging.getLogger(__name__)
+#: A broker that swaps compacted segments takes less than a second for it.
+_LISTINGS: Final = 5
+_WAIT_S: Final = 0.5
+
+
+@frozen
+class SealedRange:
+    """The offsets of a partition from ``first`` to before ``end``, in the copy at ``path``.
+
+    ``size`` is that of the segments with these offsets, in bytes. ``compacted`` and ``coordinator``
+    are as for ``PartitionLogs``.
+    """
+
+    path: AnyPath
+    name: TopicPartition
+    first: int
+    end: int
+    size: int
+    compacted: bool | None
+    coordinator: Coordinator | None
+
+
+def plan_ranges(
+    start: Positions,
+    end: Positions,
+    copies: Mapping[Key, Sequence[Copy]],
+    context: Context,
+    options: Options,
+) -> list[SealedRange]:
+    """Return the ranges between two positions, by topic and partition.
+
+    Raise SourceError for offsets that no copy has, unless that is a warning.
+    """
+    found = []
+    for key, position in sorted(end.items(), key=lambda pair: pair[0]):
+        before = start.get(key)
+        low = position.first if before is None else before.next
+        if low is None or low >= position.next:
+            continue
+        topic, _, number = key
+        copy = _covering(copies.get(key, ()), low, position.next)
+        if copy is None:
+            report_loss(f"{topic}-{number}", low, position.next, "no copy of it", options)
+            continue
+        first = min(max(low, copy.start), position.next)
+        last = max(min(position.next, copy.end), first)
+        for lost, until in ((low, first), (last, position.next)):
+            if lost < until:
+                held = f"offsets {copy.start} to {copy.end - 1} in sealed segments"
+                report_loss(copy.target.path, lost, until, held, options)
+        if first < last:
+            found.append(_range(copy, first, last, context))
+    return found
+
+
+def _covering(copies: Sequence[Copy], first: int, end: int) -> Copy | None:
+    """Return a copy with all offsets of a range, or else the one with the most of them."""
+    whole = [copy for copy in copies if copy.start <= first and copy.end >= end]
+    if whole:
+        return newest(whole)
+    return max(copies, key=lambda copy: min(end, copy.end) - max(first, copy.start), default=None)
+
+
+def _range(copy: Copy, first: int, end: int, context: Context) -> SealedRange:
+    size = sum(map(log_bytes, copy.segments(first, end)))
+    compacted = context.settings(copy.target).compacted
+    coordinator = context.node(copy.target).coordinator
+    return SealedRange(copy.target.path, copy.name, first, end, size, compacted, coordinator)
+
+
+def report_loss(where: object, first: int, end: int | None, found: str, options: Options) -> None:
+    """Raise SourceError for offsets that were not read and are gone, or log a warning.
+
+    ``end`` is None if it is unknown whether there were any.
+    """
+    offsets = f"offset {first} and later" if end is None else f"offsets {first} to {end - 1}"
+    text = f"{where}: expected {offsets}, not read so far, found {found}"
+    if not options.lenient:
+        raise SourceError(str(where), f"{text}; with failOnDataLoss=false they are passed over")
+    _LOG.warning("%s; they are passed over", text)
+
+
+def read_range(
+    wanted: SealedRange, names: Sequence[str], options: Options
+) -> Iterator[pa.RecordBatch]:
+    """Yield the columns ``names`` of the records of a range, in order.
+
+    Raise SourceError for offsets that are gone, unless that is a warning, and DecodeError and
+    LimitError if ``strict``.
+    """
+    position, attempts = wanted.first, 0
+    while position < wanted.end:
+        target = _listed(wanted, position, options)
+        if target is None:
+            return
+        if attempts + 1 < _LISTINGS and swaps(target):
+            attempts += 1
+            time.sleep(_WAIT_S)
+            continue
+        start, active = target.segments[0].base_offset, target.segments[-1].base_offset
+        if active < wanted.end:
+            found = f"the active segment at offset {active}"
+            report_loss(wanted.path, max(position, active), wanted.end, found, options)
+            wanted = replace(wanted, end=active)
+            continue
+        if position < start:
+            lost = min(start, wanted.end)
+            report_loss(wanted.path, position, lost, f"a log from offset {start} on", options)
+            position = start
+            continue
+        at = position
+        try:
+            for reached, batch in _read_logs(wanted, target, at, names, options):
+                position = reached
+                if batch is not None:
+                    yield batch
+        except VanishedError:
+            attempts = 1 if position > at else attempts + 1
+            if attempts == _LISTINGS:
+                raise
+            time.sleep(_WAIT_S)
+
+
+def _listed(wanted: SealedRange, position: int, options: Options) -> Target | None:
+    """Return the present listing of a partition, None if it is gone and that is a warning."""
+    found = list_partition(wanted.path)
+    if isinstance(found, SourceError) and not isinstance(found, VanishedError):
+        raise found
+    if isinstance(found, VanishedError) or not found.segments:
+        report_loss(wanted.path, position, wanted.end, "no log", options)
+        return None
+    return Target(wanted.path, found.segments, None, stopped=False, size=0, partition=found)
+
+
+def _read_logs(
+    wanted: SealedRange, target: Target, first: int, names: Sequence[str], options: Options
+) -> Iterator[tuple[int, pa.RecordBatch | None]]:
+    """Yield the batches of the logs of a listing, and after each log the offset that is next.
+
+    Raise VanishedError for a log that is gone, before any of its batches.
+    """
+    keep = _committed(wanted, target, first, options)
+    logs = sealed_logs(target, Selection(first_offset=first, last_offset=wanted.end - 1))
+    following = [*(log.base_offset for log in logs[1:]), wanted.end]
+    position = first
+    for log, after in zip(logs, following, strict=False):
+        begun = False
+        try:
+            for batch in record_batches(
+                [log], names, strict=options.strict, keep=keep, present=True
+            ):
+                begun = True
+                yield position, batch
+        except VanishedError as error:
+            if begun:  # these rows are there: only the whole task can be repeated
+                raise SourceError(error.path, str(error)) from error
+            raise
+        position = after
+        yield position, None
+    yield wanted.end, None
+
+
+def _committed(wanted: SealedRange, target: Target, first: int, options: Options) -> Keep | None:
+    """Return the filter for the batches of a range, None for all."""
+    if not options.committed:
+        return WITHOUT_MARKERS.batches if options.kafka else None
+    evidence = sealed_logs(target, Selection(first_offset=first))
+    logs = PartitionLogs((), evidence, wanted.name, wanted.compacted, wanted.coordinator)
+    active = target.segments[-1].base_offset
+    found = committed_until(logs, wanted.end, following=active, strict=options.strict)
+    if found.end < wanted.end:
+        raise DecodeError(
+            f"{wanted.path}: expected the marker of the transaction from offset {found.end} on in "
+            f"the segments before offset {active}, found none"
+        )
+    return found.batches

@@ -1,0 +1,158 @@
+"""The stream reader: ``spark.readStream.format("kdump")`` over sealed segments.
+
+Each batch lists the paths anew, so that brokers and partitions join. Tasks list the partitions that
+they read again. Nothing is written.
+
+Spec: ``pyspark.sql.datasource.DataSourceStreamReader`` of Spark 4.2.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from kdump.audit.targets.context import read_context
+from kdump.audit.targets.listing import time_of
+from kdump.audit.targets.scope import directories_of
+from kdump.fleet.job.packing import pack_tasks
+from kdump.fleet.source.admission import Backlog, ends_by_bytes, ends_by_offsets
+from kdump.fleet.source.columns import record_names, record_rows
+from kdump.fleet.source.offsets import log_tail, starting_offset
+from kdump.fleet.source.options import Options
+from kdump.fleet.source.positions import (
+    Key,
+    Position,
+    Positions,
+    decode_positions,
+    encode_positions,
+)
+from kdump.fleet.source.ranges import SealedRange, plan_ranges, read_range, report_loss
+from kdump.fleet.source.sealed import Copy, copies_by_key, list_copies, next_copy, stable_end
+from kdump.values import frozen
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@frozen
+class _Ranges(InputPartition):
+    """The ranges that one task reads."""
+
+    ranges: tuple[SealedRange, ...]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads each record of sealed segments once, those of a partition in the order of offsets."""
+
+    def __init__(self, options: Options, schema: pa.Schema) -> None:
+        self._options = options
+        self._schema = schema
+        #: What ``Trigger.AvailableNow`` reads.
+        self._available: list[Copy] | None = None
+        self._said: set[Key] = set()
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Return the position at which ``startingOffsets`` or timestamps start the stream."""
+        _, copies = list_copies(self._options, start=True)
+        return encode_positions(starting_positions(copies, self._options))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the bound of a batch that the options name."""
+        if self._options.most_offsets is not None:
+            return ReadMaxRows(self._options.most_offsets)
+        if self._options.most_bytes is not None:
+            return ReadMaxBytes(self._options.most_bytes)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read in this run of the query what is sealed now."""
+        _, self._available = list_copies(self._options)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Return the position after the next batch."""
+        copies = list_copies(self._options)[1] if self._available is None else self._available
+        before = decode_positions(start)
+        by_key = copies_by_key(copies, before)
+        self._report_gone(before, by_key)
+        return encode_positions(next_positions(before, by_key, limit, self._options))
+
+    def _report_gone(self, before: Positions, copies: Mapping[Key, Sequence[Copy]]) -> None:
+        """Report partitions of which no copy is left, each once."""
+        for key in before.keys() - copies.keys() - self._said:
+            topic, _, number = key
+            name = f"{topic}-{number}"
+            selected = self._options.subscription.selects((topic, number))
+            if selected and self._options.selection.selects(Path(name)):
+                self._said.add(key)
+                report_loss(name, before[key].next, None, "no copy of it", self._options)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Distribute the offsets between two positions over tasks."""
+        if start == end:
+            return []
+        before, after = decode_positions(start), decode_positions(end)
+        roots, copies = list_copies(self._options)
+        context = read_context(directories_of(roots), None, time_of(roots, time.time_ns()))
+        by_key = copies_by_key(copies, {**before, **after})
+        ranges = plan_ranges(before, after, by_key, context, self._options)
+        packs = pack_tasks([each.size for each in ranges], self._options.cores)
+        return [_Ranges(tuple(ranges[number] for number in pack)) for pack in packs]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read the records of one task."""
+        assert isinstance(partition, _Ranges)
+        kafka, strict = self._options.kafka, self._options.strict
+        names = record_names(self._schema, kafka=kafka)
+        for each in partition.ranges:
+            for batch in read_range(each, names, self._options):
+                yield record_rows(batch, self._schema, kafka=kafka, strict=strict)
+
+
+def starting_positions(copies: Sequence[Copy], options: Options) -> dict[Key, Position]:
+    """Return the positions at which a stream starts to read partitions. Raise UsageError."""
+    found = {}
+    for key, same in copies_by_key(copies, ()).items():
+        newest = max(same, key=lambda copy: log_tail(copy.target)) if same[1:] else same[0]
+        found[key] = Position(starting_offset(newest.name, newest.target, options))
+    return found
+
+
+def next_positions(
+    before: Positions, copies: Mapping[Key, Sequence[Copy]], limit: ReadLimit, options: Options
+) -> dict[Key, Position]:
+    """Return the positions after a batch that begins at ``before`` and keeps to ``limit``."""
+    backlogs = {}
+    for key, same in copies.items():
+        position = before[key].next if key in before else None
+        if position is not None and all(copy.settled <= position for copy in same):
+            continue
+        copy = next_copy(same, position)
+        first = copy.start if position is None else position
+        end = stable_end(copy, max(first, copy.start), options)
+        if end > first:
+            backlogs[key] = Backlog(copy, first, end)
+    if isinstance(limit, ReadMaxRows):
+        ends = ends_by_offsets(backlogs, limit.max_rows)
+    elif isinstance(limit, ReadMaxBytes):
+        ends = ends_by_bytes(backlogs, limit.max_bytes)
+    else:
+        ends = {key: backlog.end for key, backlog in backlogs.items()}
+    after = dict(before)
+    for key, end in ends.items():
+        first = backlogs[key].first
+        if key not in before:
+            after[key] = Position(end, first) if end > first else Position(first)
+        elif end > first:
+            after[key] = Position(end)
+    return after
