@@ -1,0 +1,77 @@
+"""The last listings of prefixes in S3: a listing has the status of each object.
+
+What a listing says holds until the prefix is listed again. Reads are on the condition that it still
+does, so that an old status leads to an error, never to other bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from kdump.storage.objects.client import Listed, Status, Ticket, collect, drop, send
+from kdump.values import frozen
+
+if TYPE_CHECKING:
+    from kdump.storage.objects.address import RemotePath
+
+#: The number of names in the listings that are remembered, the newest one aside.
+_NAMES: Final = 50_000
+#: How long a listing says what is not there: no read would notice that it came into being.
+_ABSENT_SECONDS: Final = 60.0
+_OPERATION: Final = "entries"
+
+
+@frozen
+class _Listing:
+    time: float
+    names: Mapping[str, Status]
+
+
+_listings: OrderedDict[RemotePath, _Listing] = OrderedDict()
+_ahead: dict[RemotePath, Ticket] = {}
+
+
+def list_prefix(path: RemotePath) -> Mapping[str, Status]:
+    """Ask the store for what is directly below ``path``, by name. Raises OSError."""
+    _listings.pop(path, None)
+    listed: list[Listed] = collect(_ahead.pop(path, None) or Ticket(path, _OPERATION, ()))
+    names = {one.name: one.status for one in listed}
+    if path.scheme == "s3":
+        _listings[path] = _Listing(time.monotonic(), names)
+        count = sum(len(listing.names) for listing in _listings.values())
+        while count > _NAMES and len(_listings) > 1:
+            count -= len(_listings.popitem(last=False)[1].names)
+    return names
+
+
+def list_ahead(paths: Iterable[RemotePath]) -> None:
+    """Ask the store for what is below each of ``paths``, which ``list_prefix`` then returns.
+
+    What was asked before and not returned is given up.
+    """
+    while _ahead:
+        drop(_ahead.popitem()[1])
+    _ahead.update((path, send(path, _OPERATION)) for path in paths)
+
+
+def listed_status(path: RemotePath) -> Status | None:
+    """Return the status of ``path`` by the last listings, None if they do not have it.
+
+    Raises FileNotFoundError if there is nothing by a listing of this minute.
+    """
+    below = _listings.get(path)
+    if below is not None and below.names:
+        return Status(directory=True)
+    around = _listings.get(path.parent)
+    if around is None:
+        return None
+    status = around.names.get(path.name)
+    if status is None and time.monotonic() < around.time + _ABSENT_SECONDS:
+        raise FileNotFoundError(
+            errno.ENOENT, f"expected an object of that name, found none in {path.parent}"
+        )
+    return status
