@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from kdump.errors import SourceError
-from kdump.storage.objects.address import AnyPath, RemotePath
+from kdump.storage.objects.address import RemotePath
 from kdump.storage.objects.client import Ticket, collect, drop
-from kdump.storage.objects.listings import listed_status
-from kdump.storage.objects.ranges import Range, ask_later, read, read_ahead
+from kdump.storage.objects.ranges import LEAST_BYTES, Range, ask_later, read
 from kdump.storage.source import Closing, Identity, source_error
 from kdump.storage.throttle import Pace
 
 #: The largest request.
 READ_BYTES: Final = 8 << 20
-#: The smallest request, unless the object ends before: reading as much takes as long as a request.
-_LEAST_BYTES: Final = 128 << 10
 
 
 class ObjectSource(Closing):
@@ -38,7 +34,7 @@ class ObjectSource(Closing):
         self.path = path
         self.size = self._status.size
         self.identity = Identity.of(path.stat_result(self._status))
-        self._room = max(window_bytes, _LEAST_BYTES)
+        self._room = max(window_bytes, LEAST_BYTES)
         self._pace = pace
         self._buffer = bytearray()
         self._start = 0  # the position in the object of the buffer's first byte
@@ -52,10 +48,7 @@ class ObjectSource(Closing):
         if wanted <= 0:
             return memoryview(b"")
         if not self._start <= position <= self._start + self._filled - wanted:
-            if self.size <= _LEAST_BYTES:
-                self._fill(0, self.size)
-            else:
-                self._fill(position, wanted)
+            self._fill(position, wanted)
         offset = position - self._start
         self._handed = memoryview(self._buffer)[offset : self._filled].toreadonly()
         return self._handed
@@ -68,11 +61,13 @@ class ObjectSource(Closing):
         self._give_up()
 
     def _fill(self, position: int, wanted: int) -> None:
-        """Fill the buffer from ``position`` on, up to the end of the object."""
+        """Fill the buffer from ``position`` on, or from before it near the end of the object."""
         self._handed.release()  # a late use of the window fails instead of reading other bytes
-        length = min(max(wanted, self._room), self.size - position)
         end = self._start + self._filled
         goes_on = bool(self._filled) and self._start <= position <= end
+        if not goes_on and position > self.size - LEAST_BYTES:
+            position, wanted = max(self.size - LEAST_BYTES, 0), LEAST_BYTES
+        length = min(max(wanted, self._room), self.size - position)
         buffered = b""
         if goes_on:
             # Mostly the start of a batch whose end is not in the buffer.
@@ -127,26 +122,3 @@ class ObjectSource(Closing):
                 self.path,
                 f"{self.path}: expected {len(memory)} bytes from {position} on, found {count}",
             )
-
-
-def ask_ahead(ends: Iterable[tuple[AnyPath, int]]) -> None:
-    """Ask stores for the ends of objects, at the same time; later reads have their bytes.
-
-    ``ends`` are paths, and the number of last bytes that will be read. Small objects are asked for
-    as a whole. Paths of other kinds, and those that are in no listing, are passed over.
-    """
-
-    def ranges() -> Iterable[Range]:
-        for path, last_bytes in ends:
-            if not isinstance(path, RemotePath):
-                continue
-            try:
-                status = listed_status(path)
-            except FileNotFoundError:
-                continue
-            if status is not None and not status.directory:
-                length = status.size if status.size <= _LEAST_BYTES else last_bytes
-                length = min(length, status.size)
-                yield Range(path, status, status.size - length, length)
-
-    read_ahead(ranges())

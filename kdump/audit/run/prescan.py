@@ -25,6 +25,7 @@ from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Conclude, Verdict, keep_all
 from kdump.errors import KdumpError
 from kdump.storage import workers
+from kdump.storage.ahead import ask_for_listings, ask_for_partition
 from kdump.storage.logdir import Segment
 from kdump.storage.throttle import use_idle_io
 from kdump.values import frozen
@@ -72,6 +73,7 @@ def quick_pass(
 
     def work(task: _Task, report: Callable[[int], None]) -> list[Verdict]:
         task_targets = [targets[number] for number in task.numbers]
+        ask_for_listings(target.path for target in task_targets if target.pending)
         return [
             _pack(
                 quick_verdict(
@@ -160,6 +162,8 @@ def quick_verdict(
     target = target.with_listing()
     is_small = target.stopped and target.size <= _SMALL_BYTES
     read_all = small is not Small.ENDS and is_small and not careful
+    if target.partition is not None:
+        ask_for_partition(target.partition, whole=read_all)
     # Before the logs, so that the small files are not newer than the logs that are read.
     facts = gather(target, context, deep=read_all and small is Small.RECORDS)
     surveys = read if read_all else inspect

@@ -256,11 +256,9 @@ def as_path(text: str) -> AnyPath:
     """Return the path that a user typed, in the file system or in a store. Raises UsageError."""
     if not is_address(text):
         return Path(text)
-    path = RemotePath.of(text)
-    module, extra = ("botocore", "s3") if path.scheme == "s3" else ("pyarrow", "parquet")
-    if importlib.util.find_spec(module) is None:
-        raise UsageError(f"{text}: expected the extra {extra}: pip install 'kafka-kdump[{extra}]'")
-    return path
+    if None in map(importlib.util.find_spec, ("botocore", "pyarrow")):
+        raise UsageError(f"{text}: expected the extra parquet: pip install 'kafka-kdump[parquet]'")
+    return RemotePath.of(text)
 
 
 def as_local(path: AnyPath) -> Path:

@@ -16,9 +16,11 @@ from kdump.values import frozen
 if TYPE_CHECKING:
     from kdump.storage.objects.address import RemotePath
 
+#: The smallest request, unless the object is smaller: reading as much takes as long as a request.
+LEAST_BYTES: Final = 128 << 10
 #: The bytes of all ranges that are remembered or asked for, and of one of them.
 _BYTES: Final = 24 << 20
-_LARGEST: Final = 1 << 20
+LARGEST_BYTES: Final = 1 << 20
 #: The bytes that are asked for ahead at a time.
 _AHEAD_BYTES: Final = 8 << 20
 _OPERATION: Final = "read"
@@ -61,7 +63,7 @@ def read(wanted: Range, memory: memoryview) -> int:
             memory[: len(found)] = found
             return len(found)
     count: int = collect(ask_later(wanted), memory)
-    if count == wanted.length <= _LARGEST and wanted.status.version:
+    if count == wanted.length <= LARGEST_BYTES and wanted.status.version:
         _remember(wanted, bytes(memory))
     return count
 
@@ -74,7 +76,7 @@ def read_ahead(ranges: Iterable[Range]) -> None:
         if asked > _AHEAD_BYTES:
             return
         known = any(one.has(wanted) for one in _by_version.get(wanted.version, ()))
-        if not known and 0 < wanted.length <= _LARGEST and wanted.status.version:
+        if not known and 0 < wanted.length <= LARGEST_BYTES and wanted.status.version:
             _remember(wanted, ask_later(wanted))
 
 
