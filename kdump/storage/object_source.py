@@ -107,9 +107,7 @@ class ObjectSource(Closing):
             drop(self._next[1])
             self._next = None
 
-    def _read(
-        self, position: int, memory: memoryview, ahead: tuple[Range, Ticket] | None
-    ) -> None:
+    def _read(self, position: int, memory: memoryview, ahead: tuple[Range, Ticket] | None) -> None:
         try:
             if ahead is None:
                 count = read(Range(self.path, self._status, position, len(memory)), memory)

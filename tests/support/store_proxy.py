@@ -1,14 +1,16 @@
-"""A proxy in front of a store that keeps back, cuts short or denies what it is told to."""
+"""A proxy in front of a store that counts requests, and keeps back, cuts short or denies some."""
 
 from __future__ import annotations
 
 import http.client
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 
 @dataclass
@@ -16,9 +18,15 @@ class Proxy:
     """``silent``, ``short`` and ``gone`` are ends of the names of objects.
 
     Of a silent one the bytes never come, of a short one half of them; what is gone is still listed.
+    ``asked`` are the requests so far: HEAD, GET or LIST, and the object or prefix. Each answer
+    takes ``slow_seconds``; ``most_at_once`` were being answered. The next ``busy`` answers are that the store has too much to do.
     """
 
     port: int
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    slow_seconds: float = 0
+    busy: int = 0
+    most_at_once: int = 0
     ended: threading.Event = field(default_factory=threading.Event)
     silent: tuple[str, ...] = ()
     short: tuple[str, ...] = ()
@@ -35,6 +43,8 @@ class _Server(ThreadingHTTPServer):
 @contextmanager
 def before(store_port: int) -> Iterator[Proxy]:
     """Run one in front of the store that listens there."""
+    lock = threading.Lock()
+    waiting: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -46,6 +56,20 @@ def before(store_port: int) -> Iterator[Proxy]:
                 self.close_connection = True
                 return
             self._answer(body=True, short=name.endswith(proxy.short))
+
+        def _note(self) -> None:
+            """Note the request, and wait."""
+            split = urlsplit(self.path)
+            prefix = parse_qs(split.query).get("prefix")
+            _, _, key = unquote(split.path).lstrip("/").partition("/")
+            kind = self.command if prefix is None else "LIST"
+            with lock:
+                proxy.asked.append((kind, key if prefix is None else prefix[0]))
+                waiting.append(kind)
+                proxy.most_at_once = max(proxy.most_at_once, len(waiting))
+            time.sleep(proxy.slow_seconds)
+            with lock:
+                waiting.pop()
 
         def do_HEAD(self) -> None:
             self._answer(body=False)
@@ -60,6 +84,15 @@ def before(store_port: int) -> Iterator[Proxy]:
 
         def _answer(self, *, body: bool, short: bool = False) -> None:
             sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self._note()
+            if proxy.busy > 0:
+                proxy.busy -= 1
+                data = b"<Error><Code>SlowDown</Code><Message>Too often.</Message></Error>"
+                self.send_response(503)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data if body else b"")
+                return
             if self.path.partition("?")[0].endswith(proxy.gone):
                 self.send_response(404)
                 self.send_header("Content-Length", "0")

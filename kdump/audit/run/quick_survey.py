@@ -60,11 +60,7 @@ def quick_survey(
     missed = []
     for kind, path in ((OffsetIndex, segment.index), (TimeIndex, segment.time_index)):
         try:
-            end = (
-                None
-                if path is None
-                else _read_index_end(kind, path, segment, sealed=sealed)
-            )
+            end = None if path is None else _read_index_end(kind, path, segment, sealed=sealed)
         except SourceError as error:
             end = None
             missed.append(ReadFailure.of(path or segment.log, error))

@@ -32,7 +32,8 @@ from kdump.storage.objects.client import (
 _DEFAULT_REGION: Final = "us-east-1"
 
 _NO_ANSWER: Final = (
-    failures.HTTPClientError,  # refused and broken connections, timeouts, TLS
+    failures.ConnectionError,
+    failures.HTTPClientError,  # broken connections, silence, TLS
     failures.IncompleteReadError,
 )
 _NO_CREDENTIALS: Final = (
