@@ -45,15 +45,8 @@ def bucket() -> Iterator[Bucket]:
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """The port of a server that misbehaves."""
-    support = Path(__file__).parents[1] / "support"
-    with subprocess.Popen(
-        [sys.executable, support / "s3_objects.py"],
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(support)},
-    ) as process:
-        assert process.stdout is not None
-        yield int(process.stdout.readline())
-        process.kill()
+    with s3_objects.running() as number:
+        yield number
 
 
 @pytest.fixture

@@ -11,13 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import s3_objects
 from fixtures_loader import FIXTURES
 from object_stores import Bucket, free_port, served
 from store_proxy import Proxy, before
 from store_reports import comparable_lines
 
 from kdump.cli.main import main
+from kdump.cli.ui import exits
+from kdump.storage.access import open_source
+from kdump.storage.object_source import READ_BYTES
 from kdump.storage.objects import client, listings, ranges
+from kdump.storage.objects.address import as_path
 
 pytestmark = pytest.mark.forks
 
@@ -174,7 +179,7 @@ def test_a_store_that_stays_busy_is_an_error(
 
 
 @pytest.mark.slow
-def test_four_ways_of_not_being_there_are_four_messages(
+def test_each_way_of_not_being_there_has_its_message(
     key: str, bucket: Bucket, proxy: Proxy, ran: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def of(address: str) -> str:
@@ -190,11 +195,98 @@ def test_four_ways_of_not_being_there_are_four_messages(
         "key": of(bucket.address("nothing/here")),
         "network": of(bucket.address(key, free_port())),
     }
+    proxy.denied = ("some", ".log")
+    messages["right"] = of(bucket.address(key, proxy.port))
     monkeypatch.setenv("AWS_PROFILE", "no-such-profile")
     messages["credentials"] = of(bucket.address(f"{key}/t-0", proxy.port))
     assert "expected the bucket no-such-bucket" in messages["bucket"]
     assert "check the name of the bucket" in messages["bucket"]
     assert "found none in the bucket copies: check the name" in messages["key"]
     assert "check the network and the endpoint" in messages["network"]
+    assert "the right to read the bucket copies, found a refusal (403" in messages["right"]
+    assert "the credentials need s3:ListBucket" in messages["right"]
     assert "expected credentials" in messages["credentials"]
     assert "set AWS_ACCESS_KEY_ID" in messages["credentials"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "exit_code", "code"),
+    [
+        ("cut", exits.PROBLEMS, "changed-while-read"),
+        ("replaced", exits.PROBLEMS, "changed-while-read"),
+        ("removed", exits.INCOMPLETE, "vanished"),
+    ],
+)
+def test_an_object_that_changes_behind_the_listing(
+    how: str, exit_code: int, code: str, some: Path, bucket: Bucket, proxy: Proxy, ran: Run
+) -> None:
+    """Its bytes are those of one version, the later one, and what differs is said."""
+    prefix = f"changing-{how}"
+    bucket.upload(some / "codec-zstd-0", f"{prefix}/codec-zstd-0")
+    log = f"codec-zstd-0/{0:020d}.log"
+    key, data = f"{prefix}/{log}", (some / log).read_bytes()
+    if how == "removed":
+        client = bucket.server.client
+        proxy.changes[key] = lambda: client.delete_object(Bucket=bucket.name, Key=key)
+    else:
+        new = data[:700] if how == "cut" else data[:600] + bytes(20) + data[620:]
+        proxy.changes[key] = lambda: bucket.put(key, new)
+    found_code, lines = ran("verify", bucket.address(f"{prefix}/codec-zstd-0", proxy.port))
+    assert not proxy.changes
+    about = [line["code"] for line in lines if line["type"] == "finding" and key in line["path"]]
+    assert (found_code, code in about) == (exit_code, True), about
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A partition whose log is larger than a few requests, with padded indexes."""
+    path = tmp_path_factory.mktemp("large") / "orders-0"
+    path.mkdir()
+    log = path / f"{0:020d}.log"
+    log.write_bytes(s3_objects.made(0, s3_objects.whole(3 << 20)))
+    assert main(["reindex", str(path), "--apply"]) == exits.OK
+    shutil.rmtree(path / ".kdump", ignore_errors=True)
+    for suffix in (".index", ".timeindex"):
+        index = log.with_suffix(suffix)
+        index.write_bytes(index.read_bytes() + bytes(1200 * 1024))  # as a running broker has it
+    return path
+
+
+def test_the_ends_of_large_objects_are_asked_for(
+    large: Path, bucket: Bucket, proxy: Proxy, ran: Run
+) -> None:
+    bucket.upload(large, "large/orders-0")
+    address = bucket.address("large/orders-0", proxy.port)
+    code, lines = ran("verify", "--quick", address)
+    here_code, here = ran("verify", "--quick", large)
+    assert code == here_code
+    assert comparable_lines(lines, address) == comparable_lines(here, str(large))
+    names = [key.rpartition(".")[2] for kind, key in proxy.asked if kind == "GET"]
+    assert Counter(names) == {"log": 2, "index": 2, "timeindex": 2}
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(40 << 20, marks=pytest.mark.slow),
+        pytest.param(5 << 30, marks=pytest.mark.nightly),
+    ],
+)
+def test_each_part_of_a_large_object_is_asked_for_once(size: int, bucket: Bucket) -> None:
+    """The next range is under way while one is looked at."""
+    with s3_objects.running() as port, before(port) as proxy:  # with its keys
+        address = bucket.address(f"t-0/made-{size}.log", proxy.port)
+        whole, position, windows = s3_objects.whole(size), 0, 0
+        with open_source(as_path(address), mapped=False) as source:
+            while position < whole:
+                view = source.window(position)
+                assert view[:64] == s3_objects.made(position, 64)
+                position, windows = position + len(view), windows + 1
+                assert view[-64:] == s3_objects.made(position - 64, 64)
+                until = time.monotonic() + 60
+                while windows > 1 and position < whole and len(proxy.asked) < windows + 2:
+                    assert time.monotonic() < until
+                    time.sleep(0.001)
+        kinds = Counter(kind for kind, _ in proxy.asked)
+        assert kinds == {"HEAD": 1, "GET": -(-whole // READ_BYTES)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,9 +17,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 class Proxy:
     """``silent``, ``short`` and ``gone`` are ends of the names of objects.
 
-    Of a silent one the bytes never come, of a short one half of them; what is gone is still listed.
-    ``asked`` are the requests so far: HEAD, GET or LIST, and the object or prefix. Each answer
-    takes ``slow_seconds``; ``most_at_once`` were being answered. The next ``busy`` answers are that the store has too much to do.
+    Of a silent one the bytes never come, of a short one half of them; what is gone is still listed,
+    and nobody has the right to what is denied. ``asked`` are the requests so far: HEAD, GET or
+    LIST, and the object or prefix; ``most_at_once`` were being answered. Each answer takes
+    ``slow_seconds``. The next ``busy`` answers are that the store has too much to do. Before the
+    first bytes of an object in ``changes`` are read, it is written anew.
     """
 
     port: int
@@ -31,6 +33,8 @@ class Proxy:
     silent: tuple[str, ...] = ()
     short: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+    changes: dict[str, Callable[[], None]] = field(default_factory=dict)
 
 
 class _Server(ThreadingHTTPServer):
@@ -57,6 +61,13 @@ def before(store_port: int) -> Iterator[Proxy]:
                 return
             self._answer(body=True, short=name.endswith(proxy.short))
 
+        def _refuse(self, status: int, code: str, body: bool) -> None:
+            data = f"<Error><Code>{code}</Code><Message>No.</Message></Error>".encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data if body else b"")
+
         def _note(self) -> None:
             """Note the request, and wait."""
             split = urlsplit(self.path)
@@ -68,6 +79,9 @@ def before(store_port: int) -> Iterator[Proxy]:
                 waiting.append(kind)
                 proxy.most_at_once = max(proxy.most_at_once, len(waiting))
             time.sleep(proxy.slow_seconds)
+            change = proxy.changes.pop(key, None) if kind == "GET" else None
+            if change is not None:
+                change()
             with lock:
                 waiting.pop()
 
@@ -87,11 +101,10 @@ def before(store_port: int) -> Iterator[Proxy]:
             self._note()
             if proxy.busy > 0:
                 proxy.busy -= 1
-                data = b"<Error><Code>SlowDown</Code><Message>Too often.</Message></Error>"
-                self.send_response(503)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data if body else b"")
+                self._refuse(503, "SlowDown", body)
+                return
+            if self.path.partition("?")[0].endswith(proxy.denied):
+                self._refuse(403, "AccessDenied", body)
                 return
             if self.path.partition("?")[0].endswith(proxy.gone):
                 self.send_response(404)

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from kdump.storage.objects.client import Status, Ticket, ask, collect, drop, send
+from kdump.storage.objects.client import Status, Ticket, collect, drop, send
 from kdump.values import frozen
 
 if TYPE_CHECKING:

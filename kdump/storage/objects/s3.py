@@ -162,8 +162,8 @@ class _explained:
             raise OSError(
                 errno.EACCES,
                 f"expected credentials for {self._endpoint}, found none that can be used "
-                f"({_line(error)}): set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, "
-                "or add anonymous=true to the address",
+                f"({_line(error)}): set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+                "AWS_PROFILE, or add anonymous=true to the address",
             ) from error
         if isinstance(error, _NO_ANSWER):
             silent = isinstance(error, failures.ReadTimeoutError)
