@@ -17,7 +17,6 @@ manifests/     Manifests as directories: their paths and files are read like tho
 access         Opening of a path, in the file system, in a store or in a manifest, as a Source.
 repair_record  The folders that repairs have left in a partition: backups and unfinished repairs.
 logdir         Listing of a log directory: partitions, segments and other files.
-ahead          Requests to object stores for what will be read next, at the same time.
 selection      Selection of batches and records by offset, time, key, producer and count.
 liveness       Whether a broker uses a path: live, stopped or unknown, with the reason.
 """

@@ -16,6 +16,7 @@ from typing import Final
 
 from kdump.audit.checks.read_errors import killed_reader
 from kdump.audit.judge import judge
+from kdump.audit.run.ahead import ask_for_listings, ask_for_partition
 from kdump.audit.run.gather import gather
 from kdump.audit.run.quick_survey import quick_survey
 from kdump.audit.run.reconcile import reconcile
@@ -25,7 +26,6 @@ from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Conclude, Verdict, keep_all
 from kdump.errors import KdumpError
 from kdump.storage import workers
-from kdump.storage.ahead import ask_for_listings, ask_for_partition
 from kdump.storage.logdir import Segment
 from kdump.storage.throttle import use_idle_io
 from kdump.values import frozen

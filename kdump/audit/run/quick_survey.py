@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from kdump.audit.facts.small_files import TopicSettings
+from kdump.audit.run.ahead import ask_for_segment
 from kdump.audit.survey.index_promises import IndexFacts
 from kdump.audit.survey.survey import LogPass, ReadFailure, Survey
 from kdump.audit.targets.target import log_bytes
 from kdump.errors import SourceError
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.storage.access import open_source, read_end
-from kdump.storage.ahead import ask_for_segment
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath, RemotePath, StoredPath
 from kdump.storage.source import Source

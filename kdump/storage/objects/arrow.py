@@ -34,12 +34,15 @@ from kdump.storage.objects.client import (
 #: How many objects stay open: a segment and its indexes.
 _OPEN_OBJECTS: Final = 4
 
+Place = tuple[FileSystem, str]
+"""A store, and the name of an object in it."""
+
 
 class ArrowStores:
     """The stores in use, and the objects that were read last. For one thread at a time."""
 
     def __init__(self) -> None:
-        self._systems: dict[RemotePath, tuple[FileSystem, str]] = {}
+        self._systems: dict[RemotePath, Place] = {}
         self._open: OrderedDict[RemotePath, NativeFile] = OrderedDict()
 
     def status(self, path: RemotePath) -> Status:
@@ -98,7 +101,7 @@ class ArrowStores:
         version = metadata.get("ETag", b"").decode("utf-8", "replace")
         return file, Status(False, file.size(), mtime_ns, version)
 
-    def system(self, path: RemotePath) -> tuple[FileSystem, str]:
+    def system(self, path: RemotePath) -> Place:
         """Return the store of ``path``, and the name of the object in it."""
         store = path.store
         if store not in self._systems:
@@ -107,7 +110,7 @@ class ArrowStores:
         return system, f"{base.rstrip('/')}/{path.key}" if path.key else base
 
 
-def _connect(store: RemotePath) -> tuple[FileSystem, str]:
+def _connect(store: RemotePath) -> Place:
     if store.scheme != "s3":
         system, base = FileSystem.from_uri(str(store))
         return system, base

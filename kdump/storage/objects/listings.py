@@ -38,7 +38,9 @@ _ahead: dict[RemotePath, Ticket] = {}
 def list_prefix(path: RemotePath) -> Mapping[str, Status]:
     """Ask the store for what is directly below ``path``, by name. Raises OSError."""
     _listings.pop(path, None)
-    listed: list[Listed] = collect(_ahead.pop(path, None) or Ticket(path, _OPERATION, ()))
+    listed: list[Listed] = collect(
+        _ahead.pop(path) if path in _ahead else Ticket(path, _OPERATION, ())
+    )
     names = {one.name: one.status for one in listed}
     if path.scheme == "s3":
         _listings[path] = _Listing(time.monotonic(), names)

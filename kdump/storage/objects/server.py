@@ -12,9 +12,7 @@ from kdump.storage.objects.address import RemotePath
 from kdump.storage.objects.client import Listed, Status
 
 if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
-
-    from kdump.storage.objects.arrow import ArrowStores
+    from kdump.storage.objects.arrow import ArrowStores, Place
     from kdump.storage.objects.s3 import S3Bucket
 
 
@@ -50,7 +48,7 @@ class Stores:
         with self._lock:
             return self._others().read(path, position, length, expected)
 
-    def system(self, path: RemotePath) -> tuple[FileSystem, str]:
+    def system(self, path: RemotePath) -> Place:
         """Return the store of ``path`` as pyarrow's, and the name of the object in it."""
         with self._lock:
             return self._others().system(path)
