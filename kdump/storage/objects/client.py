@@ -113,6 +113,8 @@ class _Outage:
 READS: Final = "reads from"
 WRITES: Final = "writes to"
 
+#: How many requests to write there were.
+_writes = 0
 _children: dict[str, _Child] = {}
 _outages: dict[str, _Outage] = {}
 
@@ -166,6 +168,11 @@ def collect(ticket: Ticket, into: memoryview | None = None) -> Any:
     raise answer
 
 
+def count_writes() -> int:
+    """Return how many requests to write this process has sent."""
+    return _writes
+
+
 def drop(ticket: Ticket) -> None:
     """Give up the answer to a request."""
     child = ticket.child
@@ -184,7 +191,9 @@ def _is_paused(outage: _Outage) -> bool:
 
 def _post(ticket: Ticket) -> None:
     """Send a request to its child. Raises OSError."""
+    global _writes
     duty = ticket.duty
+    _writes += duty == WRITES
     if duty not in _children:
         _children[duty] = _start()
     child = _children[duty]

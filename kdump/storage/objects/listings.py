@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from kdump.storage.objects.client import Listed, Status, Ticket, collect, drop, send
+from kdump.storage.objects.client import Listed, Status, Ticket, collect, count_writes, drop, send
 from kdump.values import frozen
 
 if TYPE_CHECKING:
@@ -27,7 +27,10 @@ _OPERATION: Final = "entries"
 
 @frozen
 class _Listing:
+    """When a prefix was listed, how many requests to write there had been, and what was found."""
+
     time: float
+    writes: int
     names: Mapping[str, Status]
 
 
@@ -43,7 +46,7 @@ def list_prefix(path: RemotePath) -> Mapping[str, Status]:
     )
     names = {one.name: one.status for one in listed}
     if path.scheme == "s3":
-        _listings[path] = _Listing(time.monotonic(), names)
+        _listings[path] = _Listing(time.monotonic(), count_writes(), names)
         count = sum(len(listing.names) for listing in _listings.values())
         while count > _NAMES and len(_listings) > 1:
             count -= len(_listings.popitem(last=False)[1].names)
@@ -65,10 +68,10 @@ def listed_status(path: RemotePath) -> Status | None:
 
     Raises FileNotFoundError if there is nothing by a listing of this minute.
     """
-    below = _listings.get(path)
+    below = _last(path)
     if below is not None and below.names:
         return Status(directory=True)
-    around = _listings.get(path.parent)
+    around = _last(path.parent)
     if around is None:
         return None
     status = around.names.get(path.name)
@@ -77,3 +80,9 @@ def listed_status(path: RemotePath) -> Status | None:
             errno.ENOENT, f"expected an object of that name, found none in {path.parent}"
         )
     return status
+
+
+def _last(path: RemotePath) -> _Listing | None:
+    """Return the last listing of ``path``, None without one since this process wrote."""
+    listing = _listings.get(path)
+    return listing if listing is not None and listing.writes == count_writes() else None

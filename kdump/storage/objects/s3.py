@@ -9,6 +9,7 @@ Spec: the API reference of Amazon S3: HeadObject, ListObjectsV2, GetObject.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
@@ -68,7 +69,9 @@ class S3Bucket:
             s3={"addressing_style": "path" if endpoint else "auto"},
             signature_version=UNSIGNED if anonymous else None,
         )
-        region = options.get("region") or session.get_config_variable("region") or _DEFAULT_REGION
+        regions = (options.get("region"), os.environ.get("AWS_REGION"))  # botocore has no AWS_REGION
+        region = next(filter(None, regions), None) or session.get_config_variable("region")
+        region = region or _DEFAULT_REGION
         with _explained(self._name, endpoint or f"S3 in {region}"):
             self._client = session.create_client(
                 "s3", region_name=region, endpoint_url=endpoint, config=config
