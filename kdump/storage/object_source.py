@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Final
 
 from kdump.errors import SourceError
 from kdump.storage.objects.address import RemotePath
 from kdump.storage.objects.client import Ticket, collect, drop
+from kdump.storage.objects.listings import forget_listing
 from kdump.storage.objects.ranges import LEAST_BYTES, Range, ask_later, read
 from kdump.storage.source import Closing, Identity, source_error
 from kdump.storage.throttle import Pace
@@ -114,6 +116,8 @@ class ObjectSource(Closing):
             else:
                 count = collect(ahead[1], memory)
         except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ESTALE):
+                forget_listing(self.path)
             raise source_error(self.path, error) from error
         if count != len(memory):
             raise SourceError(

@@ -1,7 +1,8 @@
 """The last listings of prefixes in S3: a listing has the status of each object.
 
-What a listing says holds until the prefix is listed again. Reads are on the condition that it still
-does, so that an old status leads to an error, never to other bytes.
+What a listing says holds for some minutes, until the prefix is listed again, or a read fails. Reads
+are on the condition that it still does, so that an old status leads to an error, never to other
+bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 #: The number of names in the listings that are remembered, the newest one aside.
 _NAMES: Final = 50_000
-#: How long a listing says what is not there: no read would notice that it came into being.
+#: How long a listing says what is there; processes that run Spark's tasks live long.
+_SECONDS: Final = 300.0
+#: How long it says what is not there: no read would notice that it came into being.
 _ABSENT_SECONDS: Final = 60.0
 _OPERATION: Final = "entries"
 
@@ -82,7 +85,14 @@ def listed_status(path: RemotePath) -> Status | None:
     return status
 
 
+def forget_listing(path: RemotePath) -> None:
+    """Forget the listing that has ``path``: the object is another one now, or is gone."""
+    _listings.pop(path.parent, None)
+
+
 def _last(path: RemotePath) -> _Listing | None:
-    """Return the last listing of ``path``, None without one since this process wrote."""
+    """Return the last listing of ``path``, None if it is old or this process wrote since."""
     listing = _listings.get(path)
-    return listing if listing is not None and listing.writes == count_writes() else None
+    if listing is None or listing.writes != count_writes():
+        return None
+    return listing if time.monotonic() < listing.time + _SECONDS else None
