@@ -69,7 +69,8 @@ class S3Bucket:
             s3={"addressing_style": "path" if endpoint else "auto"},
             signature_version=UNSIGNED if anonymous else None,
         )
-        regions = (options.get("region"), os.environ.get("AWS_REGION"))  # botocore has no AWS_REGION
+        # botocore itself has only AWS_DEFAULT_REGION and the files of profiles.
+        regions = (options.get("region"), os.environ.get("AWS_REGION"))
         region = next(filter(None, regions), None) or session.get_config_variable("region")
         region = region or _DEFAULT_REGION
         with _explained(self._name, endpoint or f"S3 in {region}"):
