@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Final
 
 from kdump.errors import SourceError
 from kdump.storage.objects.address import RemotePath
-from kdump.storage.objects.client import ask
+from kdump.storage.objects.client import Ticket, collect, drop
+from kdump.storage.objects.listings import forget_listing
+from kdump.storage.objects.ranges import LEAST_BYTES, Range, ask_later, read
 from kdump.storage.source import Closing, Identity, source_error
 from kdump.storage.throttle import Pace
 
 #: The largest request.
 READ_BYTES: Final = 8 << 20
-#: The smallest request, unless the object ends before: reading as much takes as long as a request.
-_LEAST_BYTES: Final = 128 << 10
 
 
 class ObjectSource(Closing):
     """A Source over one reused buffer of ``window_bytes``, larger after a request for more.
 
-    Reads keep to the rate of ``pace``.
+    The size is that of the last listing. Where windows of ``READ_BYTES`` follow each other, the
+    next one is asked for ahead. Reads keep to the rate of ``pace``.
     """
 
     def __init__(
@@ -34,12 +36,13 @@ class ObjectSource(Closing):
         self.path = path
         self.size = self._status.size
         self.identity = Identity.of(path.stat_result(self._status))
-        self._room = max(window_bytes, _LEAST_BYTES)
+        self._room = max(window_bytes, LEAST_BYTES)
         self._pace = pace
         self._buffer = bytearray()
         self._start = 0  # the position in the object of the buffer's first byte
         self._filled = 0  # bytes of the object in the buffer
         self._handed = memoryview(b"")
+        self._next: tuple[Range, Ticket] | None = None  # what was asked for ahead
 
     def window(self, position: int, at_least: int = 1) -> memoryview:
         """Return the content of the buffer from ``position`` on; see ``Source.window``."""
@@ -57,33 +60,64 @@ class ObjectSource(Closing):
         self._handed.release()
         self._buffer = bytearray()
         self._filled = 0
+        self._give_up()
 
     def _fill(self, position: int, wanted: int) -> None:
-        """Fill the buffer from ``position`` on, up to the end of the object."""
+        """Fill the buffer from ``position`` on, or from before it near the end of the object."""
         self._handed.release()  # a late use of the window fails instead of reading other bytes
+        end = self._start + self._filled
+        goes_on = bool(self._filled) and self._start <= position <= end
+        if not goes_on and position > self.size - LEAST_BYTES:
+            position, wanted = max(self.size - LEAST_BYTES, 0), LEAST_BYTES
         length = min(max(wanted, self._room), self.size - position)
         buffered = b""
-        if self._start <= position < self._start + self._filled:
+        if goes_on:
             # Mostly the start of a batch whose end is not in the buffer.
             buffered = bytes(self._buffer[position - self._start : self._filled][:length])
+        reached = len(buffered)
+        ahead = self._take(position + reached)
+        if ahead is not None:
+            length = max(length, reached + ahead[0].length)
         self._filled = 0  # an error from here on leaves an empty buffer
         if length > len(self._buffer):
             self._buffer = bytearray(length)
-        self._buffer[: len(buffered)] = buffered
-        reached = len(buffered)
+        self._buffer[:reached] = buffered
         with memoryview(self._buffer) as memory:
             while reached < length:
-                count = min(length - reached, READ_BYTES)
-                self._read(position + reached, memory[reached : reached + count])
+                count = min(length - reached, READ_BYTES) if ahead is None else ahead[0].length
+                self._read(position + reached, memory[reached : reached + count], ahead)
+                ahead = None
                 if self._pace is not None:
                     self._pace.spend(count)
                 reached += count
         self._start, self._filled = position, length
+        end = position + length
+        if goes_on and self._room >= READ_BYTES and end < self.size:
+            following = Range(self.path, self._status, end, min(READ_BYTES, self.size - end))
+            self._next = following, ask_later(following)
 
-    def _read(self, position: int, memory: memoryview) -> None:
+    def _take(self, position: int) -> tuple[Range, Ticket] | None:
+        """Return what was asked for ahead, if it is from ``position`` on; give it up otherwise."""
+        if self._next is not None and self._next[0].start == position:
+            found, self._next = self._next, None
+            return found
+        self._give_up()
+        return None
+
+    def _give_up(self) -> None:
+        if self._next is not None:
+            drop(self._next[1])
+            self._next = None
+
+    def _read(self, position: int, memory: memoryview, ahead: tuple[Range, Ticket] | None) -> None:
         try:
-            count = ask(self.path, "read", position, len(memory), self._status, into=memory)
+            if ahead is None:
+                count = read(Range(self.path, self._status, position, len(memory)), memory)
+            else:
+                count = collect(ahead[1], memory)
         except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ESTALE):
+                forget_listing(self.path)
             raise source_error(self.path, error) from error
         if count != len(memory):
             raise SourceError(

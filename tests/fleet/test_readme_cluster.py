@@ -43,7 +43,7 @@ class Shell:
             'master("local[2]")': f'remote("sc://localhost:{self.port}")',
             '("damaged': f'("{top / "data"}',
             # Nothing is fetched: they are copied from what is installed here.
-            "pip install --target packed . 'pandas<3' pyarrow": "test -d packed",
+            "pip install --target packed . 'pandas<3' botocore pyarrow": "test -d packed",
         }
 
     def start(self, commands: str) -> subprocess.Popen[str]:

@@ -35,11 +35,15 @@ OWNED = {
     "rich": "cli",
     "pyspark": "fleet",
     "pyarrow": "tables, export, fleet",
+    "botocore": "",
     "numpy": "",
     "pandas": "",
 }
 #: The one module elsewhere that has one of them; a process of its own imports it.
-LENT = {"pyarrow": ["kdump", "storage", "objects", "server"]}
+LENT = {
+    "pyarrow": ["kdump", "storage", "objects", "arrow"],
+    "botocore": ["kdump", "storage", "objects", "s3"],
+}
 #: Files, processes, clocks and chance: nothing that turns bytes into values needs them.
 OUTER_WORLD = {
     "fcntl", "glob", "io", "mmap", "multiprocessing", "os", "pathlib", "random", "select",
@@ -238,7 +242,8 @@ def test_a_planted_breach_is_found(
     [
         ("kdump/cli/a.py", "import click, rich\nfrom kdump.audit import verify\nprint(1)"),
         ("kdump/cli/a.py", "import sys\nsys.stdout.flush()"),
-        ("kdump/storage/objects/server.py", "import pyarrow.fs"),
+        ("kdump/storage/objects/arrow.py", "import pyarrow.fs"),
+        ("kdump/storage/objects/s3.py", "import botocore.session"),
         ("kdump/repair/a.py", "from kdump.repair import disk\ndisk.unlink(path)"),
         (
             "kdump/repair/transaction/disk.py",

@@ -7,10 +7,15 @@ answer, ``silent.log`` is never answered, ``refused.log`` is forbidden. Imports 
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from forge import batch, record
 
@@ -33,6 +38,21 @@ def made(position: int, length: int) -> bytes:
 def whole(size: int) -> int:
     """The largest size up to ``size`` at which a batch ends."""
     return size // len(_BATCH) * len(_BATCH)
+
+
+@contextmanager
+def running() -> Iterator[int]:
+    """Run the server as a program; yields its port."""
+    with subprocess.Popen(
+        [sys.executable, __file__],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.kill()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -30,6 +30,7 @@ PACKAGES = (
     *("click", "rich", "crc32c", "isal", "lz4", "cramjam", "snappy", "xxhash", "zstandard"),
     *("pyarrow", "pyarrow.libs", "pandas", "pandas.libs", "numpy", "numpy.libs"),
     *("dateutil", "pytz", "tzdata", "six.py", "backports"),
+    *("botocore", "jmespath", "urllib3"),
 )
 
 

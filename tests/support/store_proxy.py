@@ -1,28 +1,40 @@
-"""A proxy in front of a store that keeps back, cuts short or denies what it is told to."""
+"""A proxy in front of a store that counts requests, and keeps back, cuts short or denies some."""
 
 from __future__ import annotations
 
 import http.client
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 
 @dataclass
 class Proxy:
     """``silent``, ``short`` and ``gone`` are ends of the names of objects.
 
-    Of a silent one the bytes never come, of a short one half of them; what is gone is still listed.
+    Of a silent one the bytes never come, of a short one half of them; what is gone is still listed,
+    and nobody has the right to what is denied. ``asked`` are the requests so far: HEAD, GET or
+    LIST, and the object or prefix; ``most_at_once`` were being answered. Each answer takes
+    ``slow_seconds``. The next ``busy`` answers are that the store has too much to do. Before the
+    first bytes of an object in ``changes`` are read, it is written anew.
     """
 
     port: int
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    slow_seconds: float = 0
+    busy: int = 0
+    most_at_once: int = 0
     ended: threading.Event = field(default_factory=threading.Event)
     silent: tuple[str, ...] = ()
     short: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+    changes: dict[str, Callable[[], None]] = field(default_factory=dict)
 
 
 class _Server(ThreadingHTTPServer):
@@ -35,6 +47,8 @@ class _Server(ThreadingHTTPServer):
 @contextmanager
 def before(store_port: int) -> Iterator[Proxy]:
     """Run one in front of the store that listens there."""
+    lock = threading.Lock()
+    waiting: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -46,6 +60,30 @@ def before(store_port: int) -> Iterator[Proxy]:
                 self.close_connection = True
                 return
             self._answer(body=True, short=name.endswith(proxy.short))
+
+        def _refuse(self, status: int, code: str, body: bool) -> None:
+            data = f"<Error><Code>{code}</Code><Message>No.</Message></Error>".encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data if body else b"")
+
+        def _note(self) -> None:
+            """Note the request, and wait."""
+            split = urlsplit(self.path)
+            prefix = parse_qs(split.query).get("prefix")
+            _, _, key = unquote(split.path).lstrip("/").partition("/")
+            kind = self.command if prefix is None else "LIST"
+            with lock:
+                proxy.asked.append((kind, key if prefix is None else prefix[0]))
+                waiting.append(kind)
+                proxy.most_at_once = max(proxy.most_at_once, len(waiting))
+            time.sleep(proxy.slow_seconds)
+            change = proxy.changes.pop(key, None) if kind == "GET" else None
+            if change is not None:
+                change()
+            with lock:
+                waiting.pop()
 
         def do_HEAD(self) -> None:
             self._answer(body=False)
@@ -60,6 +98,14 @@ def before(store_port: int) -> Iterator[Proxy]:
 
         def _answer(self, *, body: bool, short: bool = False) -> None:
             sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self._note()
+            if proxy.busy > 0:
+                proxy.busy -= 1
+                self._refuse(503, "SlowDown", body)
+                return
+            if self.path.partition("?")[0].endswith(proxy.denied):
+                self._refuse(403, "AccessDenied", body)
+                return
             if self.path.partition("?")[0].endswith(proxy.gone):
                 self.send_response(404)
                 self.send_header("Content-Length", "0")

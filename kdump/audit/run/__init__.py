@@ -1,5 +1,6 @@
 """The passes of a run over many partitions.
 
+ahead         Requests to object stores for what will be read next, at the same time.
 quick_survey  quick_survey(): reads the ends of a segment's files.
 gather        gather(): reads the facts of a partition from its small files and ``.swap`` logs.
 tasks         Surveys as tasks for a worker or a Spark executor.

@@ -16,6 +16,7 @@ from typing import Final
 
 from kdump.audit.checks.read_errors import killed_reader
 from kdump.audit.judge import judge
+from kdump.audit.run.ahead import ask_for_listings, ask_for_partition
 from kdump.audit.run.gather import gather
 from kdump.audit.run.quick_survey import quick_survey
 from kdump.audit.run.reconcile import reconcile
@@ -74,6 +75,7 @@ def quick_pass(
 
     def work(task: _Task, report: Callable[[int], None]) -> list[Verdict]:
         task_targets = [targets[number] for number in task.numbers]
+        ask_for_listings(target.path for target in task_targets if target.pending)
         return [
             _pack(
                 quick_verdict(
@@ -175,6 +177,8 @@ def quick_verdict(
     target = target.with_listing()
     is_small = target.stopped and target.size <= _SMALL_BYTES
     read_all = small is not Small.ENDS and is_small and not careful
+    if target.partition is not None:
+        ask_for_partition(target.partition, whole=read_all)
     # Before the logs, so that the small files are not newer than the logs that are read.
     facts = gather(target, context, deep=read_all and small is Small.RECORDS)
     surveys = read if read_all else inspect

@@ -11,19 +11,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from kdump.audit.facts.small_files import TopicSettings
+from kdump.audit.run.ahead import ask_for_segment
 from kdump.audit.survey.index_promises import IndexFacts
 from kdump.audit.survey.statistics import Measurement
 from kdump.audit.survey.survey import LogPass, ReadFailure, Survey
+from kdump.audit.targets.target import log_bytes
 from kdump.errors import SourceError
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.storage.access import open_source, read_end
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath, StoredPath
+from kdump.storage.objects.address import AnyPath, RemotePath, StoredPath
 from kdump.storage.source import Source
 from kdump.storage.walk import first_batch, sound_batch
 from kdump.values import frozen
 
 _WINDOW_BYTES: Final = 8 << 10
+#: The bytes of log for each index entry by the defaults of brokers.
+_USUAL_INTERVAL: Final = TopicSettings().index_interval_bytes
 #: The size of the window for single headers.
 _HEAD_BYTES: Final = 256
 #: The bytes read after an index entry: many times the usual interval, and large batches.
@@ -57,15 +62,12 @@ def quick_survey(
     """
     measurement = Measurement() if statistics else None
     log = LogPass(segment, lambda _: None, deep=False, cleaned=cleaned, measurement=measurement)
+    ask_for_segment(segment)
     ends: list[_End | None] = []
     missed = []
     for kind, path in ((OffsetIndex, segment.index), (TimeIndex, segment.time_index)):
         try:
-            end = (
-                None
-                if path is None
-                else _read_index_end(kind, path, segment.base_offset, sealed=sealed)
-            )
+            end = None if path is None else _read_index_end(kind, path, segment, sealed=sealed)
         except SourceError as error:
             end = None
             missed.append(ReadFailure.of(path or segment.log, error))
@@ -98,15 +100,27 @@ def _first_offset(source: Source, segment: Segment, *, mapped: bool) -> int | No
 
 def _tail_start(source: Source, base_offset: int, entries: Sequence[tuple[int, int]]) -> int:
     """Return the position of the first read: a sound batch, 0, or the end if neither is near."""
-    for _, position in reversed(entries):
-        near = 0 < position < source.size <= position + _TAIL_BYTES
-        if near and sound_batch(source, base_offset, position) is not None:
+    near = [
+        position
+        for _, position in reversed(entries)
+        if 0 < position < source.size <= position + _TAIL_BYTES
+    ]
+    remote = isinstance(source.path, RemotePath)
+    for position in near:
+        if remote:  # one request for all that is read; if there is damage, for all candidates
+            start = position if position == near[0] else min(near)
+            source.window(start, source.size - start)
+        if sound_batch(source, base_offset, position) is not None:
             return position
-    return 0 if source.size <= _TAIL_BYTES else source.size
+    if source.size > _TAIL_BYTES:
+        return source.size
+    if remote:
+        source.window(0, source.size)
+    return 0
 
 
 def _read_index_end(
-    kind: type[OffsetIndex | TimeIndex], path: AnyPath, base_offset: int, *, sealed: bool
+    kind: type[OffsetIndex | TimeIndex], path: AnyPath, segment: Segment, *, sealed: bool
 ) -> _End:
     """Read the end of an index; raises SourceError."""
     slot = kind.ENTRY_BYTES
@@ -115,10 +129,10 @@ def _read_index_end(
     data = data[: len(data) - size % slot][-_ENTRIES * slot :]
     if data and not any(data[-slot:]):
         with open_source(path, mapped=False, window_bytes=_WINDOW_BYTES) as source:
-            used = _used_slots(source, slots, slot)
+            used = _used_slots(source, slots, slot, log_bytes(segment) // _USUAL_INTERVAL)
             first = max(0, used - _ENTRIES) * slot
             data = bytes(source.window(first)[: used * slot - first])
-    index = kind.decode(data, base_offset)
+    index = kind.decode(data, segment.base_offset)
     room = not sealed and used < slots
     disorder = index.order_violations()
     first_disorder = None
@@ -139,12 +153,23 @@ def _read_index_end(
     return _End(facts, tuple(index))
 
 
-def _used_slots(source: Source, slots: int, slot_bytes: int) -> int:
-    """Return the number of slots before the padding, which is assumed to hold only zeros."""
+def _used_slots(source: Source, slots: int, slot_bytes: int, likely: int) -> int:
+    """Return the number of slots before the padding, which is assumed to hold only zeros.
+
+    ``likely`` is about how many there are.
+    """
+
+    def is_used(slot: int) -> bool:
+        return any(source.window(slot * slot_bytes, slot_bytes)[:slot_bytes])
+
     low, high = 0, slots
+    if isinstance(source.path, RemotePath):  # one request is better than one for each step
+        first = len(source.window(0, (likely + 1) * slot_bytes)) // slot_bytes
+        if 0 < first < slots and not is_used(first - 1):
+            high = first - 1
     while low < high:
         middle = (low + high) // 2
-        if any(source.window(middle * slot_bytes, slot_bytes)[:slot_bytes]):
+        if is_used(middle):
             low = middle + 1
         else:
             high = middle

@@ -15,20 +15,24 @@ import os
 import stat
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Final, Protocol, Self
 from urllib.parse import parse_qsl, urlencode
 
 from kdump.errors import UsageError
-from kdump.storage.objects.client import Listed, Status, ask
+from kdump.storage.objects.client import Status, ask
+from kdump.storage.objects.listings import list_prefix, listed_status
 from kdump.values import frozen
 
 #: Tests cover ``s3`` alone.
-SCHEMES: Final = ("s3", "gs", "abfs", "abfss", "hdfs")
+SCHEMES: Final = ("s3", "s3a", "gs", "abfs", "abfss", "hdfs")
+#: Other names for a scheme: Hadoop's for its client of S3.
+_SAME_AS: Final = {"s3a": "s3"}
 #: The options that may follow the ``?`` of an address of ``s3``.
 S3_OPTIONS: Final = ("endpoint_override", "scheme", "region", "anonymous")
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _MISSING: Final = (errno.ENOENT, errno.ENOTDIR)
 
 
@@ -107,6 +111,7 @@ class RemotePath(StoredPath):
         """Return the address that a user typed. Raises UsageError."""
         address, _, query = text.partition("?")
         scheme, _, rest = address.partition("://")
+        scheme = _SAME_AS.get(scheme, scheme)
         host = rest.partition("/")[0]
         if not host:
             raise UsageError(f"{text}: expected an address such as {scheme}://BUCKET/PREFIX")
@@ -139,6 +144,18 @@ class RemotePath(StoredPath):
         return type(self)(*self.parts[:2])
 
     @property
+    def endpoint(self) -> str | None:
+        """The URL of the endpoint that the address or the environment names, None for AWS's."""
+        options = self.options
+        named = options.get("endpoint_override")
+        if named is None:
+            named = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), None)
+        if not named:
+            return None
+        scheme, separator, host = named.rpartition("://")
+        return f"{options.get('scheme') or (scheme if separator else 'https')}://{host}"
+
+    @property
     def key(self) -> str:
         """The name in the bucket, without a slash at either end."""
         return "/".join(self.parts[2:])
@@ -149,20 +166,26 @@ class RemotePath(StoredPath):
         return f"{scheme}//{'/'.join(rest)}" + (f"?{query}" if query else "")
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Ask the store for the status, as ``os.stat`` gives it. Raises OSError."""
+        """Return the status, as ``os.stat`` gives it; see ``status``. Raises OSError."""
         return self.stat_result(self.status())
 
     def entries(self) -> list[RemoteEntry]:
-        """List the objects and prefixes directly below. Raises OSError."""
-        listing: list[Listed] = ask(self, "entries")
-        return [RemoteEntry(self / listed.name, listed.status) for listed in listing]
+        """Ask the store for the objects and prefixes directly below. Raises OSError."""
+        return [RemoteEntry(self / name, status) for name, status in list_prefix(self).items()]
 
     def status(self) -> Status:
-        """Ask the store for the status. Raises OSError."""
+        """Return the status in the last listing, or else ask the store. Raises OSError."""
         if ".." in self.parts or len(self.parts) < 2:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
-        found: Status = ask(self, "status")
-        return found
+        found = listed_status(self)
+        if found is not None:
+            return found
+        with suppress(FileNotFoundError):  # there may be objects below
+            if self.key:
+                asked: Status = ask(self, "status")
+                return asked
+        list_prefix(self)
+        return Status(directory=True)
 
     def stat_result(self, status: Status) -> os.stat_result:
         """Return ``status`` as ``os.stat`` would give it for a file."""
@@ -233,7 +256,7 @@ def as_path(text: str) -> AnyPath:
     """Return the path that a user typed, in the file system or in a store. Raises UsageError."""
     if not is_address(text):
         return Path(text)
-    if importlib.util.find_spec("pyarrow") is None:
+    if None in map(importlib.util.find_spec, ("botocore", "pyarrow")):
         raise UsageError(f"{text}: expected the extra parquet: pip install 'kafka-kdump[parquet]'")
     return RemotePath.of(text)
 

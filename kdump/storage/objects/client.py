@@ -1,11 +1,10 @@
 """The child processes that talk to object stores, and the requests to them.
 
-pyarrow starts threads on import, and its client for S3 does not survive a fork. A child process
-holds it, so that the processes that send requests can fork workers or be workers. A request that
+The clients of stores have connections, and pyarrow starts threads on import: neither survives a
+fork. A child process holds them, so that the processes that send requests can fork workers or be
+workers. It works on several requests at a time: an answer may be collected later. A request that
 times out ends with its child. A second child does the writes: the end of the child that reads would
 lose unfinished writes.
-
-Spec: ``pyarrow.fs``.
 """
 
 from __future__ import annotations
@@ -16,10 +15,11 @@ import pickle
 import signal
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from kdump.storage import workers
@@ -34,8 +34,19 @@ _ANSWER_SECONDS: Final = 120.0
 #: while: otherwise each of thousands of files would wait for a timeout.
 _FAILURES_BEFORE_PAUSE: Final = 2
 _PAUSE_SECONDS: Final = 30.0
-#: Whether the payload is raw bytes (otherwise a pickle), and its length.
-_HEADER: Final = struct.Struct("=?Q")
+#: The number of the request, whether the payload is raw bytes (otherwise a pickle), and its length.
+_HEADER: Final = struct.Struct("=Q?Q")
+
+#: The longest time to connect, the longest time without data, and the number of attempts.
+CONNECT_SECONDS: Final = 5
+SILENT_SECONDS: Final = 15
+ATTEMPTS: Final = 3
+#: The number of requests that a child works on at a time.
+REQUESTS: Final = 16
+#: The text of the error of an object that is not the one that was expected.
+REPLACED: Final = (
+    "expected the object that was listed, found another one: it was replaced while it was read"
+)
 
 
 @frozen
@@ -61,8 +72,32 @@ class Listed:
 
 @dataclass(slots=True)
 class _Child:
+    """A child, how many requests it was sent, and the answers that came before their turn."""
+
     pid: int
     channel: socket.socket
+    sent: int = 0
+    answers: dict[int, Any] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Ticket:
+    """A request whose answer is collected later.
+
+    ``child`` is the one that has it, None if it was not sent: it is then sent as it is collected.
+    """
+
+    path: RemotePath
+    operation: str | Callable[..., Any]
+    arguments: tuple[object, ...]
+    child: _Child | None = None
+    number: int = 0
+
+    @property
+    def duty(self) -> str:
+        """The duty of the child that it is for."""
+        return READS if isinstance(self.operation, str) else WRITES
 
 
 @dataclass(slots=True)
@@ -78,6 +113,8 @@ class _Outage:
 READS: Final = "reads from"
 WRITES: Final = "writes to"
 
+#: How many requests to write there were.
+_writes = 0
 _children: dict[str, _Child] = {}
 _outages: dict[str, _Outage] = {}
 
@@ -95,14 +132,30 @@ def ask(
     memory, and its length is returned. Raises OSError: ENOENT if the object does not exist, ESTALE
     if it was replaced, ETIMEDOUT without an answer.
     """
-    outage = _outages.setdefault(str(path.store), _Outage())
-    if outage.count >= _FAILURES_BEFORE_PAUSE and time.monotonic() < outage.since + _PAUSE_SECONDS:
-        raise OSError(errno.EHOSTUNREACH, f"{outage.text} (not asked again for a while)", str(path))
-    does = READS if isinstance(operation, str) else WRITES
+    return collect(Ticket(path, operation, arguments), into)
+
+
+def send(path: RemotePath, operation: str, *arguments: object) -> Ticket:
+    """Send a request as ``ask`` does, without waiting for the answer. It raises no error."""
+    ticket = Ticket(path, operation, arguments)
+    if not _is_paused(_outage(path)):
+        with suppress(OSError):
+            _post(ticket)
+    return ticket
+
+
+def collect(ticket: Ticket, into: memoryview | None = None) -> Any:
+    """Return the answer to a request as ``ask`` does, once. Raises OSError."""
+    outage = _outage(ticket.path)
+    if ticket.child is None or ticket.child is not _children.get(ticket.duty):
+        ticket.child = None
+        if _is_paused(outage):
+            text = f"{outage.text} (not asked again for a while)"
+            raise OSError(errno.EHOSTUNREACH, text, str(ticket.path))
     try:
-        answer = _answer(does, (path, operation, *arguments), into)
-    except BaseException:  # Ctrl-C too: the next request would receive this answer
-        _end_child(does)
+        answer = _answer(ticket, into)
+    except BaseException:  # Ctrl-C too: a part of an answer may have been received
+        _end_child(ticket.duty)
         raise
     if not isinstance(answer, OSError):
         outage.count = 0
@@ -115,27 +168,81 @@ def ask(
     raise answer
 
 
-def _answer(does: str, request: tuple[Any, ...], into: memoryview | None) -> Any:
-    """Send ``request`` to the child that ``does`` it, and return its answer, an OSError if any."""
-    if does not in _children:
-        _children[does] = _start()
-    channel = _children[does].channel
-    until = time.monotonic() + _ANSWER_SECONDS
-    data = pickle.dumps(request)
+def count_writes() -> int:
+    """Return how many requests to write this process has sent."""
+    return _writes
+
+
+def drop(ticket: Ticket) -> None:
+    """Give up the answer to a request."""
+    child = ticket.child
+    if child is not None and child.answers.pop(ticket.number, None) is None:
+        child.dropped.add(ticket.number)
+
+
+def _outage(path: RemotePath) -> _Outage:
+    return _outages.setdefault(str(path.store), _Outage())
+
+
+def _is_paused(outage: _Outage) -> bool:
+    recent = time.monotonic() < outage.since + _PAUSE_SECONDS
+    return recent and outage.count >= _FAILURES_BEFORE_PAUSE
+
+
+def _post(ticket: Ticket) -> None:
+    """Send a request to its child. Raises OSError."""
+    global _writes
+    duty = ticket.duty
+    _writes += duty == WRITES
+    if duty not in _children:
+        _children[duty] = _start()
+    child = _children[duty]
+    child.sent += 1
+    data = pickle.dumps((ticket.path, ticket.operation, *ticket.arguments))
     try:
-        channel.settimeout(_ANSWER_SECONDS)
-        channel.sendall(_HEADER.pack(False, len(data)) + data)
-        raw, length = _HEADER.unpack(_receive(channel, bytearray(_HEADER.size), until))
-        if raw and into is not None:
-            return len(_receive(channel, into[:length], until))
-        return pickle.loads(_receive(channel, bytearray(length), until))
+        child.channel.settimeout(_ANSWER_SECONDS)
+        child.channel.sendall(_HEADER.pack(child.sent, False, len(data)) + data)
+    except BaseException:  # a part of the request may have been sent
+        _end_child(duty)
+        raise
+    ticket.child, ticket.number = child, child.sent
+
+
+def _answer(ticket: Ticket, into: memoryview | None) -> Any:
+    """Return the answer to a request, an OSError if any; send it if it was not sent."""
+    duty = ticket.duty
+    until = time.monotonic() + _ANSWER_SECONDS
+    try:
+        if ticket.child is None:
+            _post(ticket)
+        assert ticket.child is not None
+        return _await(ticket.child, ticket.number, into, until)
     except TimeoutError:
-        _end_child(does)
+        _end_child(duty)
         text = f"no answer within {_ANSWER_SECONDS:.0f} seconds"
         return OSError(errno.ETIMEDOUT, text)
     except (EOFError, ConnectionError):
-        _end_child(does)
-        return OSError(errno.EIO, f"the process that {does} the store died")
+        _end_child(duty)
+        return OSError(errno.EIO, f"the process that {duty} the store died")
+
+
+def _await(child: _Child, number: int, into: memoryview | None, until: float) -> Any:
+    """Receive answers up to that with the ``number``; raises TimeoutError, EOFError."""
+    while number not in child.answers:
+        header = _receive(child.channel, bytearray(_HEADER.size), until)
+        found, raw, length = _HEADER.unpack(header)
+        if raw and found == number and into is not None:
+            return len(_receive(child.channel, into[:length], until))
+        data = _receive(child.channel, bytearray(length), until)
+        if found in child.dropped:
+            child.dropped.remove(found)
+        else:
+            child.answers[found] = data if raw else pickle.loads(data)
+    answer = child.answers.pop(number)
+    if into is None or not isinstance(answer, bytearray):
+        return answer
+    into[: len(answer)] = answer
+    return len(answer)
 
 
 def _receive(
@@ -206,35 +313,44 @@ def _run_child(channel: socket.socket, parent: int, mask: set[signal.Signals | i
 
 def _serve(channel: socket.socket) -> None:
     """Answer one request after another. Raises OSError, EOFError where the parent has ended."""
+    from concurrent.futures import ThreadPoolExecutor
+
     from kdump.storage.objects.server import Stores
 
-    stores = Stores()
-    channel.settimeout(None)
-    while True:
-        _, length = _HEADER.unpack(_receive(channel, bytearray(_HEADER.size), None))
-        path, operation, *arguments = pickle.loads(_receive(channel, bytearray(length), None))
+    stores, sending = Stores(), threading.Lock()
+
+    def serve(number: int, path: RemotePath, operation: Any, arguments: tuple[Any, ...]) -> None:
         answer: object
         try:
             if isinstance(operation, str):
                 answer = getattr(stores, operation)(path, *arguments)
             else:
                 answer = operation(stores, path, *arguments)
-        except Exception as error:  # noqa: BLE001 - pyarrow raises many kinds; each is an answer
+        except Exception as error:  # noqa: BLE001 - libraries raise many kinds; each is an answer
             answer = _os_error(error)
-        if isinstance(answer, memoryview):
-            channel.sendall(_HEADER.pack(True, len(answer)))
-            channel.sendall(answer)
-        else:
-            data = pickle.dumps(answer)
-            channel.sendall(_HEADER.pack(False, len(data)) + data)
+        raw = isinstance(answer, memoryview)
+        data = answer if isinstance(answer, memoryview) else pickle.dumps(answer)
+        with sending, suppress(OSError):  # the parent ended: the loop below ends too
+            channel.sendall(_HEADER.pack(number, raw, len(data)))
+            channel.sendall(data)
+
+    channel.settimeout(None)
+    threads = ThreadPoolExecutor(REQUESTS)  # the end of the process does not wait for them
+    while True:
+        number, _, length = _HEADER.unpack(_receive(channel, bytearray(_HEADER.size), None))
+        request = pickle.loads(_receive(channel, bytearray(length), None))
+        path, operation, *arguments = request
+        threads.submit(serve, number, path, operation, tuple(arguments))
 
 
 def _os_error(error: Exception) -> OSError:
     text = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.errno is not None and error.strerror:
+        return OSError(error.errno, error.strerror)
     if isinstance(error, FileNotFoundError):
         return OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-    if isinstance(error, OSError) and error.errno == errno.ESTALE:
-        return OSError(errno.ESTALE, text)
+    if isinstance(error, ImportError):
+        return OSError(errno.EIO, f"expected {error.name} in this Python, found none: install it")
     if "NETWORK_CONNECTION" in text:
         return OSError(errno.EHOSTUNREACH, text)
     if "ACCESS_DENIED" in text or "HTTP status 403" in text:

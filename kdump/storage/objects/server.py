@@ -1,141 +1,70 @@
 """The answers of a child process: status, listings and bytes of objects.
 
-Spec: ``pyarrow.fs``.
+The libraries are imported as a store needs them.
 """
 
 from __future__ import annotations
 
-import errno
-import os
-from collections import OrderedDict
-from datetime import datetime
-from typing import Final
-
-from pyarrow import NativeFile
-from pyarrow.fs import (
-    AwsStandardS3RetryStrategy,
-    FileInfo,
-    FileSelector,
-    FileSystem,
-    FileType,
-    S3FileSystem,
-)
+import threading
+from typing import TYPE_CHECKING
 
 from kdump.storage.objects.address import RemotePath
 from kdump.storage.objects.client import Listed, Status
 
-#: The longest time to connect, the longest time without data, and the number of attempts.
-_CONNECT_SECONDS: Final = 5
-_SILENT_SECONDS: Final = 15
-_ATTEMPTS: Final = 3
-#: How many objects stay open: a segment and its indexes.
-_OPEN_OBJECTS: Final = 4
-_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+if TYPE_CHECKING:
+    from kdump.storage.objects.arrow import ArrowStores, Place
+    from kdump.storage.objects.s3 import S3Bucket
 
 
 class Stores:
-    """The stores in use, and the objects that were read last."""
+    """The stores in use, for any number of threads."""
 
     def __init__(self) -> None:
-        self._systems: dict[RemotePath, tuple[FileSystem, str]] = {}
-        self._open: OrderedDict[RemotePath, NativeFile] = OrderedDict()
+        self._buckets: dict[RemotePath, S3Bucket] = {}
+        self._arrow: ArrowStores | None = None
+        self._lock = threading.RLock()
 
     def status(self, path: RemotePath) -> Status:
         """Return the current status of ``path``. Raises OSError."""
-        system, name = self.system(path)
-        if path.key:
-            try:
-                return self._reopen(path)[1]
-            except FileNotFoundError:
-                pass  # there may be objects below
-        if system.get_file_info(name).type is not FileType.Directory:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        return Status(directory=True)
+        if path.scheme == "s3":
+            return self._bucket(path).status(path.key)
+        with self._lock:
+            return self._others().status(path)
 
     def entries(self, path: RemotePath) -> list[Listed]:
         """List the objects and prefixes directly below ``path``. Raises OSError."""
-        system, name = self.system(path)
-        return [
-            Listed(info.base_name, _listed_status(info))
-            for info in system.get_file_info(FileSelector(name))
-        ]
+        if path.scheme == "s3":
+            return self._bucket(path).entries(path.key)
+        with self._lock:
+            return self._others().entries(path)
 
     def read(self, path: RemotePath, position: int, length: int, expected: Status) -> memoryview:
         """Return ``length`` bytes of the object from ``position`` on.
 
         Raises OSError, which is ESTALE if the status of the object is not the ``expected`` one.
         """
-        file = self._open.get(path)
-        if file is None:
-            file, found = self._reopen(path)
-            _check_status(found, expected)
-        try:
-            data = file.read_at(length, position)
-        except OSError:
-            _check_status(self._reopen(path)[1], expected)  # a replaced object explains the error
-            raise
-        _check_status(self._reopen(path)[1], expected)
-        return memoryview(data)
+        if path.scheme == "s3":
+            return memoryview(self._bucket(path).read(path.key, position, length, expected))
+        with self._lock:
+            return self._others().read(path, position, length, expected)
 
-    def _reopen(self, path: RemotePath) -> tuple[NativeFile, Status]:
-        """Open the object at ``path``, in place of an earlier handle; return it and its status."""
-        system, name = self.system(path)
-        old = self._open.pop(path, None)
-        if old is not None:
-            old.close()
-        file = system.open_input_file(name)
-        self._open[path] = file
-        if len(self._open) > _OPEN_OBJECTS:
-            self._open.popitem(last=False)[1].close()
-        metadata = file.metadata() or {}
-        modified = metadata.get("Last-Modified")
-        if modified is None:
-            mtime_ns = system.get_file_info(name).mtime_ns or 0
-        else:
-            mtime_ns = int(datetime.fromisoformat(modified.decode()).timestamp()) * 1_000_000_000
-        version = metadata.get("ETag", b"").decode("utf-8", "replace")
-        return file, Status(False, file.size(), mtime_ns, version)
+    def system(self, path: RemotePath) -> Place:
+        """Return the store of ``path`` as pyarrow's, and the name of the object in it."""
+        with self._lock:
+            return self._others().system(path)
 
-    def system(self, path: RemotePath) -> tuple[FileSystem, str]:
-        """Return the store of ``path``, and the name of the object in it."""
+    def _bucket(self, path: RemotePath) -> S3Bucket:
+        from kdump.storage.objects.s3 import S3Bucket
+
         store = path.store
-        if store not in self._systems:
-            self._systems[store] = _connect(store)
-        system, base = self._systems[store]
-        return system, f"{base.rstrip('/')}/{path.key}" if path.key else base
+        with self._lock:
+            if store not in self._buckets:
+                self._buckets[store] = S3Bucket(store)
+            return self._buckets[store]
 
+    def _others(self) -> ArrowStores:
+        from kdump.storage.objects.arrow import ArrowStores
 
-def _connect(store: RemotePath) -> tuple[FileSystem, str]:
-    if store.scheme != "s3":
-        system, base = FileSystem.from_uri(str(store))
-        return system, base
-    options = store.options
-    endpoint = options.get("endpoint_override")
-    if endpoint is None:
-        endpoint = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), None)
-    scheme, separator, host = (endpoint or "").rpartition("://")
-    return (
-        S3FileSystem(
-            endpoint_override=host or None,
-            scheme=options.get("scheme") or (scheme if separator else None),
-            region=options.get("region"),
-            # Background writes would buffer unsent data without a bound.
-            background_writes=False,
-            anonymous=options.get("anonymous", "").lower() in ("true", "1"),
-            connect_timeout=_CONNECT_SECONDS,
-            request_timeout=_SILENT_SECONDS,
-            retry_strategy=AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
-        ),
-        store.parts[1],
-    )
-
-
-def _listed_status(info: FileInfo) -> Status:
-    if info.type is FileType.Directory:
-        return Status(directory=True)
-    return Status(False, info.size or 0, info.mtime_ns or 0)
-
-
-def _check_status(found: Status, expected: Status) -> None:
-    if found != expected:
-        raise OSError(errno.ESTALE, "it was replaced while it was read")
+        if self._arrow is None:
+            self._arrow = ArrowStores()
+        return self._arrow

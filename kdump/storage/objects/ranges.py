@@ -1,0 +1,118 @@
+"""Ranges of objects that were read last, or were asked for ahead of their use.
+
+Small files, and the ends of logs and indexes, are used several times in a run, and asked for once.
+A range belongs to one version of an object.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from kdump.storage.objects.client import Status, Ticket, collect, drop, send
+from kdump.values import frozen
+
+if TYPE_CHECKING:
+    from kdump.storage.objects.address import RemotePath
+
+#: The smallest request, unless the object is smaller: reading as much takes as long as a request.
+LEAST_BYTES: Final = 128 << 10
+#: The bytes of all ranges that are remembered or asked for, and of one of them.
+_BYTES: Final = 24 << 20
+LARGEST_BYTES: Final = 1 << 20
+#: The bytes that are asked for ahead at a time.
+_AHEAD_BYTES: Final = 8 << 20
+_OPERATION: Final = "read"
+
+
+@frozen
+class Range:
+    """A range of the object at ``path`` with ``status``; an empty version is not remembered."""
+
+    path: RemotePath
+    status: Status
+    start: int
+    length: int
+
+    @property
+    def version(self) -> tuple[RemotePath, str]:
+        """What the bytes belong to."""
+        return self.path, self.status.version
+
+    def has(self, other: Range) -> bool:
+        """Return whether all of ``other`` lies in the range."""
+        end = self.start + self.length
+        return self.start <= other.start <= other.start + other.length <= end
+
+
+#: The bytes of each range, or the request for them; the one that was used last is the last.
+_ranges: OrderedDict[Range, Ticket | bytes] = OrderedDict()
+_by_version: dict[tuple[RemotePath, str], list[Range]] = {}
+
+
+def read(wanted: Range, memory: memoryview) -> int:
+    """Fill ``memory`` with the bytes of a range, and return their number.
+
+    Raises OSError, ESTALE if the object has another status.
+    """
+    for known in _by_version.get(wanted.version, ()):
+        if known.has(wanted):
+            data = _bytes(known)
+            found = memoryview(data)[wanted.start - known.start :][: wanted.length]
+            memory[: len(found)] = found
+            return len(found)
+    count: int = collect(ask_later(wanted), memory)
+    if count == wanted.length <= LARGEST_BYTES and wanted.status.version:
+        _remember(wanted, bytes(memory))
+    return count
+
+
+def read_ahead(ranges: Iterable[Range]) -> None:
+    """Ask the store for ``ranges``, which ``read`` then has; those that are too many are not."""
+    asked = 0
+    for wanted in ranges:
+        asked += wanted.length
+        if asked > _AHEAD_BYTES:
+            return
+        known = any(one.has(wanted) for one in _by_version.get(wanted.version, ()))
+        if not known and 0 < wanted.length <= LARGEST_BYTES and wanted.status.version:
+            _remember(wanted, ask_later(wanted))
+
+
+def ask_later(wanted: Range) -> Ticket:
+    """Ask the store for the bytes of a range, which ``collect`` returns."""
+    return send(wanted.path, _OPERATION, wanted.start, wanted.length, wanted.status)
+
+
+def _bytes(known: Range) -> bytes:
+    data = _ranges[known]
+    if isinstance(data, bytes):
+        _ranges.move_to_end(known)
+        return data
+    _forget(known)
+    answer = bytes(collect(data))
+    if len(answer) == known.length:
+        _remember(known, answer)
+    return answer
+
+
+def _remember(one: Range, data: Ticket | bytes) -> None:
+    _ranges[one] = data
+    _by_version.setdefault(one.version, []).append(one)
+    size = sum(known.length for known in _ranges)
+    while size > _BYTES:
+        oldest = next(iter(_ranges))
+        size -= oldest.length
+        unused = _ranges[oldest]
+        _forget(oldest)
+        if isinstance(unused, Ticket):
+            drop(unused)
+
+
+def _forget(one: Range) -> None:
+    del _ranges[one]
+    others = _by_version[one.version]
+    others.remove(one)
+    if not others:
+        del _by_version[one.version]
