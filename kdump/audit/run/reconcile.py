@@ -25,6 +25,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, Segment, open_path, read_partition
 from kdump.storage.manifests.path import ManifestPath
+from kdump.storage.objects.address import RemotePath
 from kdump.storage.source import Identity
 
 _RECHECK_SECONDS: Final = 0.5  # before a second read: a broker has renamed its segments by then
@@ -85,7 +86,11 @@ def reconcile(
     unchanged = {segment.base_offset for segment in now.segments if segment not in suspects}
     results += (survey for survey in verdict.surveys if survey.segment.base_offset in unchanged)
     second = judge(now, results, facts, context, quick=verdict.quick)
-    findings = recheck.reconcile_findings(first, Inspection(second.surveys, second.findings))
+    # An object is replaced as a whole: what is in the new one is there to stay.
+    settled = isinstance(target.path, RemotePath) and not recheck.has_changed(second.surveys, logs)
+    findings = recheck.reconcile_findings(
+        first, Inspection(second.surveys, second.findings), settled=settled
+    )
     return replace(second, findings=tuple(findings))
 
 
