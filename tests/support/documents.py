@@ -7,4 +7,5 @@ import re
 from shown import DOCUMENTS
 
 TEXTS = {path.stem: path.read_text() for path in DOCUMENTS}
-EXAMPLE = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_LINES = r"((?:(?!```).*\n)+)```$"
+EXAMPLE = re.compile(rf"^```python\n{_LINES}\n\n```text\n{_LINES}", re.MULTILINE)
