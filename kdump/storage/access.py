@@ -40,8 +40,9 @@ def open_source(
     time at which a process reads the pages of a map is unknown.
 
     ``window_bytes`` is the size of the window that the source holds; the default suits the way of
-    reading, which for objects begins at their start. ``sealed`` says that no process appends to the file: it is then read past the page
-    cache where the file system supports that. ``pace`` is the rate of reads.
+    reading, which for objects begins at their start. ``sealed`` says that no process appends to the
+    file: it is then read past the page cache where the file system supports that. ``pace`` is the
+    rate of reads.
 
     Raises SourceError, VanishedError.
     """

@@ -468,10 +468,9 @@ def test_offsets_of_another_program_are_an_error(text: str, what: str, tmp_path:
 def test_fixtures_of_replicas_give_what_one_copy_has(tmp_path: Path) -> None:
     top = ROOT / "brokers/4.3.1/replicas"
     stream = Stream(top, topic="in-turn")
-    bases = [sorted(int(file.stem) for file in path.glob("*.log")) for path in top.glob("*/in-*")]
     (offsets,) = stream.batch().values()
-    assert len(bases) == 3
+    assert len(offsets) > 40
     assert offsets == sorted(set(offsets))
-    ((numbers,),) = (stream.next["in-turn"].values(),)
-    assert numbers["0"] in {active for *_, active in bases}
-    assert len(offsets) > 50
+    # The copy of the highest leader epoch has a transaction whose marker is in the active segment.
+    assert [*stream.next["in-turn"].values()] == [{"0": 69}]
+    assert max(offsets) < 69
