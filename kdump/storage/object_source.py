@@ -28,7 +28,7 @@ class ObjectSource(Closing):
         self, path: RemotePath, *, window_bytes: int = READ_BYTES, pace: Pace | None = None
     ) -> None:
         self.path = path
-        self._look_up()
+        self._read_status()
         self._room = max(window_bytes, LEAST_BYTES)
         self._pace = pace
         self._buffer = bytearray()
@@ -45,7 +45,7 @@ class ObjectSource(Closing):
         try:
             self.window(0)
         except VanishedError:
-            self._look_up()
+            self._read_status()
             self.window(0)
 
     def window(self, position: int, at_least: int = 1) -> memoryview:
@@ -66,7 +66,7 @@ class ObjectSource(Closing):
         self._filled = 0
         self._give_up()
 
-    def _look_up(self) -> None:
+    def _read_status(self) -> None:
         try:
             self._status = self.path.status()
         except OSError as error:

@@ -71,6 +71,7 @@ def _forgotten() -> Iterator[None]:
     listings._listings.clear()
     ranges._ranges.clear()
     ranges._by_version.clear()
+    ranges._total = 0
     yield
     client._end_child(client.READS)
 

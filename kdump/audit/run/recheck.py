@@ -78,18 +78,18 @@ def suspects(
 
 
 def reconcile_findings(
-    first: Inspection, second: Inspection, *, settled: bool = False
+    first: Inspection, second: Inspection, *, stable: bool = False
 ) -> Iterator[Finding]:
     """Yield the findings of the second read; unconfirmed errors and warnings become notes.
 
-    Those of a ``settled`` second read need no first one. Findings about files that vanished during
+    Those of a ``stable`` second read need no first one. Findings about files that vanished during
     the first read, and were not read since, remain.
     """
     steady = _Steady(first.surveys, second.surveys)
     found_first = {_key(finding) for finding in first.findings}
     found_again = {_key(finding) for finding in second.findings}
     for finding in second.findings:
-        confirmed = settled or (_key(finding) in found_first and steady(finding.path))
+        confirmed = stable or (_key(finding) in found_first and steady(finding.path))
         yield finding if confirmed or not _may_pass(finding) else _note(finding, "second")
     read = {path for survey in second.surveys for path in _files(survey.segment)}
     for finding in first.findings:

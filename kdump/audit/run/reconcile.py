@@ -87,9 +87,9 @@ def reconcile(
     results += (survey for survey in verdict.surveys if survey.segment.base_offset in unchanged)
     second = judge(now, results, facts, context, quick=verdict.quick)
     # An object is replaced as a whole: what is in the new one is there to stay.
-    settled = isinstance(target.path, RemotePath) and not recheck.has_changed(second.surveys, logs)
+    stable = isinstance(target.path, RemotePath) and not recheck.has_changed(second.surveys, logs)
     findings = recheck.reconcile_findings(
-        first, Inspection(second.surveys, second.findings), settled=settled
+        first, Inspection(second.surveys, second.findings), stable=stable
     )
     return replace(second, findings=tuple(findings))
 

@@ -101,7 +101,7 @@ class PackedVerdicts(Sequence[Verdict]):
             return list(map(self._open, self._verdicts[index]))
         return self._open(self._verdicts[index])
 
-    def _open(self, kept: tuple[Verdict, int | None]) -> Verdict:
-        verdict, number = kept
+    def _open(self, packed: tuple[Verdict, int | None]) -> Verdict:
+        verdict, number = packed
         directory = None if number is None else self._directories[number]
         return replace(verdict, target=replace(verdict.target, directory=directory))

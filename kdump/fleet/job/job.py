@@ -72,8 +72,8 @@ class Job:
         """Return the fraction of tasks done, up to 1."""
         return 1.0 if self.ended else self._watch.fraction(self._tasks)
 
-    def run(self, one_ended: Event) -> None:
-        """Run the job in the calling thread, and set ``one_ended``."""
+    def run(self, any_end: Event) -> None:
+        """Run the job in the calling thread, and set ``any_end``."""
         try:
             self._watch.mark()
             try:
@@ -89,7 +89,7 @@ class Job:
             self._bug = error
         finally:
             self._ended.set()
-            one_ended.set()
+            any_end.set()
 
     def check(self) -> None:
         """Raise the error of a job that ended in a way that is not a failure of Spark."""
@@ -117,7 +117,7 @@ class Jobs:
         self._session = session
         self._running: list[Job] = []
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
-        self._one_ended = Event()
+        self._any_end = Event()
         # Daemons, because a lost JVM must not keep the process.
         self._threads = [
             Thread(target=self._run_jobs, name="kdump job", daemon=True) for _ in range(at_once)
@@ -126,7 +126,7 @@ class Jobs:
 
     def _run_jobs(self) -> None:
         while (job := self._queue.get()) is not None:
-            job.run(self._one_ended)
+            job.run(self._any_end)
 
     def __enter__(self) -> Jobs:
         return self
@@ -139,8 +139,8 @@ class Jobs:
                     job.cancel()
                 if time.monotonic() > ends:
                     break
-                self._one_ended.clear()
-                self._one_ended.wait(_CANCEL_SECONDS)
+                self._any_end.clear()
+                self._any_end.wait(_CANCEL_SECONDS)
             for job in self._running:
                 job.close()
             for _ in self._threads[: self._started]:
@@ -177,7 +177,7 @@ class Jobs:
         """
         with _convert_lost_connection(), hold_signals() as deliver:
             while (job := self._next_ended()) is None:
-                self._one_ended.wait(_POLL_SECONDS)
+                self._any_end.wait(_POLL_SECONDS)
                 deliver()
                 on_poll()
             self._running.remove(job)
@@ -186,7 +186,7 @@ class Jobs:
             return job
 
     def _next_ended(self) -> Job | None:
-        self._one_ended.clear()
+        self._any_end.clear()
         return next((job for job in self._running if job.ended), None)
 
 

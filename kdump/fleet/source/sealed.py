@@ -45,7 +45,7 @@ class Copy:
     """A listed copy of a partition.
 
     ``start`` is the first offset that is read, ``end`` the base offset of the active segment,
-    ``settled`` that of the last segment up to which a stream may go on.
+    ``stable`` that of the last segment up to which a stream may go on.
     """
 
     name: TopicPartition
@@ -53,7 +53,7 @@ class Copy:
     target: Target
     start: int
     end: int
-    settled: int
+    stable: int
 
     def segments(self, first: int, end: int) -> list[Segment]:
         """Return the sealed segments with offsets from ``first`` to before ``end``."""
@@ -102,9 +102,9 @@ def _copy(target: Target, options: Options) -> Copy | None:
     start = first_offset(listed, options)
     bases = [segment.base_offset for segment in listed.segments]
     high_watermark = _high_watermark(listed)
-    settled = max((base for base in bases[1:] if base <= high_watermark), default=bases[0])
+    stable = max((base for base in bases[1:] if base <= high_watermark), default=bases[0])
     topic_id = read_topic_id(listed.path / PARTITION_METADATA)
-    return Copy(name, topic_id, listed, start, bases[-1], settled)
+    return Copy(name, topic_id, listed, start, bases[-1], stable)
 
 
 def _high_watermark(target: Target) -> int:
@@ -152,7 +152,7 @@ def newest(copies: Sequence[Copy]) -> Copy:
     """Return the copy of the highest leader epoch, and of these one with the most to read."""
     if len(copies) == 1:
         return copies[0]
-    return max(copies, key=lambda copy: (log_tail(copy.target)[0], copy.settled, copy.end))
+    return max(copies, key=lambda copy: (log_tail(copy.target)[0], copy.stable, copy.end))
 
 
 def next_copy(copies: Sequence[Copy], position: int | None) -> Copy:
@@ -163,7 +163,7 @@ def next_copy(copies: Sequence[Copy], position: int | None) -> Copy:
 
 def stable_end(copy: Copy, first: int, options: Options) -> int:
     """Return the offset up to which a stream may read from ``first`` on."""
-    end = copy.settled
+    end = copy.stable
     if end <= first:
         return first
     if not options.committed:

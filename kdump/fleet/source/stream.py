@@ -135,7 +135,7 @@ def next_positions(
     backlogs = {}
     for key, same in copies.items():
         position = before[key].next if key in before else None
-        if position is not None and all(copy.settled <= position for copy in same):
+        if position is not None and all(copy.stable <= position for copy in same):
             continue
         copy = next_copy(same, position)
         first = copy.start if position is None else position

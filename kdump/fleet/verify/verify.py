@@ -216,9 +216,9 @@ class _Plan(Generic[T]):
         parts.add(task, result)
         if not parts.missing:
             del self._parts[number]
-            judged = parts.verdict_task()
-            size = sum(_SEGMENT_BYTES + len(evidence) for evidence in judged.evidence)
-            self._stream.add(Entry((number, judged), judged, size))
+            verdict_task = parts.verdict_task()
+            size = sum(_SEGMENT_BYTES + len(evidence) for evidence in verdict_task.evidence)
+            self._stream.add(Entry((number, verdict_task), verdict_task, size))
 
 
 def _target_cost(inventory: Inventory) -> int:

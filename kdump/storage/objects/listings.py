@@ -47,7 +47,7 @@ def list_prefix(path: RemotePath) -> Mapping[str, Status]:
     listed: list[Listed] = collect(
         _ahead.pop(path) if path in _ahead else Ticket(path, _OPERATION, ())
     )
-    names = {one.name: one.status for one in listed}
+    names = {entry.name: entry.status for entry in listed}
     if path.scheme == "s3":
         _listings[path] = _Listing(time.monotonic(), count_writes(), names)
         count = sum(len(listing.names) for listing in _listings.values())

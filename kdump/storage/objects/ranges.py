@@ -49,6 +49,8 @@ class Range:
 #: The bytes of each range, or the request for them; the one that was used last is the last.
 _ranges: OrderedDict[Range, Ticket | bytes] = OrderedDict()
 _by_version: dict[tuple[RemotePath, str], list[Range]] = {}
+#: The bytes of all of them.
+_total = 0
 
 
 def read(wanted: Range, memory: memoryview) -> int:
@@ -75,8 +77,8 @@ def read_ahead(ranges: Iterable[Range]) -> None:
         asked += wanted.length
         if asked > _AHEAD_BYTES:
             return
-        known = any(one.has(wanted) for one in _by_version.get(wanted.version, ()))
-        if not known and 0 < wanted.length <= LARGEST_BYTES and wanted.status.version:
+        is_known = any(known.has(wanted) for known in _by_version.get(wanted.version, ()))
+        if not is_known and 0 < wanted.length <= LARGEST_BYTES and wanted.status.version:
             _remember(wanted, ask_later(wanted))
 
 
@@ -97,22 +99,24 @@ def _bytes(known: Range) -> bytes:
     return answer
 
 
-def _remember(one: Range, data: Ticket | bytes) -> None:
-    _ranges[one] = data
-    _by_version.setdefault(one.version, []).append(one)
-    size = sum(known.length for known in _ranges)
-    while size > _BYTES:
+def _remember(stored: Range, data: Ticket | bytes) -> None:
+    global _total
+    _ranges[stored] = data
+    _by_version.setdefault(stored.version, []).append(stored)
+    _total += stored.length
+    while _total > _BYTES:
         oldest = next(iter(_ranges))
-        size -= oldest.length
         unused = _ranges[oldest]
         _forget(oldest)
         if isinstance(unused, Ticket):
             drop(unused)
 
 
-def _forget(one: Range) -> None:
-    del _ranges[one]
-    others = _by_version[one.version]
-    others.remove(one)
+def _forget(stored: Range) -> None:
+    global _total
+    del _ranges[stored]
+    _total -= stored.length
+    others = _by_version[stored.version]
+    others.remove(stored)
     if not others:
-        del _by_version[one.version]
+        del _by_version[stored.version]

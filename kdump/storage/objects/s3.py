@@ -98,9 +98,9 @@ class S3Bucket:
                 for below in page.get("CommonPrefixes", ()):
                     found.setdefault(below["Prefix"][len(prefix) : -1], Status(directory=True))
                     nothing = False
-                for one in page.get("Contents", ()):
+                for entry in page.get("Contents", ()):
                     # An object with the name of the prefix stands for a directory.
-                    found[one["Key"][len(prefix) :]] = _status(one["Size"], one)
+                    found[entry["Key"][len(prefix) :]] = _status(entry["Size"], entry)
                     nothing = False
         if nothing and key:
             raise FileNotFoundError(errno.ENOENT, _no_key(self._name))
