@@ -40,7 +40,7 @@ def test_a_run_ends_in_words(number: int, everything: World) -> None:
     assert _failed(everything, range(FIRST + number * RUNS, FIRST + (number + 1) * RUNS)) == ""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_on_an_object_store_ends_in_words(everything: World) -> None:
     with served() as server:
         there = addressed(everything, server.bucket("copies"))

@@ -70,6 +70,7 @@ def load(session: Session, *paths: Path, schema: str = "", **options: object) ->
     return reader.load(str(paths[0]) if len(paths) == 1 else list(map(str, paths)))
 
 
+@pytest.mark.nightly
 def test_the_whole_table_is_there_in_both_languages(session: Session, broker: Path) -> None:
     frame = load(session, broker)
     assert frame.columns == TABLES["records"].names

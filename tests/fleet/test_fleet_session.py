@@ -134,9 +134,8 @@ def test_a_session_is_quiet_and_listens_on_the_loopback_alone(
     assert set(one.temporary.parent.iterdir()) == {one.temporary, one.other}
 
 
-@pytest.mark.parametrize(
-    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.nightly), signal.SIGKILL]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_of_a_run_that_a_signal_ends(
     program: Callable[[str, str], Program], number: signal.Signals
 ) -> None:
@@ -258,6 +257,7 @@ def test_a_connect_server_that_runs_elsewhere(tmp_path: Path) -> None:
         assert session.spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
+@pytest.mark.nightly
 def test_an_error_amid_a_session_stays_what_it_is() -> None:
     with pytest.raises(BrokenPipeError), open_session(Cluster(master="local[1]")):
         raise BrokenPipeError
