@@ -197,10 +197,10 @@ def _tasks(count: int, jobs: int) -> Iterator[_Task]:
 def _pack(verdict: Verdict, requested: Target) -> Verdict:
     if verdict.target is requested or verdict.target.pending:
         return replace(verdict, target=_REQUESTED)
-    return replace(verdict, target=replace(verdict.target, directory=None))
+    return verdict.with_directory(None)
 
 
 def _unpack(verdict: Verdict, requested: Target) -> Verdict:
     if verdict.target == _REQUESTED:
         return replace(verdict, target=requested)
-    return replace(verdict, target=replace(verdict.target, directory=requested.directory))
+    return verdict.with_directory(requested.directory)

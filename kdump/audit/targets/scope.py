@@ -50,6 +50,9 @@ def readable(scope: Scope) -> Scope:
 
 def requested_findings(findings: Iterable[Finding], scope: Scope) -> tuple[Finding, ...]:
     """Return ``findings`` without those about unrequested partitions, unless they stop a start."""
+    findings = tuple(findings)
+    if not findings:
+        return ()
     requested = {identity(target.path) for target in chain.from_iterable(scope.parts)}
     directories = {root.path for root in scope.roots if isinstance(root.content, LogDirectory)}
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pickle
 import zlib
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, TypeVar, overload
 
@@ -34,7 +34,25 @@ def unpack(packed: bytes) -> Any:
     return pickle.loads(zlib.decompress(packed))
 
 
-class PackedList(Sequence[T]):
+class MadeSequence(Sequence[T]):
+    """A sequence that makes each value when it is asked for."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _make(self, number: int) -> T:
+        """Return the value of a number from 0 on."""
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        found = range(len(self))[index]
+        return self._make(found) if isinstance(found, int) else list(map(self._make, found))
+
+
+class PackedList(MadeSequence[T]):
     """A list that only grows; all but the last values are compressed."""
 
     def __init__(self) -> None:
@@ -56,19 +74,14 @@ class PackedList(Sequence[T]):
             yield from unpack(packed)
         yield from self._last
 
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[T]: ...
-    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
-        number, place = divmod(range(len(self))[index], PACK)
-        found: list[T] = unpack(self._packs[number]) if number < len(self._packs) else self._last
+    def _make(self, number: int) -> T:
+        pack_number, place = divmod(number, PACK)
+        packed = pack_number < len(self._packs)
+        found: list[T] = unpack(self._packs[pack_number]) if packed else self._last
         return found[place]
 
 
-class PackedVerdicts(Sequence[Verdict]):
+class PackedVerdicts(MadeSequence[Verdict]):
     """Verdicts in the order in which they are added; their log directories are not compressed."""
 
     def __init__(self) -> None:
@@ -83,8 +96,7 @@ class PackedVerdicts(Sequence[Verdict]):
             if not self._directories or self._directories[-1] is not directory:
                 self._directories.append(directory)
             number = len(self._directories) - 1
-        target = replace(verdict.target, directory=None)
-        self._verdicts.append((replace(verdict, target=target), number))
+        self._verdicts.append((verdict.with_directory(None), number))
 
     def __len__(self) -> int:
         return len(self._verdicts)
@@ -92,16 +104,9 @@ class PackedVerdicts(Sequence[Verdict]):
     def __iter__(self) -> Iterator[Verdict]:
         return map(self._open, self._verdicts)
 
-    @overload
-    def __getitem__(self, index: int) -> Verdict: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Verdict]: ...
-    def __getitem__(self, index: int | slice) -> Verdict | Sequence[Verdict]:
-        if isinstance(index, slice):
-            return list(map(self._open, self._verdicts[index]))
-        return self._open(self._verdicts[index])
+    def _make(self, number: int) -> Verdict:
+        return self._open(self._verdicts[number])
 
     def _open(self, packed: tuple[Verdict, int | None]) -> Verdict:
         verdict, number = packed
-        directory = None if number is None else self._directories[number]
-        return replace(verdict, target=replace(verdict.target, directory=directory))
+        return verdict.with_directory(None if number is None else self._directories[number])

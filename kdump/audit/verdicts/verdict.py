@@ -8,7 +8,7 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.facts.cluster import Copies
-from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.replay.replay import Replay
 from kdump.audit.replay.stable_offset import StableOffset
@@ -86,6 +86,10 @@ class Verdict:
         """Whether the directory's name is that of a KRaft cluster's metadata log."""
         name = directory_name(self.target.path)
         return name is not None and name.topic == CLUSTER_METADATA_TOPIC
+
+    def with_directory(self, directory: DirectoryFacts | None) -> Verdict:
+        """Return the verdict with another log directory: one may be large, and targets share it."""
+        return replace(self, target=replace(self.target, directory=directory))
 
     def preview(self) -> Verdict:
         """Return the verdict as the quick pass reports it before the whole log is read.

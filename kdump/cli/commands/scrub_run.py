@@ -145,7 +145,7 @@ class _Course:
             stopped_by = INCOMPLETE
         verdicts = self._run.verdicts()
         for verdict in verdicts:
-            report.add(verdict, verdict.forecast)
+            report.add(verdict)
         summary = self._summarize(found, verdicts, self._starts, stopped_by)
         self._run.end(list(self._directories(found, verdicts, stopped_by)), signalled=signalled)
         now_ms = time.time_ns() // 1_000_000

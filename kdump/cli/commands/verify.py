@@ -186,7 +186,7 @@ def _run(
                 for verdict in compared if tables is None else map(tables.add, compared):
                     verdicts.append(verdict)
                     read_bytes += verdict.covered.read_bytes
-                    report.add(verdict, verdict.forecast)
+                    report.add(verdict)
         except KeyboardInterrupt:
             stopped_by = INTERRUPTED
         except SystemExit:  # raised at SIGTERM

@@ -170,7 +170,7 @@ class Jobs:
         return job
 
     def wait(self, on_poll: Callable[[], None]) -> Job:
-        """Return a job that has ended; ``on_poll`` is called meanwhile.
+        """Wait for the end of a job, and return it; ``on_poll`` is called during the wait.
 
         An exception that a signal handler raises ends the wait. Raise SparkFailed if the connection
         is lost.

@@ -250,7 +250,7 @@ def _settings(master: str, folder: Path, log: Path, overrides: Mapping[str, str]
         # Adaptive planning changes nothing in the jobs of kdump.
         "spark.sql.adaptive.enabled": "false",
         "spark.ui.enabled": "false",
-        # What the driver remembers of jobs that have ended, for pages that nobody opens.
+        # The driver keeps finished jobs for the pages of the web interface, which is off.
         "spark.ui.retainedJobs": "100",
         "spark.ui.retainedStages": "100",
         "spark.ui.retainedTasks": "1000",

@@ -1,8 +1,8 @@
 """Ranges of sealed offsets: their plan from two positions of a stream, and their read in a task.
 
-Retention, compaction and a broker that moves a partition change directories meanwhile: a file that
-is gone leads to another listing, and the read goes on at the same offset. What no listing has any
-more is lost: that fails, or is a warning.
+Retention, compaction and a broker that moves a partition change directories during a read: a file
+that is gone leads to another listing, and the read goes on at the same offset. What no listing has
+any more is lost: that fails, or is a warning.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The stream reader: ``spark.readStream.format("kdump")`` over sealed segments.
 
-Each batch lists the paths anew, so that brokers and partitions join. Tasks list the partitions that
-they read again. Nothing is written.
+Each batch lists the paths again, so that brokers and partitions join, and each task the partitions
+that it reads. Nothing is written.
 
 Spec: ``pyspark.sql.datasource.DataSourceStreamReader`` of Spark 4.2.
 """

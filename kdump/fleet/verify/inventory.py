@@ -12,11 +12,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import TypeVar, cast, overload
+from typing import TypeVar, cast
 
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.targets.target import Target, log_bytes
-from kdump.audit.verdicts.packs import PACK, pack, unpack
+from kdump.audit.verdicts.packs import PACK, MadeSequence, pack, unpack
 from kdump.fleet.job.packing import log_cost
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
@@ -95,7 +95,7 @@ class PackedTargets:
 _Pair = tuple[Target, Inventory, bool]
 
 
-class Column(Sequence[T]):
+class Column(MadeSequence[T]):
     """The targets or the inventories of ``parts``, in order; ``pick`` takes one of a pair."""
 
     def __init__(
@@ -112,13 +112,6 @@ class Column(Sequence[T]):
         for part in self._parts:
             yield from map(self._pick, part.pairs(0))
 
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[T]: ...
-    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
-        number = range(len(self))[index]  # as of any sequence
+    def _make(self, number: int) -> T:
         part = bisect_right(self._starts, number) - 1
         return self._pick(next(self._parts[part].pairs(number - self._starts[part])))

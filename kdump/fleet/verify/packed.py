@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, cast, overload
+from typing import Final, cast
 
 from kdump.audit.facts.small_files import DirectoryFacts, Offsets, Read
 from kdump.audit.targets.target import Root
-from kdump.audit.verdicts.packs import pack, unpack
+from kdump.audit.verdicts.packs import MadeSequence, pack, unpack
 from kdump.storage.logdir import LogDirectory
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
@@ -23,7 +23,7 @@ _LEAST: Final = 64
 
 
 @frozen
-class PackedPaths(Sequence[AnyPath]):
+class PackedPaths(MadeSequence[AnyPath]):
     """Paths in the directory ``parent``; ``names`` are pickled and compressed."""
 
     parent: AnyPath
@@ -36,15 +36,9 @@ class PackedPaths(Sequence[AnyPath]):
     def __iter__(self) -> Iterator[AnyPath]:
         return (self.parent / name for name in unpack(self.names))
 
-    @overload
-    def __getitem__(self, index: int) -> AnyPath: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[AnyPath]: ...
-    def __getitem__(self, index: int | slice) -> AnyPath | Sequence[AnyPath]:
+    def _make(self, number: int) -> AnyPath:
         names: list[str] = unpack(self.names)
-        if isinstance(index, slice):
-            return [self.parent / name for name in names[index]]
-        return self.parent / names[index]
+        return self.parent / names[number]
 
 
 @frozen

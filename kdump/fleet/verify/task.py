@@ -194,7 +194,7 @@ class WithoutDirectory:
 
     def __call__(self, verdict: Verdict) -> Verdict:
         """Return the conclusion."""
-        return _without_directory(self.conclude(verdict))
+        return self.conclude(verdict).with_directory(None)
 
 
 def _survey(task: SegmentTask) -> _Evidence:
@@ -290,18 +290,12 @@ def make_careful(task: QuickTask) -> QuickTask:
 def inspect(task: QuickTask, *, conclude: Conclude, statistics: bool = False) -> Verdict:
     """Return the verdict of the quick pass over a target; ``statistics`` is as for a survey."""
     target = task.inventory.open(task.target)
-    return _without_directory(
-        quick_verdict(
-            target,
-            task.context,
-            careful=task.careful,
-            small=Small.ENDS,
-            statistics=statistics,
-            conclude=conclude,
-        )
+    verdict = quick_verdict(
+        target,
+        task.context,
+        careful=task.careful,
+        small=Small.ENDS,
+        statistics=statistics,
+        conclude=conclude,
     )
-
-
-def _without_directory(verdict: Verdict) -> Verdict:
-    """Return ``verdict`` without the log directory, which the driver has."""
-    return replace(verdict, target=replace(verdict.target, directory=None))
+    return verdict.with_directory(None)

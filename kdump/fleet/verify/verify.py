@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
@@ -317,8 +317,7 @@ class _Contexts:
 
 def _with_directory(verdict: Verdict, target: Target) -> Verdict:
     """Return the verdict on ``target`` with the log directory, which did not travel."""
-    directory = None if verdict.target.error else target.directory
-    return replace(verdict, target=replace(verdict.target, directory=directory))
+    return verdict.with_directory(None if verdict.target.error else target.directory)
 
 
 def _missing(target: Target, path: AnyPath, result: WorkerDied | LostTask) -> Finding:

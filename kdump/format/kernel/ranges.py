@@ -215,8 +215,9 @@ def join_hours(
 ) -> int:
     """Fill ``hours`` with neighbours of the same hour among ``rows`` of ``RECORD_FIELDS``.
 
-    Hours count from 1970. Timestamps below 0, and from ``end`` on, in ms, are of the hour -1. There
-    is room for one row a record. Return the count of rows.
+    A row of ``hours`` is of ``HOUR_FIELDS``. Hours count from 1970. Timestamps below 0, and from
+    ``end`` on, in ms, are of the hour -1. There is room for one row a record. Return the count of
+    rows.
     """
     n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     record: cython.Py_ssize_t

@@ -10,7 +10,6 @@ from dataclasses import asdict
 
 from kdump.audit.codes import Severity
 from kdump.audit.findings import Finding, finding_fields
-from kdump.audit.startup.forecast import Forecast
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.verdict import Verdict
@@ -50,8 +49,9 @@ class JsonReport:
         for finding in verdict.findings:
             self._emit_once(finding)
 
-    def add(self, verdict: Verdict, forecast: Forecast | None) -> None:
+    def add(self, verdict: Verdict) -> None:
         """Emit the further findings in one partition, and its forecast."""
+        forecast = verdict.forecast
         for finding in verdict.findings:
             self._emit_once(finding)
         self._starts.add(verdict, forecast)

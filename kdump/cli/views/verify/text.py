@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Final
 
@@ -94,10 +93,10 @@ class TextReport:
                 name = printable(verdict.target.path.name)
                 self._note(f"{LABELS[finding.code.severity]} {name} {finding.code.name}")
 
-    def add(self, verdict: Verdict, forecast: Forecast | None) -> None:
+    def add(self, verdict: Verdict) -> None:
         """Add one partition and its forecast."""
-        self._verdicts.append(replace(verdict, forecast=forecast))
-        self._starts.add(verdict, forecast)
+        self._verdicts.append(verdict)
+        self._starts.add(verdict, verdict.forecast)
 
     def finish(self, summary: Summary) -> None:
         """Emit the report."""
