@@ -109,9 +109,11 @@ class Controllers:
         self._seen = {node: len(server.log_lines()) for node, server in self._servers.items()}
 
     def wait(self, seconds: float = 30) -> list[Elected]:
-        """Who was elected, once somebody is; none if nobody is in this time."""
+        """Who was elected, once somebody is; none if a node stops, or nobody is in this time."""
         deadline = time.monotonic() + seconds
         while not self.elected() and time.monotonic() < deadline:
+            if any(map(self.stopped_for, NODES)):
+                break
             time.sleep(0.2)
         return self.elected()
 
