@@ -46,7 +46,7 @@ def test_verify_beside_a_running_broker(
 @pytest.mark.broker
 @pytest.mark.parametrize(
     "seconds",
-    [pytest.param(30, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.nightly)],
+    [pytest.param(15, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.nightly)],
     ids=lambda seconds: f"{seconds}-s",
 )
 def test_no_false_alarm_beside_a_busy_broker(

@@ -28,10 +28,7 @@ def everything() -> Iterator[World]:
 
 def _numbers() -> Iterator[object]:
     for number in range(25_000 // RUNS):
-        if number < 750 // RUNS:
-            yield pytest.param(number, marks=pytest.mark.slow)
-        else:
-            yield pytest.param(number, marks=pytest.mark.nightly)
+        yield pytest.param(number, marks=pytest.mark.nightly if number else pytest.mark.slow)
 
 
 @pytest.mark.root

@@ -191,7 +191,7 @@ def test_an_attempt_whose_child_died_is_told(bucket: Bucket) -> None:
     assert objects(bucket, "died") == {"_manifest.json": b"{}"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_log_that_a_store_keeps_back_ends_no_upload(
     grown: Callable[[str], Path], bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -481,7 +481,7 @@ def test_preallocated_segment_has_a_tail_of_zeros_after_the_kill(name: str, tmp_
         # The nightly part that makes the fixtures again runs all of them.
         pytest.param(
             name,
-            marks=pytest.mark.slow if name in FIXTURES[:1] + FIXTURES[-2:] else pytest.mark.nightly,
+            marks=pytest.mark.slow if name in FIXTURES[-1:] else pytest.mark.nightly,
         )
         for name in FIXTURES
     ],

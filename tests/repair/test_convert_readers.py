@@ -81,7 +81,7 @@ def test_kafka_python_reads_the_same_records(converted: Converted) -> None:
 
 
 @pytest.mark.broker
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_librdkafka_consumes_the_same_records(converted: Converted, tmp_path: Path) -> None:
     data = tmp_path / "data"
     plant(VERSION, data, converted.partitions, {"retention.ms": "-1"})

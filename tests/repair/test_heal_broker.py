@@ -45,7 +45,7 @@ def damage(log: Path, rng: random.Random) -> None:
     ("version", "state"),
     [
         pytest.param("4.3.1", "clean"),
-        pytest.param("4.3.1", "killed", marks=pytest.mark.slow),
+        pytest.param("4.3.1", "killed", marks=pytest.mark.nightly),
         pytest.param("3.9.1", "clean", marks=pytest.mark.nightly),
         pytest.param("3.9.1", "killed", marks=pytest.mark.nightly),
     ],

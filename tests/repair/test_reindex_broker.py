@@ -22,7 +22,7 @@ pytestmark = pytest.mark.broker
 SEED = 7
 #: Those of the starts of a night, another each night.
 SEEDS = (0, 4)
-SAMPLE = 40
+SAMPLE = 20
 #: The kinds of differences.
 LISTED = {
     "swaps": "the broker finishes a swap first; kdump refuses, and leaves that to it",

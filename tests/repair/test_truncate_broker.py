@@ -24,7 +24,7 @@ pytestmark = pytest.mark.broker
 SEED = 6
 #: Those of the starts of a night, another each night.
 SEEDS = (0, 4)
-SAMPLE = 60
+SAMPLE = 30
 #: kdump cuts elsewhere, and keeps more. What it then writes is what the broker makes of logs that
 #: end there.
 INSTEAD = {

@@ -361,7 +361,7 @@ def test_a_truncated_log_that_grows_again_is_no_rewriting(world: World) -> None:
             file.unlink()
     whole = first.read_bytes()
     first.write_bytes(batches(whole)[0])
-    with_nothing = world.scrub("--max-duration", "20s", "--limit-rate", "10")
+    with_nothing = world.scrub("--max-duration", "5s", "--limit-rate", "10")
     assert status(with_nothing)["reason"] == "duration"
     data = changed_epoch(whole)
     first.write_bytes(data)

@@ -20,10 +20,10 @@ _NOT_NOTES = ("error", "incomplete", "warning")
 @pytest.mark.parametrize(
     ("runs", "restarts"),
     [
-        pytest.param(8, 1, marks=pytest.mark.slow),
+        pytest.param(5, 1, marks=pytest.mark.slow),
         pytest.param(100, 6, marks=pytest.mark.nightly),
     ],
-    ids=["8-runs", "100-runs"],
+    ids=["5-runs", "100-runs"],
 )
 def test_no_false_alarm_beside_a_busy_broker(runs: int, restarts: int, tmp_path: Path) -> None:
     """It produces, rolls, compacts, deletes, and is stopped and killed amid that."""

@@ -19,7 +19,7 @@ from kdump.audit.run.prescan import Small
 from kdump.errors import KdumpError
 
 #: Recipes whose manifests have all kinds of sections: markers, old wrappers, damage, odd indexes.
-_BASES = 12
+_BASES = 6
 #: Mutants of one test.
 _EACH = 125
 #: Longer than any mutant takes, on a busy machine.
