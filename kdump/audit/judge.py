@@ -41,6 +41,7 @@ from kdump.audit.survey.survey import ReadFailure, Survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.loss import lost_now
+from kdump.audit.verdicts.remembered import Remembered
 from kdump.audit.verdicts.verdict import Coverage, Verdict
 from kdump.errors import MissingDirectoryError
 
@@ -220,11 +221,12 @@ def _covered(target: Target, surveys: Sequence[Survey]) -> Coverage:
         partitions=int(target.error is None),
         segments=sum(survey.complete for survey in surveys),
         size=target.size,
-        read_bytes=sum(survey.read_bytes for survey in surveys),
+        read_bytes=sum(survey.read_bytes for survey in surveys if survey.read_ms is None),
         batches=sum(survey.batches for survey in surveys),
         control_batches=sum(survey.control_batches for survey in surveys),
         records=sum(survey.records for survey in surveys),
         wrappers=sum(survey.wrappers for survey in surveys),
+        remembered=Remembered.of(surveys),
     )
 
 

@@ -1,4 +1,4 @@
-"""The files that a scrub writes: where they may be, whose rights write them, how they are replaced.
+"""The files of states: where they may be, whose rights write them, how they are replaced.
 
 No file is written into a log directory. As root, files are written with the rights of the owner of
 their directory, so that its owner cannot redirect them.
@@ -39,11 +39,9 @@ def default_state() -> Path:
 def make_parent(path: Path) -> None:
     """Create the directory of a default state. Raises StateError."""
     try:
-        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StateError(
-            f"{path.parent}: cannot be created: {error.strerror}: name a file with --state"
-        ) from error
+        make_directory(path.parent, None)
+    except StateError as error:
+        raise StateError(f"{error}: name a file with --state") from error
 
 
 def check_metrics(path: Path, state: Path) -> None:
@@ -74,19 +72,29 @@ def writing_rights(option: str, path: Path, read: Iterable[AnyPath]) -> Rights |
         return Rights.of_owner(os.fstat(descriptor)) if is_root() else None
 
 
-def replace_file(path: Path, text: str, mode: int, rights: Rights | None) -> None:
-    """Write ``text`` into a new file, which then replaces the one at ``path``.
+def make_directory(path: Path, rights: Rights | None) -> None:
+    """Create a directory and those above it with ``rights``, where they do not exist yet.
+
+    Raises StateError.
+    """
+    with acting(rights):
+        try:
+            path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StateError(f"{path}: cannot be created: {error.strerror}") from error
+
+
+def replace_file(path: Path, content: bytes, mode: int, rights: Rights | None) -> None:
+    """Write ``content`` into a new file, which then replaces the one at ``path``.
 
     Raises StateError if that is impossible; no other file stays.
     """
     written = None
     with acting(rights):
         try:
-            with NamedTemporaryFile(
-                "w", dir=path.parent, prefix=f".{path.name}.", encoding="utf-8", delete=False
-            ) as file:
+            with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
                 written = Path(file.name)
-                file.write(text)
+                file.write(content)
                 os.fchmod(file.fileno(), mode)
             written.replace(path)
         except OSError as error:

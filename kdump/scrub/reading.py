@@ -7,23 +7,19 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kdump.audit.checks.read_errors import unread_file
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.judge import judge_segment
 from kdump.audit.run.gather import gather
 from kdump.audit.run.reconcile import reconcile
-from kdump.audit.survey.header_digest import DIGEST_FORM
-from kdump.audit.survey.survey import ReadFailure, Survey, survey
+from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.errors import SourceError
-from kdump.scrub.changes import changed_silently, rewriting, silent_change
+from kdump.scrub.changes import NewReading, compare, steady_since
 from kdump.scrub.due import Item
-from kdump.scrub.records import FileState, Reading, SegmentRecord, encode_findings, signed
+from kdump.scrub.records import SegmentRecord
 from kdump.storage.logdir import Segment
-from kdump.storage.source import Identity
 from kdump.storage.throttle import Pace
 from kdump.values import frozen
 
@@ -89,7 +85,7 @@ class SegmentReader:
         found = next(iter(verdict.surveys), None)
         record = None
         if found is not None and self._facts is not None:
-            ctime_ns = _steady_since(found, item.sealed)
+            ctime_ns = steady_since(found, sealed=item.sealed)
             if ctime_ns is not None:
                 verdict, record = self._compare(item, verdict, found, self._facts, ctime_ns, report)
         return SegmentResult(verdict.without_evidence(segments=False), record)
@@ -124,79 +120,25 @@ class SegmentReader:
         report: Callable[[int], None],
     ) -> tuple[Verdict, SegmentRecord | None]:
         """Return the verdict with what the record of the last scrub adds, and the new record."""
-        assert found.identity is not None and found.header_digest is not None
-        log, digest, before = found.segment.log, found.header_digest, item.record
-        file, last = FileState.of(found.identity), before.reading
-        now_ms = time.time_ns() // 1_000_000
-        silently = changed_silently(
-            before, file, digest, ctime_ns=ctime_ns, compacted=facts.compacted
-        )
-        if last is not None and silently:
-            # Read once more, past any cache: a disk may give other bytes each time.
-            again = self._survey(verdict.target, found.segment, report)
-            if not again.complete or again.identity != found.identity:
-                return verdict, None
-            if again.header_digest != digest:
-                return _add(verdict, _unstable(verdict.target, found.segment)), None
-            verdict = _add(verdict, silent_change(log, before, digest))
-            # The segment is compared with its first content until that is back.
-            findings = encode_findings(verdict.findings)
-            reading = replace(last, read_ms=now_ms, version=self._version, findings=findings)
-            return verdict, replace(before, changed=False, tried_ms=None, reading=reading)
-        sealed = verdict.target.next_base is not None
-        # If it has become the last segment, the broker has truncated the log.
-        finding = rewriting(log, before, digest, facts) if sealed else None
-        if finding is not None:
-            verdict = _add(verdict, finding)
-        earlier, digest_ms = None, now_ms
-        if last is not None and before.sealed:
-            same = last.digest == digest
-            earlier = last.earlier if same else last.digest
-            digest_ms = last.digest_ms if same else now_ms
-        reading = Reading(
-            now_ms,
-            found.batches,
-            digest,
-            digest_ms,
-            DIGEST_FORM,
+        new = NewReading(
+            verdict.target,
+            found,
             ctime_ns,
+            time.time_ns() // 1_000_000,
             self._version,
-            earlier,
-            encode_findings(verdict.findings),
+            sealed=verdict.target.next_base is not None,
+            findings=verdict.findings,
         )
-        return verdict, SegmentRecord(
-            before.base_offset, before.seen_ms, file, sealed, file.size, reading=reading
-        )
+
+        def read_again() -> Survey:
+            # Past any cache: a disk may give other bytes each time.
+            return self._survey(verdict.target, found.segment, report)
+
+        compared = compare(item.record, new, lambda: facts, read_again)
+        if compared.finding is not None:
+            verdict = replace(verdict, findings=(*verdict.findings, compared.finding))
+        return verdict, compared.record
 
 
 def _base(segment: Segment) -> int:
     return segment.base_offset
-
-
-def _steady_since(found: Survey, sealed: bool) -> int | None:
-    """Return the time of the log's last change in ns; None if it changed while it was read.
-
-    None too if it was not read to its end. Only a log that is not ``sealed`` may grow then.
-    """
-    if not found.complete or found.identity is None or found.header_digest is None:
-        return None
-    try:
-        status = found.segment.log.stat()
-    except OSError:
-        return None
-    if sealed and Identity.of(status) != found.identity:
-        return None
-    return signed(status.st_ctime_ns)
-
-
-def _unstable(target: Target, segment: Segment) -> Finding:
-    error = SourceError(
-        segment.log,
-        f"{segment.log}: expected the same bytes each time that the segment is read, found others: "
-        "check the disk, its cable and the memory of this machine",
-    )
-    return unread_file(target, ReadFailure.of(segment.log, error))
-
-
-def _add(verdict: Verdict, finding: Finding) -> Verdict:
-    return replace(verdict, findings=(*verdict.findings, finding))

@@ -87,11 +87,11 @@ def test_what_is_unknown_is_left_out() -> None:
 
 def test_where_it_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="cannot be written: No such file"):
-        replace_file(tmp_path / "none" / "file", "text", 0o644, None)
+        replace_file(tmp_path / "none" / "file", b"text", 0o644, None)
     target = tmp_path / "directory"
     target.mkdir()
     with pytest.raises(StateError, match="cannot be written: Is a directory"):
-        replace_file(target, "text", 0o644, None)
+        replace_file(target, b"text", 0o644, None)
     assert list(tmp_path.iterdir()) == [target]
     world = World.make(tmp_path / "world")
     ran = world.scrub("--prometheus", tmp_path / "none" / "file")

@@ -103,7 +103,8 @@ class Survey:
     written into a preallocated file looks so. ``recovered`` is the effect of recovery on the log,
     None if it was not read from its start to its end; ``rebuilt`` has its rebuilt indexes, and
     ``header_digest`` the 16 bytes of a ``HeaderDigest``, if they were requested. So are the
-    ``statistics``.
+    ``statistics``. ``read_ms`` is the time in ms of the earlier run that made the survey, None if
+    this run did.
     """
 
     segment: Segment
@@ -134,6 +135,7 @@ class Survey:
     rebuilt: RebuiltIndexes | None = None
     header_digest: bytes | None = None
     statistics: SegmentStatistics | None = None
+    read_ms: int | None = None
 
     @property
     def end_offset(self) -> int:

@@ -3,6 +3,8 @@
 loss             lost_now(): finds the records of a partition that consumers cannot read now.
 statistics       statistics_of(): the statistics of a partition, and which host has read which of
                  its logs.
+remembered       What a run did not read, because an earlier run did and left its evidence in a
+                 state.
 verdict          The verdict on one partition: findings, losses, coverage, forecast.
 packs            Values that are many and seldom read, held compressed: verdicts, forecasts, listed
                  targets.

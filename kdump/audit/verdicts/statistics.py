@@ -50,7 +50,7 @@ class Statistics:
     """The statistics of one partition; ``batches`` is None if at most ends of logs were read.
 
     ``segments`` counts the logs that were surveyed; ``complete`` says whether all logs were read to
-    their ends.
+    their ends. ``readings`` are those of this run.
     """
 
     segments: int
@@ -74,9 +74,10 @@ def statistics_of(
             survey.statistics.seconds,
         )
         for survey in surveys
-        if survey.statistics is not None
+        if survey.statistics is not None and survey.read_ms is None
     )
-    complete = len(readings) == segments and all(survey.complete for survey in surveys)
+    measured = sum(survey.statistics is not None for survey in surveys)
+    complete = measured == segments and all(survey.complete for survey in surveys)
     if quick:
         return Statistics(len(surveys), False, readings, None)
     return Statistics(len(surveys), complete, readings, _batches(surveys, replay))

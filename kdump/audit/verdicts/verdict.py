@@ -17,6 +17,7 @@ from kdump.audit.survey.events import NO_EVENTS
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.loss import LostNow
+from kdump.audit.verdicts.remembered import NOTHING_REMEMBERED, Remembered
 from kdump.audit.verdicts.statistics import Statistics
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
@@ -32,7 +33,8 @@ class Coverage:
 
     ``size`` is the size of all logs in bytes when they were listed, ``read_bytes`` is how much of
     them was read. ``wrappers`` counts wrappers of magic 0 and 1 whose records were not counted,
-    because that requires reading them.
+    because that requires reading them. ``remembered`` are the segments that an earlier run read:
+    ``read_bytes`` leaves them out.
     """
 
     partitions: int = 0
@@ -43,6 +45,7 @@ class Coverage:
     control_batches: int = 0
     records: int = 0
     wrappers: int = 0
+    remembered: Remembered = NOTHING_REMEMBERED
 
     def __add__(self, other: Coverage) -> Coverage:
         return Coverage(
@@ -54,6 +57,7 @@ class Coverage:
             self.control_batches + other.control_batches,
             self.records + other.records,
             self.wrappers + other.wrappers,
+            self.remembered + other.remembered,
         )
 
 

@@ -12,22 +12,12 @@ import click
 
 from kdump.cli.options.rate import rate_option
 from kdump.cli.options.reports import fail_on_option, format_option, info_option, quiet_option
-from kdump.cli.options.state import state_option
+from kdump.cli.options.state import DEFAULT_AGE, max_age_option, read_duration, state_option
 from kdump.cli.options.targets import TargetOptions, find_scope, path_options
 from kdump.cli.ui.progress import progress_option
 
 if TYPE_CHECKING:
     from kdump.cli.ui.progress import Mode
-
-
-def _duration(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    """Return the seconds, None without the option."""
-    from kdump.cli.ui.units import parse_duration
-
-    try:
-        return None if text is None else parse_duration(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param=parameter) from error
 
 
 @click.command(
@@ -39,21 +29,13 @@ def _duration(_: click.Context, parameter: click.Parameter, text: str | None) ->
     "redirect its path; 130, 143 ended by a signal, after a report of what was done; 141 the "
     "reader of the output went away.",
 )
-@state_option("Remember in this file what was read.")
-@click.option(
-    "--max-age",
-    "max_age_s",
-    metavar="TIME",
-    callback=_duration,
-    default="30d",
-    show_default=True,
-    help="Read each segment again after this time, such as 30d or 12h.",
-)
+@state_option()
+@max_age_option(default=DEFAULT_AGE)
 @click.option(
     "--max-duration",
     "max_duration_s",
     metavar="TIME",
-    callback=_duration,
+    callback=read_duration,
     help="End after this time, such as 3h or 90m; the next run goes on. Default: no limit.",
 )
 @rate_option("Default: 50MB.")

@@ -98,7 +98,8 @@ class _Metrics:
 
     def write(self, status: Sequence[Status]) -> None:
         """Write the metrics of ``status``; node_exporter, which reads them, is another user."""
-        replace_file(self.path, "".join(metrics_lines(status)), 0o644, self.rights)
+        text = "".join(metrics_lines(status))
+        replace_file(self.path, text.encode(), 0o644, self.rights)
 
 
 class _Course:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -17,7 +16,7 @@ from kdump.cli.options.jobs import jobs_option
 from kdump.cli.options.rate import rate_option
 from kdump.cli.options.reports import fail_on_option, format_option, info_option, quiet_option
 from kdump.cli.options.spark import SparkOptions, spark_options
-from kdump.cli.options.state import state_option
+from kdump.cli.options.state import MemoryOptions, memory_options
 from kdump.cli.options.targets import LogPath, TargetOptions, target_options
 from kdump.cli.ui.exits import INTERRUPTED, OK, TERMINATED
 from kdump.cli.ui.progress import progress_option
@@ -33,8 +32,9 @@ if TYPE_CHECKING:
     short_help="Check everything that a broker relies on; forecast its next start.",
     epilog="Exit codes: 0 no finding as severe as --fail-on; 2 wrong usage; 4 problems found, "
     "records lost, or records that a stopped broker's next start loses; 5 something could "
-    "not be read or checked, which comes before 4; 130, 143 ended by a signal, after a "
-    "report of what was done; 141 the reader of the output went away.",
+    "not be read or checked, or the state of runs on Spark could not be used, which comes before "
+    "4; 6 refused, nothing read: other users can redirect the path of that state; 130, 143 ended "
+    "by a signal, after a report of what was done; 141 the reader of the output went away.",
 )
 @click.option(
     "--quick",
@@ -54,14 +54,7 @@ if TYPE_CHECKING:
 @fail_on_option
 @info_option
 @quiet_option
-@click.option(
-    "--changed-since-last",
-    "changed",
-    is_flag=True,
-    help="Of segments that kdump scrub has read, and that have not changed since, check only the "
-    "ends. Not with --quick, --deep or Spark.",
-)
-@state_option("With --changed-since-last, the state of kdump scrub.")
+@memory_options
 @click.option(
     "--to",
     metavar="DIR",
@@ -81,8 +74,7 @@ def verify(
     fail_on: Literal["error", "warning"],
     info: bool,
     quiet: bool,
-    changed: bool,
-    state_file: Path | None,
+    memory: MemoryOptions,
     to: AnyPath | None,
     spark: SparkOptions,
 ) -> int:
@@ -99,14 +91,29 @@ def verify(
     fails is not in the table runs. One that a signal ends is, with the partitions that were
     checked. Without --deep, the compression ratio is unknown. As root, kdump writes with the rights
     of the owner of DIR. This needs the extra parquet.
+
+    On Spark with --state, the state keeps the evidence of sealed segments, by the rules of kdump
+    scrub: a second run reads what is new or due, and checks each partition with all of it. A run
+    that is killed goes on where it was. A sealed segment that holds other bytes than the last time
+    is reported.
     """
     from kdump.cli.commands.verify_engine import Request, changed_state
     from kdump.cli.options.targets import named_paths
     from kdump.cli.views.verify.run_tables import open_run_tables
 
     run_depth = depth or "default"
-    state = changed_state(state_file, changed=changed, fits=depth is None and not spark.given)
-    request = Request(targets, run_depth, jobs, limit_rate, spark, state, statistics=to is not None)
+    memory.check(spark=spark.given, quick=depth == "quick")
+    request = Request(
+        targets,
+        run_depth,
+        jobs,
+        limit_rate,
+        spark,
+        changed_state(memory, fits=depth is None and not spark.given),
+        memory.state if spark.given else None,
+        memory.age_s,
+        statistics=to is not None,
+    )
     read = () if to is None else named_paths(targets)[0]
     with open_run_tables(to, read) as tables:
         return _run(
@@ -203,6 +210,7 @@ def _run(
             seconds=time.monotonic() - started,
             stopped_by=stopped_by,
             left_out=engine.left_out,
+            remembers=request.state is not None,
         ),
         found,
         verdicts,

@@ -28,13 +28,17 @@ from kdump.cli.options.targets import (
     refuse_manifests,
 )
 from kdump.cli.ui.progress import Progress
+from kdump.cli.ui.version import version
 from kdump.cli.views.verify.summary import Depth, LeftOut
 from kdump.errors import UsageError
+from kdump.storage.objects.address import AnyPath, as_local
 from kdump.storage.throttle import Pace
 from kdump.values import frozen
 
 if TYPE_CHECKING:
+    from kdump.cli.options.state import MemoryOptions
     from kdump.fleet.session.session import Session
+    from kdump.fleet.state.directory import State
     from kdump.fleet.verify.listing import Listing
     from kdump.scrub.unchanged import Unchanged
 
@@ -43,8 +47,9 @@ if TYPE_CHECKING:
 class Request:
     """The options of the command line; None without the option.
 
-    ``state`` is the state of scrubs, for a run that leaves out what they have read. ``statistics``
-    are for tables of runs.
+    ``scrubbed`` is the state of scrubs, for a run that leaves out what they have read. ``state``
+    is that of runs on Spark, with the age in seconds of what is read again. ``statistics`` are for
+    tables of runs.
     """
 
     targets: TargetOptions
@@ -52,27 +57,27 @@ class Request:
     jobs: int | None
     limit_rate: int | None
     spark: SparkOptions
-    state: Path | None = None
+    scrubbed: Path | None = None
+    state: AnyPath | None = None
+    max_age_s: int = 0
     statistics: bool = False
 
 
-def changed_state(path: Path | None, *, changed: bool, fits: bool) -> Path | None:
+def changed_state(memory: MemoryOptions, *, fits: bool) -> Path | None:
     """Return the state for ``--changed-since-last``, None without it.
 
     ``fits``: the other options of the run go with it. Raise UsageError.
     """
     from kdump.scrub.files import default_state
 
-    if not changed:
-        if path is not None:
-            raise UsageError("--state: expected --changed-since-last with it, found none")
+    if not memory.changed:
         return None
     if not fits:
         raise UsageError(
             "--changed-since-last: expected no --quick, --deep and Spark, because scrubs read "
             "headers and checksums of this host's logs"
         )
-    return path or default_state()
+    return default_state() if memory.state is None else as_local(memory.state)
 
 
 class Engine(Protocol):
@@ -105,30 +110,41 @@ class Engine(Protocol):
 def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
     """Yield the engine for ``request``, which reports progress to ``meter``. Raise UsageError."""
     if not request.spark.given:
-        plain = request.state is None
+        plain = request.scrubbed is None
         scope = find_scope(request.targets, stores=plain, manifests=plain)
         if request.depth == "deep":
             refuse_manifests(
                 (root.path for root in scope.roots), "it holds no records; verify it without --deep"
             )
         note_manifests(scope)
-        if request.state is None:
+        if request.scrubbed is None:
             yield _Local(request, meter, scope, None)
             return
         from kdump.scrub.state_file import read_state
         from kdump.scrub.unchanged import Unchanged
 
-        with read_state(request.state) as state:
+        with read_state(request.scrubbed) as state:
             yield _Local(request, meter, scope, Unchanged(state, scope))
         return
+    with _start_fleet(request, meter) as engine:
+        yield engine
+
+
+@contextmanager
+def _start_fleet(request: Request, meter: Progress) -> Iterator[Engine]:
     refuse_worker_options(request.jobs, request.limit_rate)
     paths, settings = named_paths(request.targets)
     refuse_manifests(paths, "verify it without Spark")
-    with spark_session(request.spark, paths) as session:
+    seen = paths if request.state is None else (*paths, request.state)
+    with spark_session(request.spark, seen) as session:
+        from kdump.fleet.state.directory import open_state
         from kdump.fleet.verify.listing import list_paths
 
+        state = None
+        if request.state is not None:
+            state = open_state(request.state, paths, request.max_age_s, version())
         listing = list_paths(session, paths, settings, request.targets.topic_selection)
-        yield _Fleet(request, listing, meter, session)
+        yield _Fleet(request, listing, meter, session, state)
 
 
 class _Local:
@@ -203,13 +219,19 @@ class _Local:
 
 class _Fleet:
     def __init__(
-        self, request: Request, listing: Listing, meter: Progress, session: Session
+        self,
+        request: Request,
+        listing: Listing,
+        meter: Progress,
+        session: Session,
+        state: State | None,
     ) -> None:
         self._depth = request.depth
         self._statistics = request.statistics
         self._listing = listing
         self._meter = meter
         self._session = session
+        self._state = None if state is None else state.of(listing.scope.roots)
         self.scope = listing.scope
         self.jobs = session.cores
         self.limit_rate = 0
@@ -250,6 +272,7 @@ class _Fleet:
             deep=self._depth == "deep",
             statistics=self._statistics,
             context=context,
+            state=self._state,
             conclude=conclude,
             on_progress=self._meter.advance,
         )

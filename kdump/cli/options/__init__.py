@@ -6,7 +6,7 @@ filters    The options that select records.
 jobs       The option for the number of processes.
 rate       The option for the rate of reading.
 reports    The options of reports: their form, and those of reports with findings.
-state      The option for the state of scrubs.
 targets    The PATH arguments and the options that go with them.
+state      The options for states: their place, and the age from which everything is read again.
 spark      The options of a run on Spark, and its session.
 """

@@ -17,7 +17,10 @@ from kdump.values import frozen
 
 @frozen
 class Line:
-    """The reading of one log on ``host``; the offsets are None without a sound batch."""
+    """The reading of one log on ``host``; the offsets are None without a sound batch.
+
+    ``bytes`` are those that this run read: 0 for a log that an earlier run has read.
+    """
 
     path: AnyPath
     host: str
@@ -32,7 +35,7 @@ class Line:
         return cls(
             survey.segment.log,
             host,
-            survey.read_bytes,
+            survey.read_bytes if survey.read_ms is None else 0,
             survey.batches,
             survey.first_offset,
             survey.last_offset,

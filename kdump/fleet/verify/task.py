@@ -24,7 +24,10 @@ from kdump.audit.run.tasks import SurveyTask, rerun_surveys, run_survey, survey_
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
+from kdump.audit.verdicts.remembered import NOTHING_REMEMBERED, Remembered
 from kdump.audit.verdicts.verdict import Conclude, Verdict
+from kdump.fleet.state.directory import DirectoryState
+from kdump.fleet.state.memory import Memory, PartitionState
 from kdump.fleet.verify.inventory import Inventory
 from kdump.fleet.verify.ledger import Line
 from kdump.storage.logdir import Segment
@@ -37,11 +40,16 @@ T = TypeVar("T")
 
 @frozen
 class Depth:
-    """What is read of each log; the fields are as for ``audit.run.verify``."""
+    """What is read of each log; the fields are as for ``audit.run.verify``.
+
+    With ``state`` sealed segments are left out that earlier runs have read. Digests and statistics
+    are then needed.
+    """
 
     deep: bool
     digest: bool = False
     statistics: bool = False
+    state: DirectoryState | None = None
 
 
 @frozen
@@ -67,7 +75,8 @@ class TargetTask:
 class SegmentTask:
     """A segment of a target to survey; ``survey`` is None for a target without segments.
 
-    ``last`` is the target if the segment is its last one, else None.
+    ``last`` is the target if the segment is its last one, else None. ``state`` is for a sealed
+    segment, None if runs remember nothing.
     """
 
     number: int
@@ -76,6 +85,7 @@ class SegmentTask:
     last: Target | None
     context: Context
     depth: Depth
+    state: PartitionState | None = None
 
     @property
     def path(self) -> AnyPath | None:
@@ -96,6 +106,7 @@ class VerdictTask:
     evidence: tuple[bytes, ...]
     findings: tuple[Finding, ...]
     context: Context
+    depth: Depth
 
 
 @frozen
@@ -119,15 +130,24 @@ class _Evidence:
     """The evidence for a verdict; ``now`` and ``facts`` come from the task of the last segment.
 
     ``now`` is the target as listed then, without the log directory, which may be large.
+    ``findings`` are on changes since an earlier run; ``unwritten`` is as for ``Memory``.
     """
 
     surveys: tuple[Survey, ...] = ()
     now: Target | None = None
     facts: PartitionFacts | None = None
+    findings: tuple[Finding, ...] = ()
+    unwritten: Remembered = NOTHING_REMEMBERED
 
     def __add__(self, other: _Evidence) -> _Evidence:
         latest = self if other.now is None else other
-        return _Evidence(self.surveys + other.surveys, latest.now, latest.facts)
+        return _Evidence(
+            self.surveys + other.surveys,
+            latest.now,
+            latest.facts,
+            self.findings + other.findings,
+            self.unwritten + other.unwritten,
+        )
 
 
 def segment_tasks(
@@ -137,10 +157,12 @@ def segment_tasks(
     tasks: list[SurveyTask | None] = [
         replace(task, mapped=mapped) for task in _survey_tasks(number, target, context, depth)
     ]
+    state = PartitionState.of(depth.state, target)
     *before, last = tasks or [None]
     for task in before:
-        yield SegmentTask(number, task, target.stopped, None, context, depth)
-    yield SegmentTask(number, last, target.stopped, target, context, depth)
+        yield SegmentTask(number, task, target.stopped, None, context, depth, state)
+    sealed = state if last is not None and last.sealed else None
+    yield SegmentTask(number, last, target.stopped, target, context, depth, sealed)
 
 
 def unmap(
@@ -161,23 +183,37 @@ def run_task(
 
 def survey_segment(task: SegmentTask) -> SegmentResult:
     """Survey a segment, and return its evidence."""
-    evidence = _survey(task)
+    memory = None if task.state is None else task.state.open(task.context)
+    evidence = _survey(task, memory)
+    if memory is not None:
+        memory.append()
+        evidence = replace(evidence, findings=tuple(memory.findings), unwritten=memory.unwritten)
     return SegmentResult(pickle.dumps(evidence), _lines(evidence))
 
 
 def verify_target(task: TargetTask, *, conclude: Callable[[Verdict], T]) -> TargetResult[T]:
     """Survey all segments of a target, and return the conclusion from its verdict."""
     target, context, depth = task.inventory.open(task.target), task.context, task.depth
+    memory = _open_memory(target, context, depth)
     evidence = _Evidence()
     for segment_task in segment_tasks(0, target, context, depth, mapped=task.mapped):
-        evidence += _survey(segment_task)
-    verdict = _make_verdict(VerdictTask(target, (), (), context), evidence, depth)
+        evidence += _survey(segment_task, memory)
+    verdict = _make_verdict(VerdictTask(target, (), (), context, depth), evidence)
+    if memory is not None:
+        verdict = memory.conclude(verdict)
     return TargetResult(conclude(verdict), _lines(evidence))
 
 
-def make_verdict(task: VerdictTask, *, depth: Depth, conclude: Callable[[Verdict], T]) -> T:
+def make_verdict(task: VerdictTask, *, conclude: Callable[[Verdict], T]) -> T:
     """Return the conclusion for a target whose segments were read by other tasks."""
-    return conclude(_make_verdict(task, _load_evidence(task.evidence), depth))
+    evidence = _load_evidence(task.evidence)
+    verdict = _make_verdict(task, evidence)
+    memory = _open_memory(task.target, task.context, task.depth)
+    if memory is not None:
+        memory.findings += evidence.findings
+        memory.unwritten += evidence.unwritten
+        verdict = memory.conclude(verdict)
+    return conclude(verdict)
 
 
 def make_partial_verdict(task: VerdictTask, finding: Finding) -> Verdict:
@@ -197,7 +233,15 @@ class WithoutDirectory:
         return self.conclude(verdict).with_directory(None)
 
 
-def _survey(task: SegmentTask) -> _Evidence:
+def _open_memory(target: Target, context: Context, depth: Depth) -> Memory | None:
+    """Return the evidence of earlier runs; None if they remember nothing of such a target."""
+    state = PartitionState.of(depth.state, target)
+    if state is None or not any(map(target.is_sealed, target.segments)):
+        return None
+    return state.open(context)
+
+
+def _survey(task: SegmentTask, memory: Memory | None) -> _Evidence:
     if not task.stopped:
         use_idle_io()
     now, facts = None, None
@@ -207,9 +251,11 @@ def _survey(task: SegmentTask) -> _Evidence:
         now, facts = _read_small_files(task.last, task.context, task.depth)
         tasks += _new_segments(task.last, now, task)
         now = replace(now, directory=None)
-    return _Evidence(
-        tuple(run_survey(survey_task, _ignore_progress) for survey_task in tasks), now, facts
+    surveys = (
+        _read(survey_task) if memory is None else memory.survey(survey_task, _read)
+        for survey_task in tasks
     )
+    return _Evidence(tuple(surveys), now, facts)
 
 
 def _lines(evidence: _Evidence) -> tuple[Line, ...]:
@@ -245,15 +291,17 @@ def _survey_tasks(
     )
 
 
-def _ignore_progress(_: int) -> None:
-    """Do nothing: Spark reports completed tasks, not bytes."""
+def _read(task: SurveyTask) -> Survey:
+    return run_survey(task, lambda _: None)  # Spark reports completed tasks, not bytes
 
 
 def _load_evidence(evidence: Iterable[bytes]) -> _Evidence:
     return sum(map(pickle.loads, evidence), _Evidence())
 
 
-def _make_verdict(task: VerdictTask, evidence: _Evidence, depth: Depth) -> Verdict:
+def _make_verdict(task: VerdictTask, evidence: _Evidence) -> Verdict:
+    depth = task.depth
+
     def survey_again(now: Target, suspects: Sequence[Segment]) -> list[Survey | Finding]:
         tasks = _survey_tasks(0, now, task.context, depth)
         return rerun_surveys(now, suspects, tasks, run_survey)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
@@ -22,6 +22,7 @@ from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Conclude, Verdict, keep_all
 from kdump.fleet.job.packing import FILE_BYTES, max_task_bytes, task_cost
 from kdump.fleet.job.spread import Entry, LostTask, Stream
+from kdump.fleet.state.directory import State, directory_of
 from kdump.fleet.verify.inventory import Inventory
 from kdump.fleet.verify.ledger import Line, coverage_findings, missing_result
 from kdump.fleet.verify.task import (
@@ -62,6 +63,7 @@ def verify(
     deep: bool,
     statistics: bool = False,
     context: Context,
+    state: State | None = None,
     conclude: Conclude = keep_all,
     on_progress: Callable[[int], None] | None = None,
 ) -> Generator[Verdict, None, None]:
@@ -69,12 +71,14 @@ def verify(
 
     ``conclude`` is for verdicts alone; the rest is as for ``conclusions``.
     """
+    remembers = state is not None
     verdicts = conclusions(
         session,
         targets,
         inventories,
-        Depth(deep, statistics=statistics),
+        Depth(deep, digest=remembers, statistics=statistics or remembers),
         context=context,
+        state=state,
         conclude=WithoutDirectory(conclude),
         on_progress=on_progress,
     )
@@ -89,29 +93,33 @@ def conclusions(
     depth: Depth,
     *,
     context: Context,
+    state: State | None = None,
     conclude: Callable[[Verdict], T],
     on_progress: Callable[[int], None] | None = None,
 ) -> Generator[T, None, None]:
     """Verify ``targets``, and yield the conclusion from the verdict of each, in order.
 
     ``inventories`` are those of the targets. Both are read one by one, shortly before executors get
-    them, and a conclusion comes out when those before it have. ``conclude`` is pickled, and the
-    executor calls it. ``on_progress`` gets counts of bytes of logs that were read since its last
-    call. Closing the iterator ends the jobs.
+    them, and a conclusion comes out when those before it have. With a ``state`` sealed segments are
+    left out that earlier runs have read; digests and statistics are then needed. ``conclude`` is
+    pickled, and the executor calls it. ``on_progress`` gets counts of bytes of logs that were read
+    since its last call. Closing the iterator ends the jobs.
     """
     total_bytes = total_cost = 0
     for inventory in inventories:
         total_bytes += sum(inventory.logs.values())
         total_cost += task_cost(_target_cost(inventory))
     report = None if on_progress is None else progress_counter(total_bytes, on_progress)
-    work = _Work(
-        partial(run_task, conclude=conclude), partial(make_verdict, depth=depth, conclude=conclude)
-    )
+    work = _Work(partial(run_task, conclude=conclude), partial(make_verdict, conclude=conclude))
+
+    def depth_of(target: Target) -> Depth:
+        return depth if state is None else replace(depth, state=state.about(target))
+
     plan = _Plan(
         targets,
         inventories,
-        _Contexts(context),
-        depth,
+        _contexts(context),
+        _Shared(depth_of),
         Stream(session, work, unmap),
         max_task_bytes(total_cost, session.cores),
     )
@@ -150,15 +158,15 @@ class _Plan(Generic[T]):
         self,
         targets: Sequence[Target],
         inventories: Sequence[Inventory],
-        contexts: _Contexts,
-        depth: Depth,
+        contexts: _Shared[Context],
+        depths: _Shared[Depth],
         stream: Stream[tuple[int, _Task], _Task, TargetResult[T] | SegmentResult | T],
         most: int,
     ) -> None:
         self._targets = targets
         self._inventories = inventories
         self._contexts = contexts
-        self._depth = depth
+        self._depths = depths
         self._stream = stream
         self._most = most  # the largest cost of a target that is one task
         self._parts: dict[int, _Parts] = {}
@@ -195,8 +203,8 @@ class _Plan(Generic[T]):
         for number, (target, inventory) in enumerate(pairs):
             cost = _target_cost(inventory)
             if task_cost(cost) <= self._most:
-                context = self._contexts.about(target)
-                task = TargetTask(number, target, inventory, context, self._depth)
+                context, depth = self._contexts.about(target), self._depths.about(target)
+                task = TargetTask(number, target, inventory, context, depth)
                 yield Entry((number, task), task, cost)
             else:
                 yield from self._segments(number, target, inventory)
@@ -204,9 +212,9 @@ class _Plan(Generic[T]):
     def _segments(
         self, number: int, target: Target, inventory: Inventory
     ) -> Iterator[Entry[tuple[int, _Task], _Task]]:
-        context = self._contexts.about(target)
-        tasks = [*segment_tasks(number, inventory.open(target), context, self._depth)]
-        self._parts[number] = _Parts(target, inventory, context, len(tasks))
+        context, depth = self._contexts.about(target), self._depths.about(target)
+        tasks = [*segment_tasks(number, inventory.open(target), context, depth)]
+        self._parts[number] = _Parts(target, inventory, context, depth, len(tasks))
         for task in tasks:
             cost = 0 if task.path is None else inventory.cost(task.path.name)
             yield Entry((number, task), task, cost)
@@ -236,6 +244,7 @@ class _Parts:
     target: Target
     inventory: Inventory
     context: Context
+    depth: Depth
     missing: int
     evidence: list[bytes] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
@@ -260,7 +269,7 @@ class _Parts:
             *coverage_findings(self.target, self.inventory, self.lines, self.reported),
         )
         target = self.inventory.open(self.target)
-        return VerdictTask(target, tuple(self.evidence), findings, self.context)
+        return VerdictTask(target, tuple(self.evidence), findings, self.context, self.depth)
 
 
 def quick_pass(
@@ -278,7 +287,7 @@ def quick_pass(
     ``conclude`` and ``statistics`` are as for ``verify``. ``on_progress`` gets counts of targets
     since its last call.
     """
-    contexts = _Contexts(context)
+    contexts = _contexts(context)
     entries = (
         Entry(number, QuickTask(target, inventory, contexts.about(target)), 0)
         for number, (target, inventory) in enumerate(zip(targets, inventories, strict=True))
@@ -299,20 +308,24 @@ def quick_pass(
         yield from map(_with_directory, verdicts, targets)
 
 
-class _Contexts:
-    """The parts of a context, one for the targets of each directory, which share it."""
+class _Shared(Generic[T]):
+    """Values that ``make`` returns, one for the targets of each directory, which share it."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._by_directory: dict[AnyPath | None, Context] = {}
+    def __init__(self, make: Callable[[Target], T]) -> None:
+        self._make = make
+        self._by_directory: dict[AnyPath, T] = {}
 
-    def about(self, target: Target) -> Context:
-        """Return what the verification of ``target`` uses."""
-        directory = target.directory
-        path = None if directory is None else directory.directory.path
+    def about(self, target: Target) -> T:
+        """Return the value for ``target``."""
+        path = directory_of(target)
         if path not in self._by_directory:
-            self._by_directory[path] = self._context.about([target])
+            self._by_directory[path] = self._make(target)
         return self._by_directory[path]
+
+
+def _contexts(context: Context) -> _Shared[Context]:
+    """Return what the verification of targets uses."""
+    return _Shared(lambda target: context.about([target]))
 
 
 def _with_directory(verdict: Verdict, target: Target) -> Verdict:

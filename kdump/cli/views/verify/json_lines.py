@@ -131,6 +131,7 @@ def summary_line(summary: Summary, next_starts: Sequence[dict[str, object]] = ()
             "next_starts": next_starts,
             "limit_rate": run.limit_rate or None,
             **_left_out(run.left_out),
+            **({"remembered": asdict(covered.remembered)} if run.remembers else {}),
         },
     )
 

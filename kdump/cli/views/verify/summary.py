@@ -38,7 +38,8 @@ class Run:
     second, 0 for no limit. ``total`` is the number of partitions to verify. ``stopped_by`` is the
     exit code of the signal that ended the run early, or INCOMPLETE if its time was over before
     everything was checked at all; None without these. ``left_out`` is what
-    ``--changed-since-last`` left out, None without it.
+    ``--changed-since-last`` left out, None without it. ``remembers``: it leaves out what earlier
+    runs have read, and remembers what it reads.
     """
 
     depth: Depth
@@ -50,6 +51,7 @@ class Run:
     seconds: float
     stopped_by: int | None = None
     left_out: LeftOut | None = None
+    remembers: bool = False
 
 
 @frozen
@@ -80,7 +82,7 @@ class Summary:
         """The exit code of the run; INCOMPLETE comes before PROBLEMS."""
         if self.run.stopped_by is not None:
             return self.run.stopped_by
-        if self.severities[Severity.INCOMPLETE]:
+        if self.severities[Severity.INCOMPLETE] or self.covered.remembered.unwritten:
             return INCOMPLETE
         fatal = self.verdict is Severity.ERROR
         if self.run.fail_on is Severity.WARNING:

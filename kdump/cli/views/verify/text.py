@@ -19,6 +19,7 @@ from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import losses_of
 from kdump.audit.verdicts.packs import PackedVerdicts
+from kdump.audit.verdicts.remembered import Remembered
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui.paragraphs import LABEL, WIDTH, paragraph, wrap
 from kdump.cli.ui.units import count_text, duration_text, part_text, rate_text, size_text
@@ -34,7 +35,7 @@ from kdump.cli.views.verify.plan import plan_lines
 from kdump.cli.views.verify.summary import Depth, Summary, worst_severity
 from kdump.errors import SourceError
 from kdump.format.lines.shell import shell_text
-from kdump.format.lines.text import printable
+from kdump.format.lines.text import printable, time_text
 from kdump.storage.liveness import Process, State
 from kdump.storage.logdir import LogDirectory
 from kdump.storage.manifests.path import ManifestPath
@@ -216,7 +217,27 @@ def summary_lines(summary: Summary, *, info: bool, manifests: bool) -> Iterator[
             "left out",
             f"{segments}, {size}, unchanged since a scrub read them: only their ends were checked",
         )
+    if run.remembers:
+        yield from _remembered(covered.remembered)
     yield paragraph("result", f"{_result_text(summary, info=info)}; {_effort_text(summary)}")
+
+
+def _remembered(left_out: Remembered) -> Iterator[str]:
+    """Yield what earlier runs have read, and what went wrong with the state."""
+    text = f"{count_text(left_out.segments, 'segment')}, {size_text(left_out.log_bytes)}"
+    if left_out.oldest_ms is not None:
+        oldest = time_text(left_out.oldest_ms)
+        text += f", unchanged since they were read, the first of them at {oldest}"
+    yield paragraph("not read", text)
+    troubles = [
+        (left_out.unusable, "could not be used: segments were read again"),
+        (left_out.unwritten, "could not be written: the next run reads segments again"),
+    ]
+    for count, what in troubles:
+        if count:
+            yield paragraph("state", f"{count_text(count, 'file')} {what}")
+    if left_out.text:
+        yield paragraph("", printable(left_out.text))
 
 
 def _codes_to_explain(summary: Summary) -> list[str]:

@@ -1,0 +1,246 @@
+"""The evidence of one partition in a task: what need not be read again, and what is new.
+
+A segment is read again by the rules of a scrub: if it is new, has changed, was damaged, or was read
+too long ago. A survey counts if the log and the indexes have not changed since, nor the settings of
+the topic, and if it is as deep as this run and of this release of kdump.
+
+A task of a whole partition replaces the files of the partition by one. A task of a segment adds a
+file with its row, and the task of the verdict does the rest. So a run that is killed loses what its
+tasks were reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.findings import Finding
+from kdump.audit.run.gather import gather
+from kdump.audit.run.tasks import SurveyTask
+from kdump.audit.survey.survey import Survey
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import Target
+from kdump.audit.verdicts.remembered import NOTHING_REMEMBERED, Remembered
+from kdump.audit.verdicts.verdict import Verdict
+from kdump.errors import DecodeError, SourceError, StateError, VanishedError
+from kdump.fleet.state.directory import DirectoryState, check_visible
+from kdump.fleet.state.files import list_files, new_name, read_file, remove_files, write_file
+from kdump.fleet.state.rows import Files, Row, base_of, decode_rows, encode_rows, settings_text
+from kdump.scrub.changes import NewReading, compare, steady_since
+from kdump.scrub.records import FileState, SegmentRecord, encode_findings
+from kdump.storage.logdir import Segment
+from kdump.storage.objects.address import AnyPath
+from kdump.storage.source import Identity
+from kdump.values import frozen
+
+Read = Callable[[SurveyTask], Survey]
+
+#: The files of a segment that a survey reads, by what follows the base offset in their names.
+_SURVEYED: Final = ("log", "index", "timeindex")
+
+
+@frozen
+class PartitionState:
+    """A partition, without its listing, and the state of its log directory."""
+
+    directory: DirectoryState
+    target: Target
+
+    @classmethod
+    def of(cls, directory: DirectoryState | None, target: Target) -> PartitionState | None:
+        """Return the partition of a target; None without a state, and for a lone segment."""
+        if directory is None or target.partition is None:
+            return None
+        return cls(directory, target.without_listing())
+
+    def open(self, context: Context) -> Memory:
+        """Read the evidence of the partition."""
+        return Memory(self.directory, self.target, context)
+
+
+class Memory:
+    """The evidence of the sealed segments of ``target``, and what this task adds.
+
+    ``findings`` are those on changes that no broker makes. ``unusable`` and ``unwritten`` say what
+    went wrong with the files of the state.
+    """
+
+    def __init__(self, state: DirectoryState, target: Target, context: Context) -> None:
+        self.findings: list[Finding] = []
+        self.unusable = self.unwritten = NOTHING_REMEMBERED
+        self._state = state
+        self._target = target
+        self._context = context
+        self._folder = state.partition(target)
+        self._files: list[AnyPath] = []
+        self._rows: dict[int, Row] = {}
+        self._new: dict[int, Row] = {}
+        try:
+            self._files = list_files(self._folder, state.rights)
+        except StateError as error:
+            self._refuse(error)
+        for path in self._files:
+            with suppress(VanishedError):  # another run has replaced it
+                self._load(path)
+
+    def _load(self, path: AnyPath) -> None:
+        try:
+            rows = decode_rows(read_file(path, self._state.rights))
+        except VanishedError:
+            raise
+        except (DecodeError, SourceError) as error:
+            self._refuse(error if isinstance(error, SourceError) else f"{path}: {error}")
+            return
+        for row in rows:
+            base = row.record.base_offset
+            if base not in self._rows or self._rows[base].reading.read_ms <= row.reading.read_ms:
+                self._rows[base] = row
+
+    def _refuse(self, error: object) -> None:
+        self.unusable += Remembered(unusable=1, text=str(error))
+
+    def survey(self, task: SurveyTask, read: Read) -> Survey:
+        """Return the survey of the segment of ``task``, which is read only if that is due."""
+        segment, settings = task.segment, settings_text(task.settings)
+        if not task.sealed:
+            return read(task)
+        try:
+            files = Files.of(segment)
+        except OSError:  # the survey says so
+            return read(task)
+        before = self._rows.get(base_of(segment))
+        found = None if before is None else self._recall(before, task, files, settings)
+        if found is None:
+            found = read(task)
+            with suppress(OSError, SourceError):  # it is read again in the next run
+                self._add(before, task, files, settings, found, read)
+        return found
+
+    def _recall(self, row: Row, task: SurveyTask, files: Files, settings: str) -> Survey | None:
+        """Return the survey in ``row``, None if the segment has to be read."""
+        state, segment = self._state, task.segment
+        if row.record.is_due(state.now_ms, state.max_age_s):
+            return None
+        if not row.shows(files, settings, deep=task.deep, version=state.version):
+            return None
+        try:
+            survey = row.open(segment.log.parent)
+            identity = Identity.of(segment.log.stat())
+        except OSError:
+            return None
+        except DecodeError as error:
+            self._refuse(f"{self._folder}: {error}")
+            return None
+        if FileState.of(identity) != files.log:
+            return None
+        return replace(survey, segment=segment, identity=identity, read_ms=row.reading.read_ms)
+
+    def _add(
+        self,
+        before: Row | None,
+        task: SurveyTask,
+        files: Files,
+        settings: str,
+        found: Survey,
+        read: Read,
+    ) -> None:
+        """Add the evidence of a segment that was read. Raises OSError, SourceError."""
+        state, base = self._state, base_of(task.segment)
+        ctime_ns = steady_since(found, sealed=True)
+        if ctime_ns is None or found.unread or Files.of(task.segment) != files:
+            return
+        known = SegmentRecord(base, state.now_ms, files.log, True, files.log.size)
+        new = NewReading(self._target, found, ctime_ns, state.now_ms, state.version, sealed=True)
+        compared = compare(
+            known if before is None else before.record,
+            new,
+            self._facts,
+            lambda: read(replace(task, mapped=False)),
+        )
+        if compared.finding is not None:
+            self.findings.append(compared.finding)
+        if compared.record is not None:
+            self._new[base] = Row.of(compared.record, files, settings, found)
+
+    def _facts(self) -> PartitionFacts:
+        target = self._target.with_listing()
+        facts = gather(target, self._context)
+        if facts is None:
+            assert target.error is not None
+            raise target.error
+        return facts
+
+    def append(self) -> None:
+        """Write what is new into a file of its own."""
+        if self._new:
+            self._write(self._new)
+
+    def conclude(self, verdict: Verdict) -> Verdict:
+        """Write the evidence of the partition into one file, if it is another one than before.
+
+        Return the verdict with the findings on changes, and with what went wrong.
+        """
+        verdict = replace(verdict, findings=(*verdict.findings, *self.findings))
+        target = verdict.target
+        # Without segments a mount may be missing.
+        if target.error is None and target.partition is not None and target.segments:
+            self._consolidate(dict(self._present(verdict)))
+        trouble = self.unusable + self.unwritten
+        covered = replace(verdict.covered, remembered=verdict.covered.remembered + trouble)
+        return replace(verdict, covered=covered)
+
+    def _present(self, verdict: Verdict) -> Iterator[tuple[int, Row]]:
+        """Yield the rows of the segments that exist, with their findings by the verdict."""
+        target, findings = verdict.target, _by_base(verdict)
+        for segment in target.segments:
+            base = base_of(segment)
+            row = self._new.get(base) or self._rows.get(base)
+            if row is not None and target.is_sealed(segment):
+                text = encode_findings(findings.get(_stem(segment), ()))
+                yield base, _with_findings(row, text)
+
+    def _consolidate(self, rows: Mapping[int, Row]) -> None:
+        if len(self._files) <= 1 and rows == self._rows and not self.unusable.unusable:
+            return
+        if not rows or self._write(rows):
+            try:
+                remove_files(self._files, self._state.rights)
+            except StateError as error:
+                self._miss(error)
+
+    def _write(self, rows: Mapping[int, Row]) -> bool:
+        """Write ``rows`` into a new file; return whether that succeeded."""
+        ordered = [rows[base] for base in sorted(rows)]
+        try:
+            check_visible(self._state)
+            write_file(self._folder / new_name(), encode_rows(ordered), self._state.rights)
+        except StateError as error:
+            self._miss(error)
+            return False
+        return True
+
+    def _miss(self, error: StateError) -> None:
+        self.unwritten += Remembered(unwritten=1, text=str(error))
+
+
+def _by_base(verdict: Verdict) -> dict[str, list[Finding]]:
+    """Return the findings on what a survey reads, by the base offset in the file's name."""
+    found: dict[str, list[Finding]] = {}
+    for finding in verdict.findings:
+        stem, _, ending = finding.path.name.partition(".")
+        if ending in _SURVEYED:
+            found.setdefault(stem, []).append(finding)
+    return found
+
+
+def _stem(segment: Segment) -> str:
+    return segment.log.name.partition(".")[0]
+
+
+def _with_findings(row: Row, text: str) -> Row:
+    if row.reading.findings == text:
+        return row
+    return replace(row, record=replace(row.record, reading=replace(row.reading, findings=text)))
