@@ -217,7 +217,8 @@ class _GrowingDirectory(_Directory):
     def begin(self) -> None:
         path = self._path
         _refuse_log_directory(path)
-        self._new = not path.exists()
+        with self._writing():
+            self._new = not path.exists()
         self.rights = _rights_in(path, path.parent if self._new else path)
         with self._writing():
             path.mkdir(exist_ok=True)

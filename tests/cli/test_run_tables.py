@@ -305,6 +305,11 @@ def test_a_run_that_cannot_begin_leaves_no_directory(
     assert not to.exists()
 
 
+def test_a_place_whose_name_is_too_long(orders: Path, tmp_path: Path, capfdbinary: Capture) -> None:
+    assert main(["verify", "--to", str(tmp_path / ("x" * 300)), str(orders)]) == exits.INCOMPLETE
+    assert b"File name too long" in capfdbinary.readouterr().err
+
+
 def test_what_was_not_read_has_no_statistics(
     orders: Path, tmp_path: Path, capfdbinary: Capture
 ) -> None:

@@ -153,6 +153,44 @@ def test_an_object_whose_bytes_do_not_come(
     assert read == others(logs, bucket, proxy.port)
 
 
+def test_a_state_in_a_bucket(
+    logs: Path,
+    bucket: Bucket,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """A second run reads no log that is sealed; an object that says nothing is read past."""
+    client, place = bucket.server.client, bucket.address("state")
+
+    def run() -> tuple[dict[str, Any], list[str]]:
+        capfdbinary.readouterr()
+        command = ["verify", "--format", "json", "--master", "local[2]", "--state", place]
+        assert main([*command, bucket.address("logs")]) == exits.OK
+        *lines, summary = map(json.loads, capfdbinary.readouterr().out.splitlines())
+        return summary, [line for line in lines if line["type"] == "forecast"]
+
+    def evidence() -> list[str]:
+        found = client.list_objects_v2(Bucket=bucket.name, Prefix="state/")["Contents"]
+        return sorted(each["Key"] for each in found if each["Key"].endswith(".parquet"))
+
+    sealed = [sorted((logs / name).glob("*.log"))[:-1] for name in PARTITIONS]
+    count = sum(map(len, sealed))
+    first, forecasts = run()
+    keys = evidence()
+    assert len(keys) == len(PARTITIONS)
+    second, again = run()
+    assert again == forecasts
+    assert second["remembered"]["segments"] == count
+    size = sum(log.stat().st_size for of in sealed for log in of)
+    assert (second["remembered"]["log_bytes"], first["bytes"]) == (size, second["bytes"] + size)
+    assert evidence() == keys
+    bucket.put(keys[0], b"PAR1")
+    third, again = run()
+    assert again == forecasts
+    assert third["remembered"]["unusable"] == 1
+    assert run()[0]["remembered"]["segments"] == count
+    assert len(evidence()) == len(keys)
+
+
 @pytest.fixture
 def changed(bucket: Bucket, logs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Changed]:
     """``changed(change)``: once the objects are listed, ``change`` is done to ``LOG``."""

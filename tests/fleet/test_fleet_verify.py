@@ -31,6 +31,7 @@ pytest.importorskip("pyspark")
 
 
 from fleet_reports import Verified, assert_equal, fleet_broker, verified
+from remembering import assert_same, left_out, summary
 
 from kdump.fleet.job.spread import spread
 from kdump.fleet.session.session import Cluster, Session, open_session
@@ -82,6 +83,15 @@ def written(recipes: Sequence[Recipe], top: Path) -> list[Path]:
     return directories
 
 
+Deadly = Callable[[str, Callable[..., object]], None]
+
+
+@pytest.fixture
+def deadly(monkeypatch: pytest.MonkeyPatch) -> Deadly:
+    """``deadly(name, work)``: executors do ``work`` in the place of ``fleet.verify``'s function."""
+    return lambda name, work: monkeypatch.setattr(f"kdump.fleet.verify.verify.{name}", work)
+
+
 @every_depth
 def test_all_fixtures(
     depth: list[str], grown: Callable[[str], Path], verified: Verified, on_spark: Verified
@@ -91,6 +101,36 @@ def test_all_fixtures(
     here = verified(*depth, *paths)
     assert here[0] == exits.PROBLEMS
     assert_equal(here, on_spark(*depth, *paths))
+
+
+@pytest.mark.parametrize(
+    "name", ["broker", *(pytest.param(name, marks=pytest.mark.nightly) for name in (*FIXTURES, ""))]
+)
+@pytest.mark.parametrize(
+    "depth", [[], pytest.param(["--deep"], marks=pytest.mark.nightly)], ids=["default", "deep"]
+)
+def test_a_second_run_with_a_state_finds_the_same(
+    name: str,
+    depth: list[str],
+    tmp_path: Path,
+    grown: Callable[[str], Path],
+    verified: Verified,
+    on_spark: Verified,
+    deadly: Deadly,
+) -> None:
+    """Of one log directory, or of all together; a worker of Spark dies in the first run."""
+    paths = [grown(each) for each in FIXTURES if name in ("", each)]
+    if name == "broker":
+        paths = [fleet_broker(tmp_path / "broker", 5)]
+    here = verified(*depth, *paths)
+    deadly("run_task", partial(fleet_work.work_killed_once, flag=tmp_path / "flag"))
+    with_state = "--state", tmp_path / "state", *depth, *paths
+    first, second = on_spark(*with_state), on_spark(*with_state)
+    assert (tmp_path / "flag").exists()
+    for ran in (first, second):
+        assert_same(here, ran)
+    assert left_out(second)["segments"] > 0 or name not in ("", "broker", "4.3.1/killed")
+    assert summary(second)["bytes"] + left_out(second)["log_bytes"] == summary(here)["bytes"]
 
 
 def test_a_fixture_alone(
@@ -203,15 +243,6 @@ def test_the_event_log_shows_tasks_of_other_processes(
     assert max(tasks.values()) > 1
     pids = spread(session, fleet_work.pid, range(2), [1 << 30] * 2)
     assert os.getpid() not in dict(pids).values()
-
-
-Deadly = Callable[[str, Callable[..., object]], None]
-
-
-@pytest.fixture
-def deadly(monkeypatch: pytest.MonkeyPatch) -> Deadly:
-    """``deadly(name, work)``: executors do ``work`` in the place of ``fleet.verify``'s function."""
-    return lambda name, work: monkeypatch.setattr(f"kdump.fleet.verify.verify.{name}", work)
 
 
 def test_a_log_that_kills_who_reads_it_is_a_finding(

@@ -440,7 +440,7 @@ def draw(rng: random.Random, world: World) -> Drawn:
         homes.update(_CONFIGURED)
     inside = tuple(sorted(homes.intersection(os.listdir(world.top))))
     applies = "--apply" in argv or "--discard" in argv
-    writes = applies or any(word.startswith(("--output", "--to")) for word in argv)
+    writes = applies or any(word.startswith(("--output", "--to", "--state")) for word in argv)
     writes |= name == "scrub"
     closed = "closed" in inside
     return Drawn(

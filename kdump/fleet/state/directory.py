@@ -109,7 +109,11 @@ def open_state(path: AnyPath, read: Sequence[AnyPath], max_age_s: int, version: 
                 )
     else:
         local = as_local(path)
-        if not local.exists():
+        try:
+            exists = local.exists()
+        except OSError as error:
+            raise StateError(f"{path}: cannot be opened: {error.strerror}") from error
+        if not exists:
             make_directory(local, writing_rights("--state", local, read))
         if not local.is_dir():
             raise StateError(

@@ -32,7 +32,8 @@ from kdump.fleet.state.rows import Files, Row, base_of, decode_rows, encode_rows
 from kdump.scrub.changes import NewReading, compare, steady_since
 from kdump.scrub.records import FileState, SegmentRecord, encode_findings
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.objects.address import AnyPath, RemotePath
+from kdump.storage.objects.listings import listed_status
 from kdump.storage.source import Identity
 from kdump.values import frozen
 
@@ -108,6 +109,7 @@ class Memory:
         if not task.sealed:
             return read(task)
         try:
+            _list_around(segment.log)
             files = Files.of(segment)
         except OSError:  # the survey says so
             return read(task)
@@ -224,6 +226,12 @@ class Memory:
 
     def _miss(self, error: StateError) -> None:
         self.unwritten += Remembered(unwritten=1, text=str(error))
+
+
+def _list_around(log: AnyPath) -> None:
+    """List the directory of an object, if no listing has it: that is one request for all files."""
+    if isinstance(log, RemotePath) and listed_status(log) is None:
+        log.parent.entries()
 
 
 def _by_base(verdict: Verdict) -> dict[str, list[Finding]]:
