@@ -25,12 +25,14 @@ from remembering import (
     summary,
     world,
 )
+from restless import changing
 from run_rows import rows, without
 from scrubs import rewrite
 
 from kdump.cli.main import main
 from kdump.cli.ui import exits
 from kdump.fleet.state.rows import Row, decode_rows, encode_rows
+from kdump.storage.liveness import Liveness, State
 
 pytestmark = pytest.mark.once
 __all__ = ["verified"]  # a fixture
@@ -596,3 +598,32 @@ def test_a_state_of_root_is_where_only_root_can_put_links(
     assert main(arguments) == exits.REFUSED
     assert b"expected a path that only root can change" in capfdbinary.readouterr().err
     assert not list(state.iterdir())
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("pieces", [False, True], ids=["partitions", "segments"])
+def test_files_that_change_all_the_time_give_no_false_alarm(
+    pieces: bool, runs: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evidence stands beside a broker that rolls, cleans and deletes."""
+    if pieces:
+        monkeypatch.setattr("kdump.fleet.verify.verify.max_task_bytes", lambda *_: 0)
+    directory = tmp_path / "restless"
+    directory.mkdir()
+    (directory / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    running = Liveness(State.LIVE, "as the test says")
+    monkeypatch.setattr("kdump.audit.targets.target.liveness", lambda _: running)
+    runs.paths = [directory]
+    monkeypatch.setattr("restless._PAUSE_SECONDS", 0.2)  # some segments stay for a run or two
+    known = 0
+    with changing(directory, seed=7):
+        for _ in range(60):
+            ran = runs.run()
+            assert not [line for line in ran[1] if line.get("severity") == "error"]
+            assert left_out(ran)["unusable"] == left_out(ran)["unwritten"] == 0
+            known += left_out(ran)["segments"]
+    assert known > 0
+    for _ in range(2):
+        ran = runs.run()
+        assert_same(runs.here("--limit-rate", "none"), ran)
+    assert left_out(ran)["segments"] == len(list(directory.glob("*/*.log"))) - 1

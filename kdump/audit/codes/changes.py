@@ -12,10 +12,10 @@ from kdump.audit.codes.code import REPLICA_FIRST, FindingCode, Severity
 SEGMENT_CHANGED_SILENTLY: Final = FindingCode(
     "segment-changed-silently",
     Severity.ERROR,
-    "A sealed segment holds other bytes than when kdump scrub read it before, although its file "
-    "has the same inode, size and modification time: a disk, its controller or a tool below the "
-    "file system changed it. Offsets, leader epochs and the order of batches are compared too, "
-    "which no checksum covers.",
+    "A sealed segment holds other bytes than when kdump read it before, although its file has the "
+    "same inode, size and modification time: a disk, its controller or a tool below the file "
+    "system changed it. Offsets, leader epochs and the order of batches are compared too, which no "
+    "checksum covers.",
     "The broker does not detect a change that no checksum covers: it serves the changed offsets "
     "and epochs. It detects others when it or a consumer reads the batch.",
     REPLICA_FIRST + " Check the disk: other files may have changed too.",
@@ -24,7 +24,7 @@ SEGMENT_REWRITTEN: Final = FindingCode(
     "segment-rewritten",
     Severity.WARNING,
     "A sealed segment of a topic that is not compacted was replaced or written to since kdump "
-    "scrub read it before, and holds other batches. No repair by kdump explains it.",
+    "read it before, and holds other batches. No repair by kdump explains it.",
     "A broker does this only if it becomes a follower and truncates its log to that of the leader, "
     "or fetches the whole partition again. Otherwise it does not detect the change.",
     "If the broker was a follower that truncated its log, or the file was restored from a backup, "

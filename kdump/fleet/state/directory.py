@@ -33,7 +33,7 @@ _VERSION: Final = 1
 #: The longest name of a directory, which file systems limit to 255 bytes, and what is left of a
 #: longer one in front of its digest.
 _LONGEST: Final = 200
-_KEPT: Final = 150
+_HEAD: Final = 150
 
 
 @frozen
@@ -206,4 +206,4 @@ def _safe(text: str) -> str:
     name = quote(data, safe="")
     if len(name) <= _LONGEST:
         return name
-    return f"{name[:_KEPT]}-{blake2b(data, digest_size=16).hexdigest()}"
+    return f"{name[:_HEAD]}-{blake2b(data, digest_size=16).hexdigest()}"
