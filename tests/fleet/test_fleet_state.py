@@ -127,6 +127,41 @@ def test_segments_as_tasks_remember_the_same(in_pieces: None, runs: World) -> No
     assert left_out(second)["segments"] == SEALED
 
 
+@pytest.mark.parametrize("pieces", [False, True], ids=["partitions", "segments"])
+def test_a_large_partition_has_files_of_some_segments(
+    pieces: bool, runs: World, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is new replaces few of them, and a segment's task reads no other."""
+    if pieces:
+        monkeypatch.setattr("kdump.fleet.verify.verify.max_task_bytes", lambda *_: 0)
+    monkeypatch.setattr("kdump.fleet.state.memory._FULL_ROWS", 2)
+    partition = data / "compacted-0"
+    runs.paths = [partition]
+    logs = sorted(log.name for log in partition.glob("*.log"))
+    runs.run()
+    files = runs.files()
+    assert [name[:20] for name in logs[:-1:2]] == [path.name[:20] for path in files]
+    assert [len(decode_rows(path.read_bytes())) for path in files] == [2, 2]
+    assert left_out(runs.run())["segments"] == len(logs) - 1
+    assert runs.files() == files
+    touched(partition / logs[0])
+    assert left_out(runs.run())["segments"] == len(logs) - 2
+    first, second = runs.files()
+    assert (first.name[:20], second) == (files[0].name[:20], files[1])
+    assert first != files[0]
+    assert left_out(runs.run())["segments"] == len(logs) - 1
+    first.write_bytes(b"")
+    assert left_out(runs.run())["segments"] == len(logs) - 3
+    assert left_out(runs.run())["segments"] == len(logs) - 1
+    # A file that another run has left beside a full one.
+    third = runs.files()[0]
+    third.with_name(f"{third.name[:42]}0.parquet").write_bytes(third.read_bytes())
+    touched(partition / logs[2])
+    runs.run()
+    assert left_out(runs.run())["segments"] == len(logs) - 1
+    assert len(runs.files()) == 2
+
+
 def test_what_was_read_deep_counts_for_a_plain_run_and_not_vice_versa(runs: World) -> None:
     runs.run()
     assert left_out(runs.run("--deep"))["segments"] == 0

@@ -20,13 +20,21 @@ from kdump.storage.rights import Rights, acting
 
 _SUFFIX: Final = ".parquet"
 _MODE: Final = 0o644
+#: Base offsets are numbers modulo this.
+_OFFSETS: Final = 2**64
 #: The largest file that is read. A segment takes some KB.
 _MOST_BYTES: Final = 1 << 30
 
 
-def new_name() -> str:
-    """Return the name of a new file with evidence."""
-    return f"{uuid4().hex}{_SUFFIX}"
+def new_name(first: int, last: int) -> str:
+    """Return the name of a new file with the evidence of segments, by their base offsets."""
+    return f"{first % _OFFSETS:020d}-{last % _OFFSETS:020d}-{uuid4().hex}{_SUFFIX}"
+
+
+def may_hold(path: AnyPath, base: int) -> bool:
+    """Return whether a file of that name may have the segment with this base offset."""
+    first, _, rest = path.name.partition("-")
+    return first <= f"{base % _OFFSETS:020d}" <= rest.partition("-")[0]
 
 
 def list_files(folder: AnyPath, rights: Rights | None) -> list[AnyPath]:

@@ -4,14 +4,15 @@ A segment is read again by the rules of a scrub: if it is new, has changed, was 
 too long ago. A survey counts if the log and the indexes have not changed since, nor the settings of
 the topic, and if it is as deep as this run and of this release of kdump.
 
-A task of a whole partition replaces the files of the partition by one. A task of a segment adds a
-file with its row, and the task of the verdict does the rest. So a run that is killed loses what its
-tasks were reading.
+A file has the rows of some segments: the task of a segment then reads one file, however many
+segments its partition has, and what is new replaces few of them. The task of a segment adds a file
+with its row; that of a partition, or of its verdict, puts small files together. So a run that is
+killed loses what its tasks were reading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -27,7 +28,14 @@ from kdump.audit.verdicts.remembered import NOTHING_REMEMBERED, Remembered
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import DecodeError, SourceError, StateError, VanishedError
 from kdump.fleet.state.directory import DirectoryState, check_visible
-from kdump.fleet.state.files import list_files, new_name, read_file, remove_files, write_file
+from kdump.fleet.state.files import (
+    list_files,
+    may_hold,
+    new_name,
+    read_file,
+    remove_files,
+    write_file,
+)
 from kdump.fleet.state.rows import Files, Row, base_of, decode_rows, encode_rows, settings_text
 from kdump.scrub.changes import NewReading, compare, steady_since
 from kdump.scrub.records import FileState, SegmentRecord, encode_findings
@@ -39,6 +47,9 @@ from kdump.values import frozen
 
 Read = Callable[[SurveyTask], Survey]
 
+#: A file with so many rows, or so many bytes of surveys, is full.
+_FULL_ROWS: Final = 64
+_FULL_BYTES: Final = 16 << 20
 #: The files of a segment that a survey reads, by what follows the base offset in their names.
 _SURVEYED: Final = ("log", "index", "timeindex")
 
@@ -57,35 +68,40 @@ class PartitionState:
             return None
         return cls(directory, target.without_listing())
 
-    def open(self, context: Context) -> Memory:
-        """Read the evidence of the partition."""
-        return Memory(self.directory, self.target, context)
+    def open(self, context: Context, base: int | None = None) -> Memory:
+        """Read the evidence of the partition, or of its segment with the base offset ``base``."""
+        return Memory(self.directory, self.target, context, base)
 
 
 class Memory:
     """The evidence of the sealed segments of ``target``, and what this task adds.
 
-    ``findings`` are those on changes that no broker makes. ``unusable`` and ``unwritten`` say what
-    went wrong with the files of the state.
+    With ``base`` only files are read that may have the segment with this base offset. ``findings``
+    are those on changes that no broker makes. ``unusable`` and ``unwritten`` say what went wrong
+    with the files of the state.
     """
 
-    def __init__(self, state: DirectoryState, target: Target, context: Context) -> None:
+    def __init__(
+        self, state: DirectoryState, target: Target, context: Context, base: int | None = None
+    ) -> None:
         self.findings: list[Finding] = []
         self.unusable = self.unwritten = NOTHING_REMEMBERED
         self._state = state
         self._target = target
         self._context = context
         self._folder = state.partition(target)
-        self._files: list[AnyPath] = []
+        self._files: dict[AnyPath, list[Row]] = {}
         self._rows: dict[int, Row] = {}
         self._new: dict[int, Row] = {}
         try:
-            self._files = list_files(self._folder, state.rights)
+            paths = list_files(self._folder, state.rights)
         except StateError as error:
             self._refuse(error)
-        for path in self._files:
-            with suppress(VanishedError):  # another run has replaced it
-                self._load(path)
+            return
+        for path in paths:
+            if base is None or may_hold(path, base):
+                with suppress(VanishedError):  # another run has replaced it
+                    self._load(path)
 
     def _load(self, path: AnyPath) -> None:
         try:
@@ -94,7 +110,8 @@ class Memory:
             raise
         except (DecodeError, SourceError) as error:
             self._refuse(error if isinstance(error, SourceError) else f"{path}: {error}")
-            return
+            rows = []
+        self._files[path] = rows
         for row in rows:
             base = row.record.base_offset
             if base not in self._rows or self._rows[base].reading.read_ms <= row.reading.read_ms:
@@ -178,10 +195,10 @@ class Memory:
     def append(self) -> None:
         """Write what is new into a file of its own."""
         if self._new:
-            self._write(self._new)
+            self._write(list(self._new.values()))
 
     def conclude(self, verdict: Verdict) -> Verdict:
-        """Write the evidence of the partition into one file, if it is another one than before.
+        """Write the evidence of the partition, as far as it is not in files yet.
 
         Return the verdict with the findings on changes, and with what went wrong.
         """
@@ -204,21 +221,32 @@ class Memory:
                 text = encode_findings(findings.get(_stem(segment), ()))
                 yield base, _with_findings(row, text)
 
-    def _consolidate(self, rows: Mapping[int, Row]) -> None:
-        if len(self._files) <= 1 and rows == self._rows and not self.unusable.unusable:
+    def _consolidate(self, rows: dict[int, Row]) -> None:
+        """Have files with ``rows`` and no others; full files stay if all of their rows do."""
+        replaced: list[AnyPath] = []
+        for path, known in self._files.items():
+            if _is_full(known) and all(_is_in(rows, row) for row in known):
+                for row in known:
+                    del rows[row.record.base_offset]
+            else:
+                replaced.append(path)
+        packs = list(_packs(rows))
+        written = [row for path in replaced for row in self._files[path]]
+        same = len(written) == len(rows) and all(_is_in(rows, row) for row in written)
+        if same and len(packs) == len(replaced):
             return
-        if not rows or self._write(rows):
+        if all(self._write(pack) for pack in packs):
             try:
-                remove_files(self._files, self._state.rights)
+                remove_files(replaced, self._state.rights)
             except StateError as error:
                 self._miss(error)
 
-    def _write(self, rows: Mapping[int, Row]) -> bool:
+    def _write(self, rows: Sequence[Row]) -> bool:
         """Write ``rows`` into a new file; return whether that succeeded."""
-        ordered = [rows[base] for base in sorted(rows)]
+        name = new_name(rows[0].record.base_offset, rows[-1].record.base_offset)
         try:
             check_visible(self._state)
-            write_file(self._folder / new_name(), encode_rows(ordered), self._state.rights)
+            write_file(self._folder / name, encode_rows(rows), self._state.rights)
         except StateError as error:
             self._miss(error)
             return False
@@ -226,6 +254,27 @@ class Memory:
 
     def _miss(self, error: StateError) -> None:
         self.unwritten += Remembered(unwritten=1, text=str(error))
+
+
+def _is_in(rows: Mapping[int, Row], row: Row) -> bool:
+    return rows.get(row.record.base_offset) == row
+
+
+def _is_full(rows: Sequence[Row]) -> bool:
+    size = sum(len(row.survey) for row in rows)
+    return len(rows) >= _FULL_ROWS or size >= _FULL_BYTES
+
+
+def _packs(rows: Mapping[int, Row]) -> Iterator[list[Row]]:
+    """Yield the rows of each new file, by base offset; all files but the last are full."""
+    pack: list[Row] = []
+    for base in sorted(rows):
+        pack.append(rows[base])
+        if _is_full(pack):
+            yield pack
+            pack = []
+    if pack:
+        yield pack
 
 
 def _list_around(log: AnyPath) -> None:

@@ -183,7 +183,9 @@ def run_task(
 
 def survey_segment(task: SegmentTask) -> SegmentResult:
     """Survey a segment, and return its evidence."""
-    memory = None if task.state is None else task.state.open(task.context)
+    memory = None
+    if task.state is not None and task.survey is not None:
+        memory = task.state.open(task.context, task.survey.segment.base_offset)
     evidence = _survey(task, memory)
     if memory is not None:
         memory.append()
