@@ -86,7 +86,8 @@ def assert_same_changes(place: Place, here: Place) -> None:
             ["convert-v0-v2", "--apply", logs],
             ["export", "--format", "jsonl", "--to", "exported", logs],
         ):
-            assert each.run(*command)[0] == 0
+            code, output = each.run(*command)
+            assert code == 0, output
     found, expected = _content(place.data), _content(here.data)
     assert found.keys() == expected.keys()
     differing = {name for name in found if found[name] != expected[name]}
