@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Literal
 
 from kdump.audit.codes import Severity
@@ -107,10 +108,9 @@ def summarize(
         partitions[
             _worst_severity((*verdict.findings, *top_findings.get(verdict.target.path, ())))
         ] += 1
-    for finding in (
-        *directories,
-        *(finding for verdict in verdicts for finding in verdict.findings),
-    ):
+    # Verdicts are many, and are held compressed: their findings are not all needed at a time.
+    of_verdicts = (finding for verdict in verdicts for finding in verdict.findings)
+    for finding in chain(directories, of_verdicts):
         severities[finding.code.severity] += 1 + finding.repeats
         names[finding.code.name] += 1 + finding.repeats
     covered = sum((verdict.covered for verdict in verdicts), Coverage())
