@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Literal
 
 from kdump.audit.codes import Severity
@@ -104,16 +103,21 @@ def summarize(
     top_findings: dict[AnyPath, list[Finding]] = defaultdict(list)
     for finding in directories:
         top_findings[finding.path].append(finding)
+    covered = Coverage()
+
+    def count(findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            severities[finding.code.severity] += 1 + finding.repeats
+            names[finding.code.name] += 1 + finding.repeats
+
+    count(directories)
+    # Verdicts are many, and held compressed: each is opened once for all of these.
     for verdict in verdicts:
+        count(verdict.findings)
         partitions[
             _worst_severity((*verdict.findings, *top_findings.get(verdict.target.path, ())))
         ] += 1
-    # Verdicts are many, and are held compressed: their findings are not all needed at a time.
-    of_verdicts = (finding for verdict in verdicts for finding in verdict.findings)
-    for finding in chain(directories, of_verdicts):
-        severities[finding.code.severity] += 1 + finding.repeats
-        names[finding.code.name] += 1 + finding.repeats
-    covered = sum((verdict.covered for verdict in verdicts), Coverage())
+        covered += verdict.covered
     forecasts = ((verdict, verdict.forecast) for verdict in verdicts)
     losses = losses_of(forecasts, starts.top_findings, whole=run.stopped_by is None)
     return Summary(run, covered, severities, names, partitions, losses)
