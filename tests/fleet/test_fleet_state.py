@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import cycle
@@ -72,12 +71,6 @@ def runs(data: Path, tmp_path: Path, verified: Verified, monkeypatch: pytest.Mon
     return world(verified, monkeypatch, [data], str(tmp_path / "state"))
 
 
-@pytest.fixture
-def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each segment is a task of its own."""
-    monkeypatch.setattr("kdump.fleet.verify.verify.max_task_bytes", lambda *_: 0)
-
-
 def sealed_log(data: Path, partition: str = "codec-none-0") -> Path:
     return sorted((data / partition).glob("*.log"))[0]
 
@@ -117,7 +110,8 @@ def test_a_second_run_reads_last_segments_alone(depth: list[str], runs: World) -
     assert {path: path.stat().st_mtime_ns for path in runs.files()} == files
 
 
-def test_segments_as_tasks_remember_the_same(in_pieces: None, runs: World) -> None:
+def test_segments_as_tasks_remember_the_same(runs: World) -> None:
+    runs.in_pieces()
     here = runs.here()
     assert_same(here, runs.run())
     folders = [path.parent for path in runs.files()]
@@ -133,7 +127,7 @@ def test_a_large_partition_has_files_of_some_segments(
 ) -> None:
     """What is new replaces few of them, and a segment's task reads no other."""
     if pieces:
-        monkeypatch.setattr("kdump.fleet.verify.verify.max_task_bytes", lambda *_: 0)
+        runs.in_pieces()
     monkeypatch.setattr("kdump.fleet.state.memory._FULL_ROWS", 2)
     partition = data / "compacted-0"
     runs.paths = [partition]
@@ -202,7 +196,7 @@ def test_a_killed_run_goes_on_where_it_was(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     if pieces:
-        monkeypatch.setattr("kdump.fleet.verify.verify.max_task_bytes", lambda *_: 0)
+        runs.in_pieces()
     here = runs.here()
     with monkeypatch.context() as killing:
         kill_after(killing, tasks)
@@ -363,7 +357,7 @@ def test_a_change_that_no_checksum_covers_is_found(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     if pieces:
-        monkeypatch.setattr("kdump.fleet.verify.verify.max_task_bytes", lambda *_: 0)
+        runs.in_pieces()
     runs.run()
     log = sealed_log(data)
     reseal(log, silently=True)
@@ -391,8 +385,8 @@ def test_a_rewritten_segment_is_found_once(runs: World, data: Path) -> None:
     assert "segment-rewritten" not in codes(runs.run())
 
 
-@pytest.mark.usefixtures("in_pieces")
 def test_damage_is_read_each_time(runs: World, data: Path) -> None:
+    runs.in_pieces()
     flip(sealed_log(data), silently=False)
     here = runs.here()
     assert here[0] == exits.PROBLEMS
@@ -598,20 +592,15 @@ def test_places_that_are_no_state(
 
 
 @pytest.mark.root
-def test_root_writes_with_the_rights_of_the_owner(
-    runs: World, request: pytest.FixtureRequest
-) -> None:
+def test_root_writes_with_the_rights_of_the_owner(runs: World, place: Path) -> None:
     """Whoever owns the directory of the state can redirect nothing."""
-    top = Path(tempfile.mkdtemp(prefix="state-", dir="/tmp"))
-    top.chmod(0o755)  # those above the world keep others out
-    request.addfinalizer(lambda: shutil.rmtree(top))
-    secret, place = top / "secret", top / "of-nobody"
+    secret, state = place / "secret", place / "of-nobody"
     secret.mkdir(mode=0o700)
-    place.mkdir()
-    os.chown(place, 65534, 65534)
-    runs.state = str(place)
+    state.mkdir()
+    os.chown(state, 65534, 65534)
+    runs.state = str(state)
     runs.run()
-    assert {path.stat().st_uid for path in place.rglob("*")} == {65534}
+    assert {path.stat().st_uid for path in state.rglob("*")} == {65534}
     assert left_out(runs.run())["segments"] == SEALED
     folder = runs.files()[0].parent
     shutil.rmtree(folder)
@@ -642,7 +631,7 @@ def test_files_that_change_all_the_time_give_no_false_alarm(
 ) -> None:
     """Evidence stands beside a broker that rolls, cleans and deletes."""
     if pieces:
-        monkeypatch.setattr("kdump.fleet.verify.verify.max_task_bytes", lambda *_: 0)
+        runs.in_pieces()
     directory = tmp_path / "restless"
     directory.mkdir()
     (directory / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")

@@ -159,7 +159,8 @@ def test_other_bytes_are_refused(data: bytes, tmp_path: Path) -> None:
 
 
 def row(made: Survey) -> Row:
-    files = Files.of(made.segment)
+    assert made.identity is not None
+    files = Files.of(made.segment, made.identity)
     assert made.header_digest is not None
     reading = Reading(1, made.batches, made.header_digest, 1, 1, 5, "1.0", b"\0" * 16, "[]")
     record = SegmentRecord(

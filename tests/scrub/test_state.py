@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import sqlite3
 import stat
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -260,26 +258,21 @@ def test_no_file_is_written_into_a_log_directory(world: World) -> None:
 
 
 @pytest.mark.root
-def test_root_writes_with_the_rights_of_the_owner(
-    world: World, request: pytest.FixtureRequest
-) -> None:
+def test_root_writes_with_the_rights_of_the_owner(world: World, place: Path) -> None:
     """Whoever owns the directory of the state can redirect nothing."""
-    top = Path(tempfile.mkdtemp(prefix="scrub-", dir="/tmp"))
-    top.chmod(0o755)  # those above the world keep others out
-    request.addfinalizer(lambda: shutil.rmtree(top))
-    secret, place = top / "secret", top / "of-nobody"
+    secret, home = place / "secret", place / "of-nobody"
     secret.write_text("of root")
     secret.chmod(0o600)
-    place.mkdir()
-    os.chown(place, 65534, 65534)
-    state, metrics = place / "scrub.db", place / "kdump.prom"
+    home.mkdir()
+    os.chown(home, 65534, 65534)
+    state, metrics = home / "scrub.db", home / "kdump.prom"
     asked = ("scrub", world.data, "--state", state, "--prometheus", metrics)
     assert kdump(*asked, searching=False).code == 0
-    assert {path.stat().st_uid for path in place.iterdir()} == {65534}
+    assert {path.stat().st_uid for path in home.iterdir()} == {65534}
     for name in ("scrub.db", "scrub.db.lock", "scrub.db-wal", "kdump.prom"):
-        for path in place.iterdir():
+        for path in home.iterdir():
             path.unlink()
-        (place / name).symlink_to(secret)
+        (home / name).symlink_to(secret)
         kdump(*asked, searching=False)
         assert secret.read_text() == "of root"
 

@@ -45,6 +45,10 @@ class World:
         self.put("kdump.fleet.state.directory.time", SimpleNamespace(time_ns=lambda: now_ns))
         return self.verified("--master", "local[2]", "--state", self.state, *options, *self.paths)
 
+    def in_pieces(self) -> None:
+        """Have each segment be a task of its own."""
+        self.put("kdump.fleet.verify.verify.max_task_bytes", lambda *_: 0)
+
     def files(self) -> list[Path]:
         """The files with evidence."""
         return sorted(Path(self.state).rglob("*.parquet"))

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 class Request:
     """The options of the command line; None without the option.
 
-    ``scrubbed`` is the state of scrubs, for a run that leaves out what they have read. ``state``
+    ``scrub_state`` is the state of scrubs, for a run that leaves out what they have read. ``state``
     is that of runs on Spark, with the age in seconds of what is read again. ``statistics`` are for
     tables of runs.
     """
@@ -57,7 +57,7 @@ class Request:
     jobs: int | None
     limit_rate: int | None
     spark: SparkOptions
-    scrubbed: Path | None = None
+    scrub_state: Path | None = None
     state: AnyPath | None = None
     max_age_s: int = 0
     statistics: bool = False
@@ -110,20 +110,20 @@ class Engine(Protocol):
 def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
     """Yield the engine for ``request``, which reports progress to ``meter``. Raise UsageError."""
     if not request.spark.given:
-        plain = request.scrubbed is None
+        plain = request.scrub_state is None
         scope = find_scope(request.targets, stores=plain, manifests=plain)
         if request.depth == "deep":
             refuse_manifests(
                 (root.path for root in scope.roots), "it holds no records; verify it without --deep"
             )
         note_manifests(scope)
-        if request.scrubbed is None:
+        if request.scrub_state is None:
             yield _Local(request, meter, scope, None)
             return
         from kdump.scrub.state_file import read_state
         from kdump.scrub.unchanged import Unchanged
 
-        with read_state(request.scrubbed) as state:
+        with read_state(request.scrub_state) as state:
             yield _Local(request, meter, scope, Unchanged(state, scope))
         return
     with _start_fleet(request, meter) as engine:

@@ -1,9 +1,9 @@
 """Surveys as bytes, from which nothing but surveys can be made.
 
 The declared types of the fields decide what is read: JSON gives numbers, texts and lists, and each
-has to be what its field declares. So bytes that somebody else has written give a survey or a
-DecodeError, and no object of another class. Bytes and arrays are in base64, arrays as
-little-endian numbers of 64 bits. Paths are names in the partition's directory, which may move.
+has to be what its field declares. So any bytes give a survey or a DecodeError, and no object of
+another class. Bytes and arrays are in base64, arrays as little-endian numbers of 64 bits. Paths are
+names in the partition's directory, which may move.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ from kdump.fleet.state.files import (
 )
 from kdump.fleet.state.rows import Files, Row, base_of, decode_rows, encode_rows, settings_text
 from kdump.scrub.changes import NewReading, compare, steady_since
-from kdump.scrub.records import FileState, SegmentRecord, encode_findings
-from kdump.storage.logdir import Segment
+from kdump.scrub.records import SegmentRecord, encode_findings, signed
+from kdump.storage.names import FileKind, parse_file_name
 from kdump.storage.objects.address import AnyPath, RemotePath
 from kdump.storage.objects.listings import listed_status
 from kdump.storage.source import Identity
@@ -50,8 +50,8 @@ Read = Callable[[SurveyTask], Survey]
 #: A file with so many rows, or so many bytes of surveys, is full.
 _FULL_ROWS: Final = 64
 _FULL_BYTES: Final = 16 << 20
-#: The files of a segment that a survey reads, by what follows the base offset in their names.
-_SURVEYED: Final = ("log", "index", "timeindex")
+#: The files of a segment that a survey reads.
+_SURVEYED: Final = (FileKind.LOG, FileKind.INDEX, FileKind.TIME_INDEX)
 
 
 @frozen
@@ -127,18 +127,21 @@ class Memory:
             return read(task)
         try:
             _list_around(segment.log)
-            files = Files.of(segment)
+            identity = Identity.of(segment.log.stat())
+            files = Files.of(segment, identity)
         except OSError:  # the survey says so
             return read(task)
         before = self._rows.get(base_of(segment))
-        found = None if before is None else self._recall(before, task, files, settings)
+        found = None if before is None else self._recall(before, task, identity, files, settings)
         if found is None:
             found = read(task)
             with suppress(OSError, SourceError):  # it is read again in the next run
                 self._add(before, task, files, settings, found, read)
         return found
 
-    def _recall(self, row: Row, task: SurveyTask, files: Files, settings: str) -> Survey | None:
+    def _recall(
+        self, row: Row, task: SurveyTask, identity: Identity, files: Files, settings: str
+    ) -> Survey | None:
         """Return the survey in ``row``, None if the segment has to be read."""
         state, segment = self._state, task.segment
         if row.record.is_due(state.now_ms, state.max_age_s):
@@ -147,13 +150,8 @@ class Memory:
             return None
         try:
             survey = row.open(segment.log.parent)
-            identity = Identity.of(segment.log.stat())
-        except OSError:
-            return None
         except DecodeError as error:
             self._refuse(f"{self._folder}: {error}")
-            return None
-        if FileState.of(identity) != files.log:
             return None
         return replace(survey, segment=segment, identity=identity, read_ms=row.reading.read_ms)
 
@@ -169,7 +167,9 @@ class Memory:
         """Add the evidence of a segment that was read. Raises OSError, SourceError."""
         state, base = self._state, base_of(task.segment)
         ctime_ns = steady_since(found, sealed=True)
-        if ctime_ns is None or found.unread or Files.of(task.segment) != files:
+        if ctime_ns is None or found.identity is None or found.unread:
+            return
+        if Files.of(task.segment, found.identity) != files:
             return
         known = SegmentRecord(base, state.now_ms, files.log, True, files.log.size)
         new = NewReading(self._target, found, ctime_ns, state.now_ms, state.version, sealed=True)
@@ -218,7 +218,7 @@ class Memory:
             base = base_of(segment)
             row = self._new.get(base) or self._rows.get(base)
             if row is not None and target.is_sealed(segment):
-                text = encode_findings(findings.get(_stem(segment), ()))
+                text = encode_findings(findings.get(base, ()))
                 yield base, _with_findings(row, text)
 
     def _consolidate(self, rows: dict[int, Row]) -> None:
@@ -283,18 +283,14 @@ def _list_around(log: AnyPath) -> None:
         log.parent.entries()
 
 
-def _by_base(verdict: Verdict) -> dict[str, list[Finding]]:
+def _by_base(verdict: Verdict) -> dict[int, list[Finding]]:
     """Return the findings on what a survey reads, by the base offset in the file's name."""
-    found: dict[str, list[Finding]] = {}
+    found: dict[int, list[Finding]] = {}
     for finding in verdict.findings:
-        stem, _, ending = finding.path.name.partition(".")
-        if ending in _SURVEYED:
-            found.setdefault(stem, []).append(finding)
+        name = parse_file_name(finding.path.name)
+        if name.kind in _SURVEYED and name.base_offset is not None and not name.suffix:
+            found.setdefault(signed(name.base_offset), []).append(finding)
     return found
-
-
-def _stem(segment: Segment) -> str:
-    return segment.log.name.partition(".")[0]
 
 
 def _with_findings(row: Row, text: str) -> Row:

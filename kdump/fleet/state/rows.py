@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,13 +62,13 @@ class Files:
     time_index: FileState | None
 
     @classmethod
-    def of(cls, segment: Segment) -> Files:
-        """Return the present state of the files. Raises OSError."""
+    def of(cls, segment: Segment, log: Identity) -> Files:
+        """Return the present state of the files; ``log`` is that of the log. Raises OSError."""
         index, time_index = (
             None if path is None else FileState.of(Identity.of(path.stat()))
             for path in (segment.index, segment.time_index)
         )
-        return cls(FileState.of(Identity.of(segment.log.stat())), index, time_index)
+        return cls(FileState.of(log), index, time_index)
 
 
 @frozen
@@ -198,9 +199,7 @@ def _values(row: Row) -> dict[str, object]:
 
 
 def _file_values(file: FileState | None) -> dict[str, int] | None:
-    if file is None:
-        return None
-    return {"inode": file.inode, "size": file.size, "mtime_ns": file.mtime_ns}
+    return None if file is None else asdict(file)
 
 
 def _rows(values: Iterable[dict[str, Any]]) -> Iterator[Row]:
@@ -243,7 +242,7 @@ def _file(values: dict[str, Any] | None) -> FileState | None:
         return None
     if None in values.values():
         raise DecodeError("expected the state of a file in a state, found none")
-    return FileState(values["inode"], values["size"], values["mtime_ns"])
+    return FileState(**values)
 
 
 def base_of(segment: Segment) -> int:
