@@ -112,3 +112,14 @@ def test_more_breaks_than_are_listed_leave_it_undecided(tmp_path: Path) -> None:
     first = [of(7, 10 * number, 10 * number) for number in range(10)]
     last = [*[of(7, 100 + n, 500 + 30 * n, 1) for n in range(10)], of(7, 170, 771)]
     assert codes(tmp_path, first, last) == ["offsets-missing"]
+
+
+@pytest.mark.parametrize("depth", [[], ["--quick"]], ids=["default", "quick"])
+def test_a_partition_that_is_deleted_needs_no_decision(depth: list[str], tmp_path: Path) -> None:
+    """The settings of a topic are deleted before its logs, which may have been compacted."""
+    partition = HOLE.write(tmp_path)
+    before = kdump("verify", *depth, tmp_path, searching=False)
+    assert "offsets-missing" in [finding["code"] for finding in before.of("finding")]
+    partition.rename(partition.with_name(f"{partition.name}.{32 * '0'}-delete"))
+    ran = kdump("verify", *depth, tmp_path, searching=False)
+    assert "offsets-missing" not in [finding["code"] for finding in ran.of("finding")]
