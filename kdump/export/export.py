@@ -31,6 +31,7 @@ from kdump.export.task import (
     Trouble,
     export_logs,
     missing_result,
+    unmap,
 )
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import HIGHEST, LOWEST, Selection
@@ -157,13 +158,13 @@ def _run_tasks(
     sizes = [sum(share.log.size for share in task.shares) for task in tasks]
     if limit is None:
         report = None if on_progress is None else progress_counter(sum(sizes), on_progress)
-        yield from spread(export_logs, tasks, sizes, on_progress=report)
+        yield from spread(export_logs, tasks, sizes, careful=unmap, on_progress=report)
         return
     for number, task in enumerate(tasks):
         if limit <= 0:
             return
         limited = replace(task, selection=replace(task.selection, limit=limit))
-        for _, result in spread(export_logs, [limited], [sizes[number]]):
+        for _, result in spread(export_logs, [limited], [sizes[number]], careful=unmap):
             if isinstance(result, ExportResult):
                 limit -= sum(log.records for file in result.files for log in file.logs)
             yield number, result

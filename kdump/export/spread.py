@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Protocol
@@ -20,12 +21,15 @@ class Spread(Protocol):
         tasks: Sequence[Any],
         sizes: Sequence[int],
         *,
+        careful: Callable[[Any], Any] = ...,
         on_progress: Callable[[float], None] | None = None,
     ) -> Iterator[tuple[int, Any]]:
         """Yield task numbers with results, in any order; ``sizes`` are the bytes that tasks read.
 
-        The result of a task whose process died has a ``label`` or a ``text`` that says so. Raise
-        the KdumpError that ``work`` raises. ``on_progress`` gets the fraction of tasks done.
+        ``careful`` returns a task as it is done once more, after the truncation of a log that was
+        mapped killed its process. The result of a task whose process died has a ``label`` or a
+        ``text`` that says so. Raise the KdumpError that ``work`` raises. ``on_progress`` gets the
+        fraction of tasks done.
         """
 
 
@@ -41,6 +45,7 @@ class Workers:
         tasks: Sequence[Any],
         sizes: Sequence[int],
         *,
+        careful: Callable[[Any], Any] | None = None,
         on_progress: Callable[[float], None] | None = None,
     ) -> Iterator[tuple[int, Any]]:
         """Yield task numbers with results, as ``Spread`` describes."""
@@ -48,8 +53,14 @@ class Workers:
         def run(task: Any, _: Callable[[int], None]) -> Any:
             return work(task)
 
+        def retry(task: Any, died: workers.WorkerDied) -> Any | None:
+            if careful is None or died.signal != signal.SIGBUS:
+                return None
+            again = careful(task)
+            return None if again == task else again
+
         done, total = 0, max(sum(sizes), 1)
-        with closing(workers.run(run, tasks, self.jobs)) as results:
+        with closing(workers.run(run, tasks, self.jobs, retry=retry)) as results:
             for result in results:
                 if isinstance(result.value, KdumpError):
                     raise result.value

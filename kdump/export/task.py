@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kdump.audit.survey.record_runs import Unread, record_runs
 from kdump.errors import DecodeError, SourceError
@@ -63,7 +63,10 @@ class Share:
 
 @frozen
 class ExportTask:
-    """``shares`` of one topic; their files are created in the directory ``to`` with ``rights``."""
+    """``shares`` of one topic; their files are created in the directory ``to`` with ``rights``.
+
+    ``mapped`` allows maps of logs that no broker is writing.
+    """
 
     shares: tuple[Share, ...]
     to: AnyPath
@@ -71,6 +74,12 @@ class ExportTask:
     form: Form
     selection: Selection
     layout: Layout
+    mapped: bool = True
+
+
+def unmap(task: ExportTask) -> ExportTask:
+    """Return ``task`` for a second attempt: the first may have died of a log that was truncated."""
+    return replace(task, mapped=False)
 
 
 @frozen
@@ -112,7 +121,10 @@ def export_logs(task: ExportTask) -> ExportResult:
     files = Files(task.to, task.rights, task.form, task.layout)
     try:
         reader = RecordReader()
-        exports = [_LogExport(share, task.selection, files, reader) for share in task.shares]
+        exports = [
+            _LogExport(share, task.selection, files, reader, mapped=task.mapped and not share.live)
+            for share in task.shares
+        ]
         for each in exports:
             each.run()
         written = files.close()
@@ -134,6 +146,7 @@ class _LogExport:
     selection: Selection
     files: Files
     reader: RecordReader
+    mapped: bool
     troubles: list[Trouble] = field(default_factory=list)
     below_log_start: int = 0
     #: Damages of which it is not known yet at which offset the log goes on.
@@ -149,7 +162,8 @@ class _LogExport:
         complete = served == everything and share.committed is None and limit is None
         origin = share.log.origin
         try:
-            with open_source(share.log.path, mapped=False, sealed=share.log.sealed) as source:
+            opened = open_source(share.log.path, mapped=self.mapped, sealed=share.log.sealed)
+            with opened as source:
                 self.files.start(origin, source.size)
                 for run in self._runs(source):
                     left = None if limit is None else limit - self.files.records

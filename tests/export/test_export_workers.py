@@ -21,8 +21,15 @@ from zstandard import ZstdDecompressor
 from kdump.cli.main import main
 from kdump.cli.ui import exits
 from kdump.cli.ui.progress import Progress
-from kdump.export import export
-from kdump.export.task import ExportResult, ExportTask, export_logs
+from kdump.export import export, task
+from kdump.export.files import Layout
+from kdump.export.output import Form
+from kdump.export.task import ExportResult, ExportTask, Share, export_logs
+from kdump.storage.access import open_source
+from kdump.storage.objects.address import AnyPath
+from kdump.storage.selection import Selection
+from kdump.storage.source import Source
+from kdump.tables.logs import Log
 
 pytestmark = pytest.mark.once
 
@@ -121,6 +128,51 @@ def test_what_kills_a_worker_is_reported_and_the_rest_exported(
     assert sorted(line["value"] for line in lines_of(to)) == ["one", "two"]
     assert "expected a result of the task, found SIGKILL" in capsys.readouterr().out
     assert not (to / "_temporary").exists()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_log_that_is_truncated_while_it_is_mapped(
+    again: bool,
+    topics: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is read once more, without a map; a second death is reported."""
+
+    def truncated(task: ExportTask) -> ExportResult:
+        if task.shares[0].log.origin.topic == "three" and (task.mapped or again):
+            os.kill(os.getpid(), signal.SIGBUS)
+        return export_logs(task)
+
+    monkeypatch.setattr(export, "export_logs", truncated)
+    to = tmp_path / "out"
+    code = main(["export", "--format", "jsonl", "--to", str(to), "--jobs", "2", str(topics)])
+    assert code == (exits.INCOMPLETE if again else exits.OK)
+    values = sorted(line["value"] for line in lines_of(to))
+    assert values == (["one", "two"] if again else ["one", "three", "two"])
+    assert ("found SIGBUS" in capsys.readouterr().out) == again
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_only_logs_of_stopped_brokers_are_mapped(
+    live: bool, topics: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[bool] = []
+
+    def open_noted(path: AnyPath, *, mapped: bool, sealed: bool) -> Source:
+        opened.append(mapped)
+        return open_source(path, mapped=mapped, sealed=sealed)
+
+    monkeypatch.setattr(task, "open_source", open_noted)
+    log = next((topics / "one-0").glob("*.log"))
+    share = Share(Log(log, 0, sealed=True, size=log.stat().st_size), None, live=live)
+    whole = Selection()
+    for mapped in (True, False):
+        given = ExportTask((share,), tmp_path, None, Form.JSONL, whole, Layout(), mapped)
+        (file,) = export_logs(given).files
+        assert sum(ledger.records for ledger in file.logs) == 1
+    assert opened == [not live, False]
 
 
 def test_an_interrupted_export_leaves_nothing(
