@@ -22,7 +22,9 @@ def frozen(cls: type[_T]) -> type[_T]:
     ``__post_init__``, and each field is a parameter.
     """
     made: Any = dataclass(init=False, repr=False, eq=False, slots=True)(cls)  # compiles nothing
-    made._names = tuple(each.name for each in fields(made))  # faster than to ask for each instance
+    names = [each.name for each in fields(made)]
+    made._count = len(names)
+    made._values = attrgetter(*names) if names else type  # faster than to ask for each field
     made.__init__ = _initialiser(fields(made))
     made.__init__.__qualname__ = f"{cls.__qualname__}.__init__"
     compared = [each.name for each in fields(made) if each.compare]
@@ -71,12 +73,9 @@ class _Frozen:
     def __delattr__(self, name: str) -> None:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
-    def __getstate__(self: Any) -> list[Any]:
-        return [getattr(self, name) for name in self._names]
-
-    def __setstate__(self: Any, state: list[Any]) -> None:
-        for name, given in zip(self._names, state, strict=True):
-            object.__setattr__(self, name, given)
+    def __reduce__(self: Any) -> tuple[Any, ...]:
+        values = self._values(self)
+        return type(self), values if self._count > 1 else (values,)[: self._count]
 
 
 _SHARED: Final = {name: method for name, method in vars(_Frozen).items() if callable(method)}

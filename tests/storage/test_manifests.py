@@ -128,14 +128,14 @@ def test_sizes_that_do_not_agree(partition: ManifestPath) -> None:
         (f"{0:020}.index", IndexInManifest, "an index"),
     ):
         entry = (partition / name).entry()
-        wrong = replace(entry, status=replace(entry.status, size=entry.status.size + 8))
+        wrong = entry._replace(status=entry.status._replace(size=entry.status.size + 8))
         with pytest.raises(SourceError, match=f"found {found} of {entry.status.size}"):
-            kind(partition / name, wrong)
+            kind(partition / name, partition.manifest(), wrong)
     metadata = partition / "partition.metadata"
     entry = metadata.entry()
-    wrong = replace(entry, status=replace(entry.status, size=entry.status.size + 8))
+    wrong = entry._replace(status=entry.status._replace(size=entry.status.size + 8))
     with pytest.raises(SourceError, match=f"found {entry.status.size}"):
-        BytesInManifest(metadata, wrong).window(0)
+        BytesInManifest(metadata, metadata.manifest(), wrong).window(0)
 
 
 def test_sections_that_are_not_where_they_should_be(partition: ManifestPath) -> None:

@@ -401,10 +401,10 @@ class _Maker:
             self._log_bytes += status.size
             if outcome.blocks or not sections[Slot.LOG_BYTES]:
                 position = self._put_log(outcome, status.size, sections[Slot.BLOCKS])
-                log = replace(log, status=status, content=Content.LOG, section=position)
+                log = log._replace(status=status, content=Content.LOG, section=position)
             else:
                 log = self.small_files.from_parts(
-                    replace(log, status=status), sections[Slot.LOG_BYTES]
+                    log._replace(status=status), sections[Slot.LOG_BYTES]
                 )
         else:
             log = self.small_files.failed(segment.log.parent / segment.log.name, log, outcome.log)
@@ -417,14 +417,13 @@ class _Maker:
                 continue
             entry = files[path.name]
             if found.identity is not None:
-                entry = replace(entry, status=status_of_file(found.identity, entry.status))
+                entry = entry._replace(status=status_of_file(found.identity, entry.status))
             if found.error:
                 entry = self.small_files.failed(path, entry, found)
             elif found.folded is not None and position:
                 payload = with_log(found.folded, position)
-                entry = replace(
-                    entry, content=Content.INDEX, section=self.output.put(Kind.INDEX, payload)
-                )
+                section = self.output.put(Kind.INDEX, payload)
+                entry = entry._replace(content=Content.INDEX, section=section)
             else:
                 entry = self.small_files.from_parts(entry, sections[slot])
             files[path.name] = entry

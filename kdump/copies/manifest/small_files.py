@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -39,15 +38,15 @@ class SmallFiles:
         """Return an entry whose bytes are in these DATA sections."""
         if entry.status.size <= PART_BYTES:
             section = parts[0] if parts else self.output.put(Kind.DATA, b"")
-            return replace(entry, content=Content.DATA, section=section)
+            return entry._replace(content=Content.DATA, section=section)
         section = self.output.put(Kind.PARTS, encode_parts(parts))
-        return replace(entry, content=Content.PARTS, section=section)
+        return entry._replace(content=Content.PARTS, section=section)
 
     def failed(self, path: object, entry: StoredEntry, outcome: FileOutcome) -> StoredEntry:
         """Return the entry of a log or index that a worker could not read."""
         self.unread.append(f"{path}: {outcome.error}")
         content = Content.DENIED if outcome.denied else Content.ERROR
-        return replace(entry, content=content, error=self.reason(outcome.error))
+        return entry._replace(content=content, error=self.reason(outcome.error))
 
     def reason(self, text: str) -> str:
         """Return why a file could not be read, without names in an anonymous manifest."""
@@ -70,10 +69,10 @@ class SmallFiles:
         limited = file.name.kind is not FileKind.METADATA_SNAPSHOT
         try:
             with open_source(file.path, mapped=False) as source:
-                entry = replace(entry, status=status_of_file(source.identity, file.status))
+                entry = entry._replace(status=status_of_file(source.identity, file.status))
                 if limited and source.size > _SMALL_BYTES:
                     text = f"expected at most {_SMALL_BYTES} bytes, found {source.size}"
-                    return replace(entry, content=Content.ERROR, error=text)
+                    return entry._replace(content=Content.ERROR, error=text)
                 if self.names.anonymous and file.name.kind is FileKind.OFFSET_CHECKPOINT:
                     data = self.names.offsets(bytes(source.window(0, source.size)[: source.size]))
                     return self._rewritten(entry, data)
@@ -81,7 +80,7 @@ class SmallFiles:
         except SourceError as error:
             self.note(error)
             failed = _failed(entry.name, file.status, file.path, error)
-            return replace(failed, error=self.reason(failed.error))
+            return failed._replace(error=self.reason(failed.error))
 
     def _put_parts(self, source: Source) -> Iterator[int]:
         for start in range(0, source.size, PART_BYTES):
@@ -93,7 +92,7 @@ class SmallFiles:
             self.output.put(Kind.DATA, data[start : start + PART_BYTES])
             for start in range(0, len(data), PART_BYTES)
         ]
-        return self.from_parts(replace(entry, status=replace(entry.status, size=len(data))), parts)
+        return self.from_parts(entry._replace(status=entry.status._replace(size=len(data))), parts)
 
 
 def _failed(name: bytes, status: StoredStatus, path: Path, error: SourceError) -> StoredEntry:

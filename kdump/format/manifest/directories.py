@@ -9,10 +9,9 @@ import struct
 from array import array
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from kdump.format.manifest.cursor import Cursor, pack_count, pack_data
-from kdump.values import frozen
 
 #: The bytes of each DATA section of a larger file, but of the last.
 PART_BYTES: Final = 1 << 20
@@ -34,8 +33,7 @@ class Content(IntEnum):
     DENIED = 6  # only another user may read it
 
 
-@frozen
-class StoredStatus:
+class StoredStatus(NamedTuple):
     """The status of a file or directory, as ``os.stat`` gives it."""
 
     mode: int
@@ -46,8 +44,7 @@ class StoredStatus:
     mtime_ns: int
 
 
-@frozen
-class StoredEntry:
+class StoredEntry(NamedTuple):
     """An entry of a directory; ``section`` is the place of its content in the manifest."""
 
     name: bytes

@@ -12,7 +12,7 @@ from typing import Final
 from xxhash import xxh3_64_intdigest
 
 from kdump.errors import DecodeError, LimitError
-from kdump.format.codecs import Codec, compress, decompress
+from kdump.format.codecs import Codec, compress, decompress_frame
 
 MAGIC: Final = b"\x89KDM\r\n\x1a\n"
 VERSION: Final = 1
@@ -131,8 +131,8 @@ def unpack_section(kind: Kind, data: bytes | memoryview) -> bytes:
         )
     if coding:
         try:
-            payload = bytes(decompress(Codec.ZSTD, payload, int(raw)))
-        except LimitError as error:
+            payload = decompress_frame(payload, int(raw))
+        except DecodeError as error:
             raise DecodeError(f"section of a manifest ({kind.name.lower()}): {error}") from error
     if len(payload) != raw:
         raise DecodeError(f"expected a payload of {raw} bytes, found {len(payload)}")

@@ -9,18 +9,19 @@ from kdump.errors import DecodeError, SourceError
 from kdump.format.manifest.directories import PART_BYTES, Content, StoredEntry, decode_parts
 from kdump.format.manifest.indexes import StoredIndex, decode_index, unfold
 from kdump.format.manifest.sections import Kind
+from kdump.storage.manifests.file import ManifestFile
 from kdump.storage.manifests.path import ManifestPath
-from kdump.storage.source import Closing, Identity
+from kdump.storage.source import Closing
 
 
 class BytesInManifest(Closing):
     """A Source of a file whose bytes are in a manifest, in parts of 1 MiB."""
 
-    def __init__(self, path: ManifestPath, entry: StoredEntry) -> None:
+    def __init__(self, path: ManifestPath, manifest: ManifestFile, entry: StoredEntry) -> None:
         self.path = path
         self.size = entry.status.size
-        self.identity = Identity.of(path.stat_result(entry.status))
-        self._manifest = path.manifest()
+        self.identity = path.identity(entry.status)
+        self._manifest = manifest
         self._parts = array("Q", (entry.section,) if self.size <= PART_BYTES else ())
         if entry.content is Content.PARTS:
             try:
@@ -62,10 +63,10 @@ class BytesInManifest(Closing):
 class IndexInManifest(Closing):
     """A Source of an index that is stored by the batches of its log."""
 
-    def __init__(self, path: ManifestPath, entry: StoredEntry) -> None:
+    def __init__(self, path: ManifestPath, manifest: ManifestFile, entry: StoredEntry) -> None:
         self.path = path
-        self.identity = Identity.of(path.stat_result(entry.status))
-        self._manifest = path.manifest()
+        self.identity = path.identity(entry.status)
+        self._manifest = manifest
         try:
             self._index = decode_index(self._manifest.section(Kind.INDEX, entry.section))
         except DecodeError as error:

@@ -46,9 +46,11 @@ _OPEN_DIRECTORIES: Final = 40_000
 _DIRECTORIES: Final = 16
 _LARGE_DIRECTORY: Final = 20_000
 _LOGS: Final = 48
+#: What is read at once of a section; most are not longer.
+_MOSTLY_BYTES: Final = 4_096
 _BLOCKS: Final = 48
 
-_opened: OrderedDict[tuple[str, Identity], ManifestFile] = OrderedDict()
+_opened: OrderedDict[str, ManifestFile] = OrderedDict()
 _directories: OrderedDict[tuple[ManifestFile, bytes], dict[bytes, StoredEntry]] = OrderedDict()
 _logs: OrderedDict[tuple[ManifestFile, int], StoredLog] = OrderedDict()
 _blocks: OrderedDict[tuple[ManifestFile, int], Block] = OrderedDict()
@@ -73,20 +75,20 @@ def is_manifest(path: Path) -> bool:
 def open_manifest(path: str) -> ManifestFile:
     """Return the manifest in the file ``path``, which stays open. Raises SourceError."""
     try:
-        identity = Identity.of(os.stat(path))  # noqa: PTH116 - it is called for each path in it
+        status = os.stat(path)  # noqa: PTH116 - it is called for each path in it
     except OSError as error:
         raise source_error(Path(path), error) from error
-    key = path, identity
-    found = _opened.get(key)
-    if found is not None:
-        _opened.move_to_end(key)
-    else:
-        found = _opened[key] = ManifestFile(Path(path))
-        while len(_opened) > _OPEN or (
-            len(_opened) > _FEW
-            and sum(len(each.directories) for each in _opened.values()) > _OPEN_DIRECTORIES
-        ):
-            _opened.popitem(last=False)
+    found = _opened.get(path)
+    if found is not None and found.is_of(status):
+        _opened.move_to_end(path)
+        return found
+    _opened.pop(path, None)
+    found = _opened[path] = ManifestFile(Path(path))
+    while len(_opened) > _OPEN or (
+        len(_opened) > _FEW
+        and sum(len(each.directories) for each in _opened.values()) > _OPEN_DIRECTORIES
+    ):
+        _opened.popitem(last=False)
     return found
 
 
@@ -132,6 +134,16 @@ class ManifestFile:
                 if name in names:
                     break
                 names.add(name)
+
+    def is_of(self, status: os.stat_result) -> bool:
+        """Return whether ``status`` is that of the file, as it was at open."""
+        at_open = self.identity
+        return (
+            at_open.inode == status.st_ino
+            and at_open.mtime_ns == status.st_mtime_ns
+            and at_open.size == status.st_size
+            and at_open.device == status.st_dev
+        )
 
     @property
     def head(self) -> ManifestHead:
@@ -180,13 +192,17 @@ class ManifestFile:
                     f"expected a section of a manifest of {self.identity.size} bytes, found one at "
                     f"{position}"
                 )
-            length = section_length(self._read(position, SECTION_BYTES))
-            if length > self._end - position:
+            left = self._end - position
+            data = self._read(position, min(_MOSTLY_BYTES, left))
+            length = section_length(data)
+            if length > left:
                 raise DecodeError(
                     f"expected a section of {length} bytes at {position} of a manifest, found its "
-                    f"end after {self._end - position}"
+                    f"end after {left}"
                 )
-            return unpack_section(kind, self._read(position, length))
+            if length > len(data):
+                data = self._read(position, length)
+            return unpack_section(kind, data[:length])
         except DecodeError as error:
             raise self.error(error) from error
 

@@ -20,8 +20,8 @@ from kdump.format.kernel.events import CONTROL_BYTES
 from kdump.format.manifest.blocks import Block, StoredDamage
 from kdump.format.manifest.directories import StoredEntry
 from kdump.format.manifest.logs import StoredLog
+from kdump.storage.manifests.file import ManifestFile
 from kdump.storage.manifests.path import ManifestPath
-from kdump.storage.source import Identity
 from kdump.storage.walk import Damage, Reason, WalkedLog
 
 _V2: Final = struct.Struct(">qiibIhiqqqhii")
@@ -32,10 +32,10 @@ _WIDTH: Final = BatchTable.WIDTH
 class LogInManifest(WalkedLog):
     """A Source of a log in a manifest; see ``WalkedLog``."""
 
-    def __init__(self, path: ManifestPath, entry: StoredEntry) -> None:
+    def __init__(self, path: ManifestPath, manifest: ManifestFile, entry: StoredEntry) -> None:
         self.path = path
-        self.identity = Identity.of(path.stat_result(entry.status))
-        self._manifest = path.manifest()
+        self.identity = path.identity(entry.status)
+        self._manifest = manifest
         self._log = self._manifest.log(entry.section)
         self.size = entry.status.size
         self.header_digest = self._log.digest

@@ -19,18 +19,18 @@ def open_in_manifest(path: ManifestPath) -> Source:
     one whose content the manifest has not.
     """
     try:
-        entry = path.entry()
+        manifest, entry = path.located()
     except OSError as error:
         raise source_error(path, error) from error
     if not stat.S_ISREG(entry.status.mode):
         raise SourceError(path, f"{path}: expected a regular file, found something else")
     match entry.content:
         case Content.LOG:
-            return LogInManifest(path, entry)
+            return LogInManifest(path, manifest, entry)
         case Content.INDEX:
-            return IndexInManifest(path, entry)
+            return IndexInManifest(path, manifest, entry)
         case Content.DATA | Content.PARTS:
-            return BytesInManifest(path, entry)
+            return BytesInManifest(path, manifest, entry)
         case Content.ERROR:
             raise SourceError(path, f"{path}: {entry.error}")
         case Content.DENIED:

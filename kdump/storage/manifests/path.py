@@ -19,6 +19,7 @@ from kdump.errors import SourceError
 from kdump.format.manifest.directories import StoredEntry, StoredStatus
 from kdump.storage.manifests.file import ManifestFile, is_manifest, open_manifest
 from kdump.storage.objects.address import AnyPath, StoredPath
+from kdump.storage.source import Identity
 from kdump.values import frozen
 
 #: Stands for a slash in the first part, which is the path of the file: no path has this character.
@@ -59,23 +60,27 @@ class ManifestPath(StoredPath):
 
     def entry(self) -> StoredEntry:
         """Return the file or directory here. Raises OSError."""
+        return self.located()[1]
+
+    def located(self) -> tuple[ManifestFile, StoredEntry]:
+        """Return the open manifest, and the file or directory here. Raises OSError."""
         if ".." in self.parts:
             raise self._missing()
         try:
             manifest = self.manifest()
             inner = self.inner
+            above, _, name = inner.rpartition(b"/")
             directory = manifest.directories.get(inner)
             if directory is not None:
-                name = inner.rpartition(b"/")[2]
-                return StoredEntry(name, directory.status, error=directory.error)
-            above, _, name = inner.rpartition(b"/")
+                return manifest, StoredEntry(name, directory.status, error=directory.error)
             parent = manifest.directories.get(above)
             if inner and parent is not None:
                 found = manifest.entries(parent).get(name)
                 if found is not None:
-                    return found
+                    return manifest, found
             if inner in manifest.above:
-                return StoredEntry(name, StoredStatus(_DIRECTORY_MODE, 0, 0, _number(inner), 0, 0))
+                status = StoredStatus(_DIRECTORY_MODE, 0, 0, _number(inner), 0, 0)
+                return manifest, StoredEntry(name, status)
         except SourceError as error:
             raise self._unread(error) from error
         raise self._missing()
@@ -86,13 +91,13 @@ class ManifestPath(StoredPath):
 
     def entries(self) -> list[ManifestEntry]:
         """List what is directly below. Raises OSError."""
-        here = self.entry()
+        manifest, here = self.located()
         if not stat.S_ISDIR(here.status.mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self))
         if here.error:
             raise OSError(errno.EIO, here.error, str(self))
         try:
-            return list(self._entries())
+            return list(self._entries(manifest))
         except SourceError as error:
             raise self._unread(error) from error
 
@@ -104,20 +109,24 @@ class ManifestPath(StoredPath):
         fields = (status.mode, status.inode, device, 1, status.uid, status.gid, status.size)
         return os.stat_result((*fields, seconds, seconds, seconds), exact)
 
+    def identity(self, status: StoredStatus) -> Identity:
+        """Return the identity of a file with this status, as ``stat`` gives it."""
+        return Identity(_device(self._file), status.inode, status.size, status.mtime_ns)
+
     def _is(self, kind: Callable[[int], bool]) -> bool:
         # Whatever is in a damaged section is not there; to open or list it is an error.
         with suppress(OSError):
             return super()._is(kind)
         return False
 
-    def _entries(self) -> Iterator[ManifestEntry]:
-        manifest, inner = self.manifest(), self.inner
+    def _entries(self, manifest: ManifestFile) -> Iterator[ManifestEntry]:
+        inner = self.inner
         directory = manifest.directories.get(inner)
         listed = {} if directory is None else manifest.entries(directory)
-        for name in {*listed, *manifest.above.get(inner, ())}:
-            path = self / os.fsdecode(name)
-            entry = listed.get(name)
-            yield ManifestEntry(path, path.entry().status if entry is None else entry.status)
+        for stored in {*listed, *manifest.above.get(inner, ())}:
+            name, entry = os.fsdecode(stored), listed.get(stored)
+            status = (self / name).entry().status if entry is None else entry.status
+            yield ManifestEntry(self, name, status)
 
     def _missing(self) -> FileNotFoundError:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
@@ -129,15 +138,11 @@ class ManifestPath(StoredPath):
 
 @frozen
 class ManifestEntry:
-    """An entry in the listing of a directory of a manifest."""
+    """An entry in the listing of a directory of a manifest, ``name`` is its name there."""
 
-    path: ManifestPath
+    directory: ManifestPath
+    name: str
     status: StoredStatus
-
-    @property
-    def name(self) -> str:
-        """Its name in the directory."""
-        return self.path.name
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
         """Return whether it is a directory."""
@@ -149,7 +154,7 @@ class ManifestEntry:
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """Return the status that it had."""
-        return self.path.stat_result(self.status)
+        return self.directory.stat_result(self.status)
 
 
 def paths_in(path: AnyPath) -> tuple[AnyPath, ...]:
