@@ -7,20 +7,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import forge
 import pytest
 
 from kdump.audit.facts.small_files import read_directory
 from kdump.audit.judge import judge
-from kdump.audit.targets.target import Root, Target, assign, open_roots
+from kdump.audit.targets.target import Root, Target, TopicSelection, assign, open_roots
 from kdump.audit.verdicts.packs import PACK, PackedList, PackedVerdicts
 from kdump.fleet.job.packing import JobSize
+from kdump.fleet.verify import listing
 from kdump.fleet.verify.inventory import Column, Inventory, PackedTargets
 from kdump.fleet.verify.packed import PackedOffsets, PackedPaths, pack_root
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory
+
+if TYPE_CHECKING:
+    from kdump.fleet.session.session import Session
 
 pytestmark = pytest.mark.once
 
@@ -77,6 +81,31 @@ def test_a_log_directory_stays_what_it_is(root: Root) -> None:
 
 def listed(root: Root) -> Iterator[Target]:
     return (target.with_listing() for target in assign(root))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_driver_has_a_log_directory_once(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Targets and their context come in several results."""
+
+    def apart(_: Session, work: Any, tasks: Sequence[Any], __: Any) -> Iterator[tuple[int, Any]]:
+        return enumerate(pickle.loads(pickle.dumps(work(task))) for task in tasks)
+
+    def single(_: Session, work: Any, task: Any) -> Any:
+        return pickle.loads(pickle.dumps(work(task)))
+
+    monkeypatch.setattr(listing, "spread", apart)
+    monkeypatch.setattr(listing, "run_single", single)
+    tops = [tmp_path / str(number) for number in range(count)]
+    for number, top in enumerate(tops):
+        top.mkdir()
+        forge.write_partition(top, "orders", number, {0: [forge.batch(0, [forge.record()])]})
+        (top / "meta.properties").write_text(f"version=1\nnode.id={number}\n")
+    found = listing.list_paths(cast("Session", None), tops, None, TopicSelection())
+    (directories,) = zip(*found.scope.context.siblings, strict=True)
+    for root, directory, target in zip(found.scope.roots, directories, found.targets, strict=True):
+        assert root.directory is directory is target.directory
 
 
 def test_targets_come_out_as_they_were_listed(root: Root) -> None:

@@ -28,6 +28,7 @@ from restless import changing
 from run_rows import rows, without
 from scrubs import rewrite
 
+from kdump.cli.commands import verify_engine
 from kdump.cli.main import main
 from kdump.cli.ui import exits
 from kdump.fleet.state.rows import Row, decode_rows, encode_rows
@@ -589,6 +590,19 @@ def test_places_that_are_no_state(
         assert main(arguments) == code
         assert text in capfdbinary.readouterr().err.decode()
         assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_no_spark_starts_for_a_place_that_is_no_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    started: list[object] = []
+    monkeypatch.setattr(verify_engine, "spark_session", started.append)
+    file = tmp_path / "file"
+    file.touch()
+    arguments = ["verify", "--master", "local[2]", "--state", str(file), str(tmp_path)]
+    assert main(arguments) == exits.INCOMPLETE
+    assert "found no directory" in capfd.readouterr().err
+    assert not started
 
 
 @pytest.mark.root

@@ -131,8 +131,8 @@ def _find_copies(
         scope = readable(listing.scope)
         note_manifests(scope)
         groups = find_groups(session, scope)
-        listed = scope.targets
-        size = sum(listed[number].size for group in groups for number in group.numbers)
+        compared = {number for group in groups for number in group.numbers}
+        size = sum(target.size for number, target in enumerate(scope.targets) if number in compared)
         yield _Copies(scope, size, partial(compare_copies, session, groups, listing))
 
 

@@ -13,7 +13,7 @@ from kdump.errors import UsageError
 from kdump.values import frozen
 
 if TYPE_CHECKING:
-    from kdump.fleet.session.session import Session
+    from kdump.fleet.session.session import Cluster, Session
     from kdump.storage.objects.address import AnyPath
 
 #: The top-level modules that the extra ``spark`` installs.
@@ -62,9 +62,8 @@ def refuse_worker_options(jobs: int | None, limit_rate: int | None) -> None:
         raise UsageError("--limit-rate: expected no limit on Spark, because hosts share no rate")
 
 
-@contextmanager
-def spark_session(options: SparkOptions, paths: Iterable[AnyPath] = ()) -> Iterator[Session]:
-    """Start Spark or connect to it, yield the session, and end it.
+def spark_cluster(options: SparkOptions, paths: Iterable[AnyPath] = ()) -> Cluster:
+    """Return the cluster of ``options``, whose executors are to see ``paths``.
 
     Raise UsageError for both options at once, without the extra ``spark``, and for relative paths
     on executors elsewhere.
@@ -72,7 +71,7 @@ def spark_session(options: SparkOptions, paths: Iterable[AnyPath] = ()) -> Itera
     if options.master is not None and options.remote is not None:
         raise UsageError("expected --master or --remote, found both")
     try:
-        from kdump.fleet.session.session import Cluster, open_session
+        from kdump.fleet.session.session import Cluster
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
@@ -82,5 +81,17 @@ def spark_session(options: SparkOptions, paths: Iterable[AnyPath] = ()) -> Itera
         # Executors have another working directory.
         if not path.is_absolute() and "://" not in str(path):
             raise UsageError(f"{path}: expected an absolute path, which executors see too")
+    return cluster
+
+
+@contextmanager
+def spark_session(options: SparkOptions, paths: Iterable[AnyPath] = ()) -> Iterator[Session]:
+    """Start Spark or connect to it, yield the session, and end it.
+
+    Raise UsageError as ``spark_cluster`` does.
+    """
+    cluster = spark_cluster(options, paths)
+    from kdump.fleet.session.session import open_session
+
     with open_session(cluster) as session:
         yield session

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
@@ -208,4 +209,17 @@ def _combine(
     check_patterns(roots, selection)
     packed = tuple(part.packed for part in parts)
     targets = tuple(Column((part,), itemgetter(0)) for part in packed)
-    return Listing(Scope(roots, targets, surroundings.context), packed, surroundings.findings)
+    context = _sharing(surroundings.context, roots)
+    return Listing(Scope(roots, targets, context), packed, surroundings.findings)
+
+
+def _sharing(context: Context, roots: Iterable[Root]) -> Context:
+    """Return ``context`` with the log directories of ``roots``, which came in another result."""
+    known = {facts.directory.path: facts for facts in directories_of(roots)}
+    return replace(
+        context,
+        siblings=tuple(
+            tuple(known.get(facts.directory.path, facts) for facts in group)
+            for group in context.siblings
+        ),
+    )
