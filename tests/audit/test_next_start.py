@@ -193,6 +193,21 @@ def test_unread_partitions_do_not_count_as_sound(tmp_path: Path) -> None:
     assert (found.total, found.partitions, found.whole) == (22, 21, False)
 
 
+def test_partitions_of_two_directories_arrive_in_any_order(tmp_path: Path) -> None:
+    first = copy_fixture("4.3.1/clean", tmp_path / "first")
+    second = copy_fixture("4.3.1/killed", tmp_path / "second")
+    given = read(first, second)
+    ordered = verdict(given)
+    of_first, of_second = (
+        [each for each in ordered if each.target.path.parent == path] for path in (first, second)
+    )
+    mixed = [each for pair in zip(of_first, of_second, strict=True) for each in pair]
+    assert len(of_first) > 20 and sorted(map(id, mixed)) == sorted(map(id, ordered))
+    expected = starts(first, second, given=given, verdicts=ordered)
+    assert expected["first"].partitions == len(of_first)
+    assert starts(first, second, given=given, verdicts=mixed) == expected
+
+
 def test_the_metadata_log_has_its_say(tmp_path: Path) -> None:
     path = copy_fixture("4.3.1/clean", tmp_path / "data")
     assert start(path).causes == ()

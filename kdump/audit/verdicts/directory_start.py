@@ -36,8 +36,9 @@ class Starts:
             for root in roots
             if isinstance(root.content, LogDirectory) and root.directory is not None
         }
-        # With the paths of their partitions, by the directory that these are in.
-        self._forecasts: dict[AnyPath, PackedList[tuple[AnyPath, Forecast]]] = {}
+        # With the paths of their partitions; those of one directory mostly follow each other.
+        self._forecasts: PackedList[tuple[AnyPath, Forecast]] = PackedList()
+        self._places: dict[AnyPath, list[range]] = {}
         self._findings: list[Finding] = []
 
     def add_findings(self, findings: Iterable[Finding]) -> None:
@@ -52,13 +53,17 @@ class Starts:
         if isinstance(verdict.target.error, MissingDirectoryError):
             self._findings += verdict.findings
         if forecast is not None:
-            path = verdict.target.path
-            self._forecasts.setdefault(path.parent, PackedList()).append((path, forecast))
+            path, number = verdict.target.path, len(self._forecasts)
+            self._forecasts.append((path, forecast))
+            places = self._places.setdefault(path.parent, [])
+            if places and places[-1].stop == number:
+                number = places.pop().start
+            places.append(range(number, len(self._forecasts)))
 
     @property
     def checked(self) -> int:
         """The number of partitions added, including those outside the requested directories."""
-        return sum(len({path for path, _ in known}) for known in self._forecasts.values())
+        return sum(len(dict(self._added(path))) for path in self._places)
 
     @property
     def top_findings(self) -> Sequence[Finding]:
@@ -87,12 +92,16 @@ class Starts:
     def directory(self, path: AnyPath) -> DirectoryForecast:
         """Return the forecast of the requested log directory at ``path``, as added so far."""
         directory = self._directories[path]
-        paths, forecasts = directory.partition_paths, dict(self._forecasts.get(path, ()))
+        paths, forecasts = directory.partition_paths, dict(self._added(path))
         known = [forecasts[partition] for partition in paths if partition in forecasts]
         found = forecast_directory(known, self._findings_in(path), total=len(paths))
         if found.outcome is Outcome.OFFLINE:
             found = replace(found, ends_broker=self.ends_broker(directory))
         return found
+
+    def _added(self, path: AnyPath) -> Iterator[tuple[AnyPath, Forecast]]:
+        """Yield the partitions in the directory at ``path`` with their forecasts, as added."""
+        return (self._forecasts[number] for place in self._places.get(path, ()) for number in place)
 
     def _findings_in(self, path: AnyPath) -> list[Finding]:
         return [finding for finding in self._findings if finding.is_below(path)]
