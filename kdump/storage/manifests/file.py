@@ -46,9 +46,9 @@ _OPEN_DIRECTORIES: Final = 40_000
 _DIRECTORIES: Final = 16
 _LARGE_DIRECTORY: Final = 20_000
 _LOGS: Final = 48
+_BLOCKS: Final = 48
 #: What is read at once of a section; most are not longer.
 _MOSTLY_BYTES: Final = 4_096
-_BLOCKS: Final = 48
 
 _opened: OrderedDict[str, ManifestFile] = OrderedDict()
 _directories: OrderedDict[tuple[ManifestFile, bytes], dict[bytes, StoredEntry]] = OrderedDict()
