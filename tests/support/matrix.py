@@ -47,7 +47,13 @@ from object_stores import Bucket
 from kdump.cli.main import cli
 
 #: What is imported on the way, from where nobody else may be allowed to read.
-for _module in ("concurrent.futures.thread", "difflib", "encodings.utf_16_le", "textwrap"):
+for _module in (
+    "concurrent.futures.thread",
+    "difflib",
+    "encodings.utf_16_be",
+    "encodings.utf_16_le",
+    "textwrap",
+):
     import_module(_module)
 try:
     import matrix_spark
