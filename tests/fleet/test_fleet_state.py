@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -547,6 +548,7 @@ def test_long_names_have_a_place(runs: World, data: Path) -> None:
         ),
         (["--state", "s3://b/x", "--changed-since-last"], "expected a path in the file system"),
         (["--state", "x", "--master", "spark://h:1"], "x: expected an absolute path"),
+        (["--state", "x", "--master", "local[0]"], "--master local[0]: expected local[N]"),
     ],
 )
 def test_what_does_not_go_together(
@@ -596,7 +598,13 @@ def test_no_spark_starts_for_a_place_that_is_no_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     started: list[object] = []
-    monkeypatch.setattr(verify_engine, "spark_session", started.append)
+
+    @contextmanager
+    def starting(*asked: object) -> Iterator[None]:
+        started.append(asked)
+        yield
+
+    monkeypatch.setattr(verify_engine, "spark_session", starting)
     file = tmp_path / "file"
     file.touch()
     arguments = ["verify", "--master", "local[2]", "--state", str(file), str(tmp_path)]

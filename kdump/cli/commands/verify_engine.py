@@ -19,12 +19,7 @@ from kdump.audit.verdicts.next_start import Conclusion
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.options.jobs import reading_jobs
 from kdump.cli.options.rate import reading_rate
-from kdump.cli.options.spark import (
-    SparkOptions,
-    refuse_worker_options,
-    spark_cluster,
-    spark_session,
-)
+from kdump.cli.options.spark import SparkOptions, refuse_worker_options, spark_session
 from kdump.cli.options.targets import (
     TargetOptions,
     find_scope,
@@ -141,13 +136,13 @@ def _start_fleet(request: Request, meter: Progress) -> Iterator[Engine]:
     paths, settings = named_paths(request.targets)
     refuse_manifests(paths, "verify it without Spark")
     seen = paths if request.state is None else (*paths, request.state)
-    spark_cluster(request.spark, seen)  # what it refuses leaves no state
+    starting = spark_session(request.spark, seen)  # what it refuses leaves no state
     state = None
     if request.state is not None:
         from kdump.fleet.state.directory import open_state
 
         state = open_state(request.state, paths, request.max_age_s, version())
-    with spark_session(request.spark, seen) as session:
+    with starting as session:
         from kdump.fleet.verify.listing import list_paths
 
         listing = list_paths(session, paths, settings, request.targets.topic_selection)

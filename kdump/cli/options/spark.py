@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -13,7 +13,7 @@ from kdump.errors import UsageError
 from kdump.values import frozen
 
 if TYPE_CHECKING:
-    from kdump.fleet.session.session import Cluster, Session
+    from kdump.fleet.session.session import Session
     from kdump.storage.objects.address import AnyPath
 
 #: The top-level modules that the extra ``spark`` installs.
@@ -62,16 +62,18 @@ def refuse_worker_options(jobs: int | None, limit_rate: int | None) -> None:
         raise UsageError("--limit-rate: expected no limit on Spark, because hosts share no rate")
 
 
-def spark_cluster(options: SparkOptions, paths: Iterable[AnyPath] = ()) -> Cluster:
-    """Return the cluster of ``options``, whose executors are to see ``paths``.
+def spark_session(
+    options: SparkOptions, paths: Iterable[AnyPath] = ()
+) -> AbstractContextManager[Session]:
+    """Return what starts Spark or connects to it when it is entered, and ends the session.
 
-    Raise UsageError for both options at once, without the extra ``spark``, and for relative paths
-    on executors elsewhere.
+    Raise UsageError at once for both options, without the extra ``spark``, for relative paths on
+    executors elsewhere, and as ``open_session`` does.
     """
     if options.master is not None and options.remote is not None:
         raise UsageError("expected --master or --remote, found both")
     try:
-        from kdump.fleet.session.session import Cluster
+        from kdump.fleet.session.session import Cluster, open_session
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
@@ -81,17 +83,4 @@ def spark_cluster(options: SparkOptions, paths: Iterable[AnyPath] = ()) -> Clust
         # Executors have another working directory.
         if not path.is_absolute() and "://" not in str(path):
             raise UsageError(f"{path}: expected an absolute path, which executors see too")
-    return cluster
-
-
-@contextmanager
-def spark_session(options: SparkOptions, paths: Iterable[AnyPath] = ()) -> Iterator[Session]:
-    """Start Spark or connect to it, yield the session, and end it.
-
-    Raise UsageError as ``spark_cluster`` does.
-    """
-    cluster = spark_cluster(options, paths)
-    from kdump.fleet.session.session import open_session
-
-    with open_session(cluster) as session:
-        yield session
+    return open_session(cluster)

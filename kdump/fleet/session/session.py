@@ -20,7 +20,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, cast
 from urllib.parse import urlsplit
@@ -101,18 +101,22 @@ class Session:
     log: Path | None
 
 
-@contextmanager
 def open_session(
     cluster: Cluster, *, settings: Mapping[str, str] | None = None
-) -> Iterator[Session]:
-    """Start Spark or connect to it, yield the session, and end it.
+) -> AbstractContextManager[Session]:
+    """Return what starts Spark or connects to it when it is entered, and ends the session.
 
     ``settings`` override the settings of kdump. If the session ends with SparkFailed, Spark's log
-    is kept, and the error names it. Raise UsageError for a malformed URL, and without Java 17 or
-    newer if Spark is to be started here. Raise SparkFailed.
+    is kept, and the error names it. Raise UsageError at once for a malformed URL, and without Java
+    17 or newer if Spark is to be started here. Raise SparkFailed, at once if no master listens.
     """
     _check(cluster)
-    with _start_session(cluster, settings or {}) as session:
+    return _open_session(cluster, settings or {})
+
+
+@contextmanager
+def _open_session(cluster: Cluster, settings: Mapping[str, str]) -> Iterator[Session]:
+    with _start_session(cluster, settings) as session:
         # pyspark's objects live as long as the session; a scan of them takes 0.1 s.
         gc.freeze()
         try:
