@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import chain
+from pathlib import Path
 
 from kdump.audit.facts.cluster import ClusterImage, Replicas
 from kdump.audit.run.verify import verify
@@ -21,7 +22,7 @@ from kdump.copies.copy import copy_of
 from kdump.errors import UsageError
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
-from kdump.storage.objects.address import AnyPath, StoredPath
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.throttle import Pace
 from kdump.values import frozen
 
@@ -41,7 +42,7 @@ class Group:
 
 def identities(paths: Sequence[AnyPath]) -> list[object]:
     """Return of each directory what is equal in all its spellings, None without a directory."""
-    return [path if isinstance(path, StoredPath) else identity(path) for path in paths]
+    return list(map(identity, paths))
 
 
 def group_copies(
@@ -51,8 +52,8 @@ def group_copies(
 
     Directories that a broker is about to delete or has set aside are left out of log directories,
     and so is a directory that came before in another spelling: ``identify`` is ``identities``, here
-    or where the paths can be seen. Raises UsageError for a path that is a segment, or the metadata
-    log.
+    or where the paths can be seen. It gets those of the file system; others have one spelling.
+    Raises UsageError for a path that is a segment, or the metadata log.
     """
     groups: dict[tuple[str, int], list[int]] = defaultdict(list)
     pairs = zip(scope.roots, scope.parts, strict=True)
@@ -74,8 +75,10 @@ def group_copies(
         if alone or not name.suffix:
             groups[name.topic, name.partition].append(number)
     targets, chosen = scope.targets, sorted(chain.from_iterable(groups.values()))
-    found = identify([targets[number].path for number in chosen])
-    known = dict(zip(chosen, found, strict=True))
+    known: dict[int, object] = {number: targets[number].path for number in chosen}
+    local = {number: path for number, path in known.items() if isinstance(path, Path)}
+    if local:
+        known.update(zip(local, identify([*local.values()]), strict=True))
     images = [node.image for node in scope.context.nodes.values() if node.image is not None]
     newest = max(images, key=lambda image: image.end_offset, default=None)
     return [

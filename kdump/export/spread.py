@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Protocol
@@ -45,7 +44,7 @@ class Workers:
         tasks: Sequence[Any],
         sizes: Sequence[int],
         *,
-        careful: Callable[[Any], Any] | None = None,
+        careful: Callable[[Any], Any] = workers.same_task,
         on_progress: Callable[[float], None] | None = None,
     ) -> Iterator[tuple[int, Any]]:
         """Yield task numbers with results, as ``Spread`` describes."""
@@ -54,10 +53,8 @@ class Workers:
             return work(task)
 
         def retry(task: Any, died: workers.WorkerDied) -> Any | None:
-            if careful is None or died.signal != signal.SIGBUS:
-                return None
             again = careful(task)
-            return None if again == task else again
+            return again if died.of_map and again != task else None
 
         done, total = 0, max(sum(sizes), 1)
         with closing(workers.run(run, tasks, self.jobs, retry=retry)) as results:

@@ -24,7 +24,7 @@ from kdump.fleet.job.spread import LostTask, failure_text, run_single, spread
 from kdump.fleet.verify.listing import Listing
 from kdump.fleet.verify.task import Depth
 from kdump.fleet.verify.verify import conclusions
-from kdump.storage.objects.address import AnyPath, StoredPath
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.throttle import use_idle_io
 from kdump.storage.workers import WorkerDied, in_order
 from kdump.values import frozen
@@ -75,13 +75,7 @@ def find_groups(session: Session, scope: Scope) -> list[Group]:
 
     Raise UsageError as ``group_copies`` does, and JobFailed.
     """
-
-    def identify(paths: Sequence[AnyPath]) -> Sequence[object]:
-        if all(isinstance(path, StoredPath) for path in paths):
-            return identities(paths)
-        return run_single(session, identities, paths)
-
-    return group_copies(scope, identify)
+    return group_copies(scope, partial(run_single, session, identities))
 
 
 @frozen

@@ -66,6 +66,11 @@ class WorkerDied:
         except ValueError:  # a real-time signal
             return f"signal {self.signal}"
 
+    @property
+    def of_map(self) -> bool:
+        """Whether it died of a file that was truncated while it was mapped."""
+        return self.signal == signal.SIGBUS
+
 
 @frozen
 class Result(Generic[T, R]):
@@ -92,6 +97,11 @@ class _Worker(Generic[T]):
     results: int  # the pipe that carries messages from it
     job: tuple[int, T] | None = None
     received: bytearray = field(default_factory=bytearray)
+
+
+def same_task(task: T) -> T:
+    """Return ``task``: it is tried again as it is."""
+    return task
 
 
 def in_order(results: Iterable[tuple[int, R]]) -> Iterator[R]:

@@ -9,7 +9,6 @@ A bad, unreadable or vanished file becomes a finding.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import (
     Callable,
     Collection,
@@ -148,6 +147,6 @@ def verify(
 
 def _retry_unmapped(task: SurveyTask, died: workers.WorkerDied) -> SurveyTask | None:
     # The file was cut while it was mapped: a process writes there after all.
-    if died.signal == signal.SIGBUS and task.mapped:
+    if died.of_map and task.mapped:
         return replace(task, mapped=False)
     return None

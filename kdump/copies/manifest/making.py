@@ -6,7 +6,6 @@ partition whose segments are renamed or removed while it is read is read again.
 
 from __future__ import annotations
 
-import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -242,7 +241,7 @@ class _Maker:
             return fold_log(task, report, pace=pace)
 
         def retry(task: LogTask, died: workers.WorkerDied) -> LogTask | None:
-            if died.signal != signal.SIGBUS or not task.mapped:
+            if not (died.of_map and task.mapped):
                 return None
             self._open[task.number].sections[task.number] = defaultdict(list)
             return replace(task, mapped=False)

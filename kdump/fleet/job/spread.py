@@ -35,7 +35,7 @@ from kdump.errors import KdumpError
 from kdump.fleet.job.job import Job, JobFailed, Jobs
 from kdump.fleet.job.packing import JobSize, pack_tasks, task_cost
 from kdump.storage import workers
-from kdump.storage.workers import WorkerBug, WorkerDied
+from kdump.storage.workers import WorkerBug, WorkerDied, same_task
 from kdump.values import frozen
 
 if TYPE_CHECKING:
@@ -85,10 +85,6 @@ class _Kind(IntEnum):
     LOST = 5  # a LostTask
 
 
-def _same_task(task: T) -> T:
-    return task
-
-
 @frozen
 class Entry(Generic[K, T]):
     """A task of a ``Stream``; ``key`` is for its caller, and ``size`` are the bytes that it reads.
@@ -109,7 +105,7 @@ class Stream(Generic[K, T, R]):
         self,
         session: Session,
         work: Callable[[T], R],
-        careful: Callable[[T], T] = _same_task,
+        careful: Callable[[T], T] = same_task,
     ) -> None:
         self._session = session
         self._work = _Work(work, careful, last_attempt=max(_max_failures(session) - 1, 1))
@@ -220,7 +216,7 @@ def spread(
     tasks: Sequence[T],
     sizes: Sequence[int],
     *,
-    careful: Callable[[T], T] = _same_task,
+    careful: Callable[[T], T] = same_task,
     on_progress: Callable[[float], None] | None = None,
 ) -> Generator[tuple[int, R | WorkerDied | LostTask], None, None]:
     """Run ``work`` on every task, and yield task numbers with results, in any order.

@@ -75,11 +75,11 @@ def is_manifest(path: Path) -> bool:
 def open_manifest(path: str) -> ManifestFile:
     """Return the manifest in the file ``path``, which stays open. Raises SourceError."""
     try:
-        status = os.stat(path)  # noqa: PTH116 - it is called for each path in it
+        identity = Identity.of(os.stat(path))  # noqa: PTH116 - it is called for each path in it
     except OSError as error:
         raise source_error(Path(path), error) from error
     found = _opened.get(path)
-    if found is not None and found.is_of(status):
+    if found is not None and found.identity == identity:
         _opened.move_to_end(path)
         return found
     _opened.pop(path, None)
@@ -134,16 +134,6 @@ class ManifestFile:
                 if name in names:
                     break
                 names.add(name)
-
-    def is_of(self, status: os.stat_result) -> bool:
-        """Return whether ``status`` is that of the file, as it was at open."""
-        at_open = self.identity
-        return (
-            at_open.inode == status.st_ino
-            and at_open.mtime_ns == status.st_mtime_ns
-            and at_open.size == status.st_size
-            and at_open.device == status.st_dev
-        )
 
     @property
     def head(self) -> ManifestHead:
