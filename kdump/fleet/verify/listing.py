@@ -147,11 +147,14 @@ class _SurroundingsTask:
 class _Surroundings:
     """The context of paths; ``numbers`` are the indices of the paths to use.
 
-    The other paths lead to directories of earlier paths. ``findings`` are as in ``Listing``.
+    The other paths lead to directories of earlier paths. ``siblings`` are the paths of the log
+    directories of each node: the driver has the directories, so ``context`` has none. ``findings``
+    are as in ``Listing``.
     """
 
     numbers: tuple[int, ...]
     context: Context
+    siblings: tuple[tuple[AnyPath, ...], ...]
     findings: tuple[Finding, ...]
 
 
@@ -180,7 +183,9 @@ def _surroundings_task(parts: Iterable[_Part], order: _Order) -> _SurroundingsTa
 def _read_surroundings(task: _SurroundingsTask) -> _Surroundings:
     numbers = tuple(number for number, _ in without_repeats(enumerate(task.paths), itemgetter(1)))
     context = read_context(task.directories, task.settings, task.now_ms)
-    return _Surroundings(numbers, context, reconcile_directories(context))
+    siblings = tuple(tuple(facts.directory.path for facts in group) for group in context.siblings)
+    findings = reconcile_directories(context)
+    return _Surroundings(numbers, replace(context, siblings=()), siblings, findings)
 
 
 def _list_single(path: AnyPath, order: _Order) -> tuple[tuple[_Part, ...], _Surroundings]:
@@ -204,22 +209,13 @@ def _parts_of(
 def _combine(
     parts: Sequence[_Part], surroundings: _Surroundings, selection: TopicSelection
 ) -> Listing:
+    directories = directories_of(part.root for part in parts)
+    known = {facts.directory.path: facts for facts in directories}
+    siblings = tuple(tuple(map(known.__getitem__, group)) for group in surroundings.siblings)
     parts = [parts[number] for number in surroundings.numbers]
     roots = tuple(part.root for part in parts)
     check_patterns(roots, selection)
     packed = tuple(part.packed for part in parts)
     targets = tuple(Column((part,), itemgetter(0)) for part in packed)
-    context = _sharing(surroundings.context, roots)
+    context = replace(surroundings.context, siblings=siblings)
     return Listing(Scope(roots, targets, context), packed, surroundings.findings)
-
-
-def _sharing(context: Context, roots: Iterable[Root]) -> Context:
-    """Return ``context`` with the log directories of ``roots``, which came in another result."""
-    known = {facts.directory.path: facts for facts in directories_of(roots)}
-    return replace(
-        context,
-        siblings=tuple(
-            tuple(known.get(facts.directory.path, facts) for facts in group)
-            for group in context.siblings
-        ),
-    )
