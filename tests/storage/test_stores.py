@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,16 @@ def gs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemotePath:
     return remote("gs://copies")
 
 
+def name_of(stores: Stores, path: RemotePath) -> str:
+    """Return the name of an object in pyarrow's store of it. It runs in a child."""
+    return stores.system(path)[1]
+
+
+def kill(_: Stores, __: RemotePath, number: int) -> None:
+    """End the child that it runs in by a signal."""
+    os.kill(os.getpid(), number)
+
+
 def number_of(error: pytest.ExceptionInfo[OSError]) -> int | None:
     return error.value.errno
 
@@ -59,7 +70,8 @@ def test_a_bucket(bucket: Bucket) -> None:
     assert stores.status(path) == status
     assert (status.size, status.directory) == (10, False)
     assert bytes(stores.read(path, 2, 5, status)) == b"23456"
-    assert stores.system(path)[1] == "direct/t-0/a.log"
+    # The client of S3 that writes survives no fork, and other tests fork this process.
+    assert client.ask(path, name_of) == "direct/t-0/a.log"
     bucket.put("t-0/a.log", b"9876543210")
     with pytest.raises(OSError) as error:
         stores.read(path, 2, 5, status)
@@ -159,6 +171,15 @@ def test_answers_that_break_off_are_asked_for_again(bucket: Bucket) -> None:
     with pytest.raises(OSError, match="replaced"):
         store.read("x", 0, 2, status)
     assert other.closed == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL])
+def test_a_child_that_is_killed(bucket: Bucket, number: signal.Signals) -> None:
+    path = remote(bucket.address("x"))
+    with pytest.raises(OSError, match=f"writes to the store died of {number.name}") as error:
+        client.ask(path, kill, number)
+    assert number_of(error) == errno.EIO
+    assert client.ask(path, name_of) == "direct/x"  # by the next child
 
 
 def test_other_stores(gs: RemotePath, tmp_path: Path) -> None:

@@ -222,8 +222,9 @@ def _answer(ticket: Ticket, into: memoryview | None) -> Any:
         text = f"no answer within {_ANSWER_SECONDS:.0f} seconds"
         return OSError(errno.ETIMEDOUT, text)
     except (EOFError, ConnectionError):
-        _end_child(duty)
-        return OSError(errno.EIO, f"the process that {duty} the store died")
+        died = _end_child(duty)
+        cause = f" of {died.label}" if died is not None else ""
+        return OSError(errno.EIO, f"the process that {duty} the store died{cause}")
 
 
 def _await(child: _Child, number: int, into: memoryview | None, until: float) -> Any:
@@ -274,14 +275,19 @@ def _start() -> _Child:
     return _Child(pid, parent_end)
 
 
-def _end_child(does: str) -> None:
-    child = _children.pop(does, None)
-    if child is not None:
-        child.channel.close()
-        with suppress(ProcessLookupError):
-            os.kill(child.pid, signal.SIGKILL)
-        with suppress(ChildProcessError):  # the process was already waited for
-            os.waitpid(child.pid, 0)
+def _end_child(duty: str) -> workers.WorkerDied | None:
+    """End a child if it runs; return what killed it, None if it exited or is unknown."""
+    child = _children.pop(duty, None)
+    if child is None:
+        return None
+    child.channel.close()
+    with suppress(ProcessLookupError):
+        os.kill(child.pid, signal.SIGKILL)  # without effect on a child that is dead
+    try:
+        status = os.waitpid(child.pid, 0)[1]
+    except ChildProcessError:  # the process was already waited for
+        return None
+    return workers.WorkerDied(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else None
 
 
 def _forget_children() -> None:
