@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import faulthandler
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,7 +55,9 @@ def name_of(stores: Stores, path: RemotePath) -> str:
 
 def kill(_: Stores, __: RemotePath, number: int) -> None:
     """End the child that it runs in by a signal."""
+    faulthandler.disable()  # pytest's would print a traceback
     os.kill(os.getpid(), number)
+    time.sleep(60)  # another thread may get the signal
 
 
 def number_of(error: pytest.ExceptionInfo[OSError]) -> int | None:
