@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,7 +17,8 @@ import pytest
 from kdump.audit.facts.small_files import read_directory
 from kdump.audit.judge import judge
 from kdump.audit.targets.target import Root, Target, TopicSelection, assign, open_roots
-from kdump.audit.verdicts.packs import PACK, PackedList, PackedVerdicts
+from kdump.audit.verdicts import packs
+from kdump.audit.verdicts.packs import PACK, PackedList, PackedVerdicts, Packs, Written
 from kdump.fleet.job.packing import JobSize
 from kdump.fleet.verify import listing
 from kdump.fleet.verify.inventory import Column, Inventory, PackedTargets
@@ -54,13 +57,59 @@ def same(sequence: Sequence[Any], plain: list[Any]) -> None:
         sequence[len(plain)]
 
 
-@pytest.mark.parametrize("count", [1, PACK - 1, PACK, PACK + 1, 3 * PACK + 7])
-def test_a_packed_list_is_a_list(count: int) -> None:
+def list_of(count: int) -> tuple[PackedList[tuple[int, str]], list[tuple[int, str]]]:
+    """A packed list, and a list of the same values."""
     packed: PackedList[tuple[int, str]] = PackedList()
     plain = [(number, f"{number}") for number in range(count)]
     for value in plain:
         packed.append(value)
+    return packed, plain
+
+
+@pytest.mark.parametrize(("held", "most"), [(0, 0), (1_000, 2), (packs._HELD_BYTES, 3)])
+@pytest.mark.parametrize("count", [1, PACK - 1, PACK, PACK + 1, 3 * PACK + 7])
+def test_a_packed_list_is_a_list(
+    count: int, held: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packs, "_HELD_BYTES", held)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = len(os.listdir("/proc/self/fd"))
+    packed, plain = list_of(count)
     same(packed, plain)
+    written = [each for each in packed._packs if isinstance(each, Written)]
+    assert len(written) == max(len(packed._packs) - most, 0)
+    assert not list(tmp_path.iterdir())
+    del packed, written
+    packs.unpack.cache_clear()
+    assert len(os.listdir("/proc/self/fd")) == before  # the file has ended
+
+
+@pytest.mark.parametrize("call", ["os.pwrite", "tempfile.TemporaryFile"])
+def test_packs_stay_in_memory_where_none_can_be_written(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(packs, "_HELD_BYTES", 0)
+    monkeypatch.setattr(call, refuse)
+    same(*list_of(3 * PACK))
+
+
+def test_a_pack_that_was_not_written_whole_stays_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pwrite = os.pwrite
+    monkeypatch.setattr(packs, "_HELD_BYTES", 0)
+    monkeypatch.setattr(
+        os, "pwrite", lambda file, data, at: pwrite(file, data[: len(data) // 2], at)
+    )
+    packed, plain = list_of(2 * PACK)
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    for value in plain:
+        packed.append(value)
+    same(packed, 2 * plain)
+    assert [type(each) for each in packed._packs] == [bytes, bytes, Written, Written]
 
 
 def test_a_log_directory_stays_what_it_is(root: Root) -> None:
@@ -108,11 +157,17 @@ def test_the_driver_has_a_log_directory_once(
         assert root.directory is directory is target.directory
 
 
-def test_targets_come_out_as_they_were_listed(root: Root) -> None:
+@pytest.mark.parametrize("held", [0, packs._HELD_BYTES])
+def test_targets_come_out_as_they_were_listed(
+    held: int, root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
     missing = Root(Path("/missing"), next(open_roots([Path("/missing")])).content, None)
     targets = [*assign(missing), *listed(root)] * 4
     parts = [PackedTargets.of(targets), PackedTargets.of([]), PackedTargets.of(targets[:3])]
-    kept = pickle.loads(pickle.dumps(parts))
+    monkeypatch.setattr(packs, "_HELD_BYTES", held)
+    place = Packs()
+    kept = [part.kept(place) for part in pickle.loads(pickle.dumps(parts))]
+    assert {type(each) for part in kept for each in part.packs} == {Written if not held else bytes}
     found: Column[Target] = Column(kept, itemgetter(0))
     inventories: Column[Inventory] = Column(kept, itemgetter(1))
     wanted = [*targets, *targets[:3]]

@@ -1,19 +1,23 @@
 """Values that are many and seldom read, held compressed: verdicts, forecasts, listed targets.
 
 Measured: the verdict on a sound partition takes 1.3 KB as objects, and 7 bytes in a pack of them.
+Those of a million partitions are written to a temporary file.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
+import tempfile
 import zlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final, TypeVar, overload
+from typing import IO, Any, Final, TypeVar, overload
 
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.verdicts.verdict import Verdict
+from kdump.values import frozen
 
 T = TypeVar("T")
 
@@ -21,6 +25,8 @@ T = TypeVar("T")
 PACK: Final = 256
 #: The packs that stay open: values are read in order, in a few places at a time.
 _OPEN: Final = 16
+#: The bytes of packs that stay in memory: those of some ten thousand partitions.
+_HELD_BYTES: Final = 1 << 20
 
 
 def pack(value: object) -> bytes:
@@ -28,10 +34,56 @@ def pack(value: object) -> bytes:
     return zlib.compress(pickle.dumps(value))
 
 
+@frozen
+class Written:
+    """A pack in a file without a name, which ends with the last pack in it."""
+
+    file: IO[bytes]
+    position: int
+    length: int
+
+    def read(self) -> bytes:
+        """Return the pack. Raises OSError."""
+        return os.pread(self.file.fileno(), self.length, self.position)
+
+
+#: A pack in memory or in a file.
+Pack = bytes | Written
+
+
 @lru_cache(maxsize=_OPEN)
-def unpack(packed: bytes) -> Any:
+def unpack(packed: Pack) -> Any:
     """Return the value that ``pack`` was given, which callers share and must not change."""
-    return pickle.loads(zlib.decompress(packed))
+    data = packed.read() if isinstance(packed, Written) else packed
+    return pickle.loads(zlib.decompress(data))
+
+
+class Packs:
+    """A place for packs: the first ones stay in memory, further ones go to a temporary file.
+
+    They stay in memory too where no file can be written.
+    """
+
+    def __init__(self) -> None:
+        self._held = 0
+        self._file: IO[bytes] | None = None
+        self._written = 0
+
+    def keep(self, packed: bytes) -> Pack:
+        """Return the pack as it is kept."""
+        if self._held < _HELD_BYTES:
+            self._held += len(packed)
+            return packed
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - ends with the packs
+            written = os.pwrite(self._file.fileno(), packed, self._written)
+        except OSError:
+            return packed
+        if written < len(packed):
+            return packed
+        self._written += written
+        return Written(self._file, self._written - written, written)
 
 
 class MadeSequence(Sequence[T]):
@@ -53,17 +105,18 @@ class MadeSequence(Sequence[T]):
 
 
 class PackedList(MadeSequence[T]):
-    """A list that only grows; all but the last values are compressed."""
+    """A list that only grows; all but the last values are in packs."""
 
     def __init__(self) -> None:
-        self._packs: list[bytes] = []
+        self._place = Packs()
+        self._packs: list[Pack] = []
         self._last: list[T] = []
 
     def append(self, value: T) -> None:
         """Add a value, which must not change from now on."""
         self._last.append(value)
         if len(self._last) == PACK:
-            self._packs.append(pack(self._last))
+            self._packs.append(self._place.keep(pack(self._last)))
             self._last = []
 
     def __len__(self) -> int:

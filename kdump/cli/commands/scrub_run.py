@@ -125,8 +125,8 @@ class _Course:
 
     def follow(self) -> int:
         """Go through the run, and return its exit code."""
-        lines: list[str] = []
-        report = self._report(lines.append if self._options.quiet else click.echo)
+        lines, verdicts = list[str](), list[Verdict]()
+        report = self._report(lines.append if self._options.quiet else click.echo, verdicts)
         found = requested_findings(reconcile_directories(self._scope.context), self._scope)
         report.directories(found)
         stopped_by = None
@@ -144,7 +144,7 @@ class _Course:
         signalled = stopped_by is not None
         if not (signalled or self._run.checked_all):
             stopped_by = INCOMPLETE
-        verdicts = self._run.verdicts()
+        verdicts += self._run.verdicts()
         for verdict in verdicts:
             report.add(verdict)
         summary = self._summarize(found, verdicts, self._starts, stopped_by)
@@ -160,13 +160,15 @@ class _Course:
             self._metrics.write([each for each, _ in status])
         return summary.exit_code
 
-    def _report(self, emit: Callable[[str], None]) -> TextScrub | JsonScrub:
+    def _report(
+        self, emit: Callable[[str], None], verdicts: Sequence[Verdict]
+    ) -> TextScrub | JsonScrub:
         roots = self._scope.roots
         if self._options.form == "json":
             return JsonScrub(emit, roots, self._starts, depth="scrub", command="scrub")
         counts = [len(part) for part in self._scope.parts]
         info = self._options.info
-        return TextScrub(emit, self._meter.note, roots, counts, self._starts, info=info)
+        return TextScrub(emit, self._meter.note, roots, counts, verdicts, self._starts, info=info)
 
     def _summarize(
         self,

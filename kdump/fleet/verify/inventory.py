@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.targets.target import Target, log_bytes
-from kdump.audit.verdicts.packs import PACK, MadeSequence, pack, unpack
+from kdump.audit.verdicts.packs import PACK, MadeSequence, Pack, Packs, pack, unpack
 from kdump.fleet.job.packing import log_cost
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
@@ -59,7 +59,7 @@ class PackedTargets:
     """
 
     directory: DirectoryFacts | None
-    packs: tuple[bytes, ...]
+    packs: tuple[Pack, ...]
     count: int
     size: int
 
@@ -81,6 +81,11 @@ class PackedTargets:
         if waiting:
             packs.append(pack(waiting))
         return cls(directory, tuple(packs), count, size)
+
+    def kept(self, place: Packs) -> PackedTargets:
+        """Return these targets with their packs in ``place``; they do not travel any more."""
+        packs = (place.keep(each) if isinstance(each, bytes) else each for each in self.packs)
+        return replace(self, packs=tuple(packs))
 
     def pairs(self, number: int) -> Iterator[tuple[Target, Inventory]]:
         """Yield targets, without the listing of their directory, and inventories from a number."""

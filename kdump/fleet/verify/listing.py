@@ -31,6 +31,7 @@ from kdump.audit.targets.target import (
     open_roots,
     without_repeats,
 )
+from kdump.audit.verdicts.packs import Packs
 from kdump.errors import SourceError
 from kdump.fleet.job.spread import LostTask, failure_text, run_single, spread
 from kdump.fleet.verify.inventory import Column, Inventory, PackedTargets
@@ -215,7 +216,8 @@ def _combine(
     parts = [parts[number] for number in surroundings.numbers]
     roots = tuple(part.root for part in parts)
     check_patterns(roots, selection)
-    packed = tuple(part.packed for part in parts)
+    place = Packs()
+    packed = tuple(part.packed.kept(place) for part in parts)
     targets = tuple(Column((part,), itemgetter(0)) for part in packed)
     context = replace(surroundings.context, siblings=siblings)
     return Listing(Scope(roots, targets, context), packed, surroundings.findings)

@@ -18,7 +18,6 @@ from kdump.audit.survey.survey import Gap, Survey
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import losses_of
-from kdump.audit.verdicts.packs import PackedVerdicts
 from kdump.audit.verdicts.remembered import Remembered
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui.paragraphs import LABEL, WIDTH, paragraph, wrap
@@ -57,10 +56,11 @@ _OF_MANIFESTS: Final = "every header and checksum (a manifest has no records)"
 
 
 class TextReport:
-    """Collects verdicts, and emits the report at the end.
+    """Emits the report at the end.
 
-    ``counts`` has the number of partitions for each of ``roots``. Verdicts are added in that order;
-    an interrupted run leaves out the last ones. ``info`` lists findings of severity INFO too.
+    ``counts`` has the number of partitions for each of ``roots``. The caller appends to
+    ``verdicts``, in that order; an interrupted run leaves out the last ones. ``info`` lists
+    findings of severity INFO too.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class TextReport:
         note: Callable[[str], None],
         roots: Sequence[Root],
         counts: Sequence[int],
+        verdicts: Sequence[Verdict],
         starts: Starts,
         *,
         info: bool,
@@ -79,7 +80,7 @@ class TextReport:
         self._counts = counts
         self._info = info
         self._top: tuple[Finding, ...] = ()
-        self._verdicts = PackedVerdicts()
+        self._verdicts = verdicts
         self._starts = starts
 
     def directories(self, findings: Iterable[Finding]) -> None:
@@ -96,7 +97,6 @@ class TextReport:
 
     def add(self, verdict: Verdict) -> None:
         """Add one partition and its forecast."""
-        self._verdicts.append(verdict)
         self._starts.add(verdict, verdict.forecast)
 
     def finish(self, summary: Summary) -> None:
