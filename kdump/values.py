@@ -25,7 +25,7 @@ def frozen(cls: type[_T]) -> type[_T]:
     names = [each.name for each in fields(made)]
     made._count = len(names)
     made._values = attrgetter(*names) if names else type  # faster than to ask for each field
-    made.__init__ = _initialiser(fields(made))
+    made.__init__ = _initialiser(made, fields(made))
     made.__init__.__qualname__ = f"{cls.__qualname__}.__init__"
     compared = [each.name for each in fields(made) if each.compare]
     made._compared = attrgetter(*compared) if compared else type
@@ -35,10 +35,11 @@ def frozen(cls: type[_T]) -> type[_T]:
     return cast(type[_T], made)
 
 
-def _initialiser(of: tuple[Field[Any], ...]) -> Callable[..., None]:
-    names: dict[str, Any] = {"_set": object.__setattr__, "_MISSING": MISSING}
+def _initialiser(cls: type, of: tuple[Field[Any], ...]) -> Callable[..., None]:
+    names: dict[str, Any] = {"_MISSING": MISSING}
     parameters, body = ["self"], []
     for each in of:
+        names[f"_set_{each.name}"] = getattr(cls, each.name).__set__  # of the slot
         name, default, given = each.name, "", each.name
         if each.default_factory is not MISSING:
             names[f"_make_{name}"] = each.default_factory
@@ -47,7 +48,7 @@ def _initialiser(of: tuple[Field[Any], ...]) -> Callable[..., None]:
             names[f"_default_{name}"] = each.default
             default = f"=_default_{name}"
         parameters.append(name + default)
-        body.append(f"_set(self, {name!r}, {given})")
+        body.append(f"_set_{name}(self, {given})")
     exec(f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body or ["pass"]), names)
     return names["__init__"]  # type: ignore[no-any-return]
 
