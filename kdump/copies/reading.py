@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from itertools import chain
 from pathlib import Path
 
 from kdump.audit.facts.cluster import ClusterImage, Replicas
@@ -56,6 +55,7 @@ def group_copies(
     Raises UsageError for a path that is a segment, or the metadata log.
     """
     groups: dict[tuple[str, int], list[int]] = defaultdict(list)
+    known: dict[int, object] = {}
     pairs = zip(scope.roots, scope.parts, strict=True)
     for number, (root, target) in enumerate((root, each) for root, part in pairs for each in part):
         alone, name = target.path == root.path, directory_name(target.path)
@@ -74,8 +74,7 @@ def group_copies(
             continue
         if alone or not name.suffix:
             groups[name.topic, name.partition].append(number)
-    targets, chosen = scope.targets, sorted(chain.from_iterable(groups.values()))
-    known: dict[int, object] = {number: targets[number].path for number in chosen}
+            known[number] = target.path
     local = {number: path for number, path in known.items() if isinstance(path, Path)}
     if local:
         known.update(zip(local, identify([*local.values()]), strict=True))

@@ -43,18 +43,19 @@ def compare_copies(
 
     ``on_progress`` is as for ``conclusions``.
     """
-    scope, targets = listing.scope, listing.targets
-    numbers = sorted(chain.from_iterable(group.numbers for group in groups))
+    scope = listing.scope
+    chosen = frozenset(chain.from_iterable(group.numbers for group in groups))
+    listed = {number: pair for number, pair in enumerate(listing.pairs) if number in chosen}
     packed = conclusions(
         session,
-        [targets[number] for number in numbers],
-        [listing.inventories[number] for number in numbers],
+        [target for target, _ in listed.values()],
+        [inventory for _, inventory in listed.values()],
         Depth(deep=False, digest=True),
         context=scope.context,
         conclude=partial(pack_copy, node_ids=scope.context.node_ids),
         on_progress=on_progress,
     )
-    copies = dict(zip(numbers, packed, strict=True))
+    copies = dict(zip(listed, packed, strict=True))
     directories = tuple(whole_directories(scope))
     tasks = [
         CompareTask(

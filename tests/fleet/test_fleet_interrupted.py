@@ -9,12 +9,15 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
+from unittest.mock import Mock
 
 import fleet_work
 import pytest
 from fleet_exports import FIXTURE
 from java_processes import SECONDS, descendants, gone
 
+from kdump.fleet.job import job
 from kdump.fleet.job.job import _error_text
 from kdump.fleet.job.spread import spread
 from kdump.fleet.session.jvm import SparkFailed
@@ -39,6 +42,24 @@ def test_a_jvm_that_is_lost_is_told_with_its_log(
 def test_of_an_error_of_grpc_the_details_are_told() -> None:
     shown = '<_Rendezvous of RPC:\n\tstatus = UNAVAILABLE\n\tdetails = "gone"\n\tdebug = "x"\n>'
     assert _error_text(shown) == "gone"
+
+
+def test_spark_is_seldom_asked_for_the_progress_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, asked = 100.0, list[int]()
+
+    def fraction(tasks: int) -> float:
+        asked.append(tasks)
+        return len(asked) / 10
+
+    monkeypatch.setattr("kdump.fleet.job.job.time.monotonic", lambda: now)
+    running = job.Job(Mock(), 8, Mock(fraction=fraction))
+    seen = []
+    for _ in range(3):
+        seen += [running.fraction() for _ in range(4)]
+        now += job._ASK_SECONDS
+    assert (seen, asked) == ([0.1] * 4 + [0.2] * 4 + [0.3] * 4, [8] * 3)
+    running.run(Event())
+    assert (running.fraction(), len(asked)) == (1.0, 3)
 
 
 PROGRAM = """

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
 
 _POLL_SECONDS: Final = 0.1
+#: An answer about its progress takes a dozen messages to the JVM.
+_ASK_SECONDS: Final = 0.5
 #: How long to wait for cancelled jobs, and after what time to cancel them again.
 _END_SECONDS: Final = 10.0
 _CANCEL_SECONDS: Final = 0.5
@@ -62,6 +64,7 @@ class Job:
         self._cancelled = False
         self._bug: Exception | None = None
         self._ended = Event()
+        self._asked = self._fraction = 0.0
 
     @property
     def ended(self) -> bool:
@@ -69,8 +72,13 @@ class Job:
         return self._ended.is_set()
 
     def fraction(self) -> float:
-        """Return the fraction of tasks done, up to 1."""
-        return 1.0 if self.ended else self._watch.fraction(self._tasks)
+        """Return the fraction of tasks done, up to 1, as Spark said a moment ago."""
+        if self.ended:
+            return 1.0
+        now = time.monotonic()
+        if now >= self._asked + _ASK_SECONDS:
+            self._asked, self._fraction = now, self._watch.fraction(self._tasks)
+        return self._fraction
 
     def run(self, any_end: Event) -> None:
         """Run the job in the calling thread, and set ``any_end``."""

@@ -60,6 +60,11 @@ class Listing:
     findings: tuple[Finding, ...]
 
     @property
+    def pairs(self) -> Sequence[tuple[Target, Inventory]]:
+        """The targets of the scope with their inventories, unpacked when they are asked for."""
+        return Column(self.packed, lambda pair: pair)
+
+    @property
     def targets(self) -> Sequence[Target]:
         """The targets of the scope, each unpacked when it is asked for."""
         return Column(self.packed, itemgetter(0))
