@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from typing import Literal
 
 from kdump.values import frozen
@@ -169,6 +170,7 @@ def parse_file_name(name: str) -> FileName:
     return FileName(name, kind, base_offset, suffix=suffix)
 
 
+@lru_cache(maxsize=8192)  # a command asks for the same names many times
 def parse_directory_name(name: str) -> DirectoryName | None:
     """Parse the name of a partition directory; return None for a name that stops a broker's start.
 

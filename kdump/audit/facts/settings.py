@@ -84,6 +84,8 @@ class Overrides:
     def over(self, found: TopicSettings) -> TopicSettings:
         """Return the settings ``found``, overridden by these."""
         interval, room = self.index_interval_bytes, self.segment_index_bytes
+        if interval is None and room is None and self.compacted is None:
+            return found
         return replace(
             found,
             index_interval_bytes=found.index_interval_bytes if interval is None else interval,

@@ -188,7 +188,7 @@ def _pack_plane(plane: bytes) -> bytes:
 
 def read_column(cursor: Cursor, n: int, place: int, width: int, numbers: array[int]) -> None:
     """Read a column of ``n`` numbers into its place in ``numbers``, which holds 0 there."""
-    (count,) = cursor.take(1)
+    count = cursor.byte()
     if count > _MOST_PLANES:
         raise cursor.error(f"at most {_MOST_PLANES} planes", f"{count}")
     planes = [_read_plane(cursor, n) for _ in range(count)]
@@ -197,7 +197,7 @@ def read_column(cursor: Cursor, n: int, place: int, width: int, numbers: array[i
 
 
 def _read_plane(cursor: Cursor, n: int) -> bytes:
-    (coding,) = cursor.take(1)
+    coding = cursor.byte()
     if coding == _CONSTANT:
         return bytes(cursor.take(1)) * n
     if coding == _PLAIN:

@@ -17,24 +17,37 @@ class Cursor:
     def __init__(self, data: bytes | memoryview, what: str) -> None:
         self._data = memoryview(data)
         self._what = what
+        self._size = len(self._data)
         self._at = 0
 
     def take(self, size: int) -> memoryview:
         """Return the next ``size`` bytes. Raises DecodeError if there are fewer."""
-        left = len(self._data) - self._at
-        if size > left:
-            raise self.error(f"{size} more bytes", f"{left}")
-        self._at += size
-        return self._data[self._at - size : self._at]
+        at, after = self._at, self._at + size
+        if after > self._size:
+            raise self._cut(size)
+        self._at = after
+        return self._data[at:after]
 
     def unpack(self, fields: struct.Struct) -> tuple[Any, ...]:
         """Return the next fields. Raises DecodeError."""
-        return fields.unpack(self.take(fields.size))
+        at, after = self._at, self._at + fields.size
+        if after > self._size:
+            raise self._cut(fields.size)
+        self._at = after
+        return fields.unpack_from(self._data, at)
+
+    def byte(self) -> int:
+        """Return the next byte as a number. Raises DecodeError."""
+        at = self._at
+        if at >= self._size:
+            raise self._cut(1)
+        self._at = at + 1
+        return self._data[at]
 
     def count(self, least_bytes: int) -> int:
         """Return the next count of things of at least ``least_bytes`` each. Raises DecodeError."""
         (count,) = self.unpack(_COUNT)
-        left = (len(self._data) - self._at) // max(least_bytes, 1)
+        left = (self._size - self._at) // max(least_bytes, 1)
         if count > left:
             raise self.error(f"at most {left} entries", f"{count}")
         return int(count)
@@ -46,18 +59,21 @@ class Cursor:
 
     def rest(self) -> memoryview:
         """Return all bytes that are left."""
-        return self.take(len(self._data) - self._at)
+        return self.take(self._size - self._at)
 
     def end(self) -> None:
         """Raise DecodeError if bytes are left."""
-        if self._at < len(self._data):
-            raise self.error("its end", f"{len(self._data) - self._at} more bytes")
+        if self._at < self._size:
+            raise self.error("its end", f"{self._size - self._at} more bytes")
 
     def error(self, expected: str, found: str) -> DecodeError:
         """Return the error for what stands here."""
         return DecodeError(
             f"{self._what} of a manifest: expected {expected} at byte {self._at}, found {found}"
         )
+
+    def _cut(self, size: int) -> DecodeError:
+        return self.error(f"{size} more bytes", f"{self._size - self._at}")
 
 
 def pack_data(data: bytes) -> bytes:
