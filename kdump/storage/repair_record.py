@@ -79,9 +79,10 @@ def is_linked(partition: AnyPath) -> bool:
 
     It counts as none in a directory that may not be searched.
     """
-    path = partition / FOLDERS
+    if isinstance(partition, StoredPath):
+        return False
     with suppress(PermissionError):
-        return not isinstance(path, StoredPath) and path.is_symlink()
+        return (partition / FOLDERS).is_symlink()
     return False
 
 

@@ -100,8 +100,9 @@ def check_swaps(evidence: Evidence) -> Iterator[Finding]:
 
 def plan_swap(partition: Partition, swap_ends: Ends) -> Swap:
     """Return the effect of a start on the ``.swap`` files, before it loads a segment."""
-    cleaned = [_base(path) for path, suffix in _files(partition) if suffix == ".cleaned"]
-    swaps = [path for path, suffix in _files(partition) if suffix == ".swap"]
+    files = _files(partition)
+    cleaned = [_base(path) for path, suffix in files if suffix == ".cleaned"]
+    swaps = [path for path, suffix in files if suffix == ".swap"]
     lowest_cleaned = min((base for base in cleaned if base is not None), default=None)
     discarded: list[AnyPath] = []
     pending: list[AnyPath] = []

@@ -353,9 +353,9 @@ def _modified_ms(path: AnyPath) -> int:
 
 
 def _repairs(partition: Partition) -> Read[tuple[RepairRecord, ...]] | None:
-    path = partition.path / FOLDERS
-    if all(entry.path != path for entry in partition.entries):
+    if all(entry.name.name != FOLDERS for entry in partition.entries):
         return None
+    path = partition.path / FOLDERS
     try:
         return Read(path, repair_records(partition.path))
     except SourceError as error:

@@ -41,10 +41,12 @@ def swap_loss(facts: PartitionFacts, surveys: Sequence[Survey]) -> SwapLoss | No
         for segment in pending_swaps(facts.partition)
         if segment.base_offset in facts.swaps
     }
+    if not swaps:
+        return None
     gaps, cleaned = traces_of_compaction(surveys)
     cleaned = cleaned or any(swap.cleaned for swap in swaps.values())
     compaction = compaction_evidence(facts.compacted, gaps=gaps, cleaned=cleaned)
-    if not swaps or compaction is Compaction.SHOWN:
+    if compaction is Compaction.SHOWN:
         return None
     records = _lost_records(facts, surveys, swaps)
     if not records:

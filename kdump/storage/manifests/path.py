@@ -64,11 +64,12 @@ class ManifestPath(StoredPath):
 
     def located(self) -> tuple[ManifestFile, StoredEntry]:
         """Return the open manifest, and the file or directory here. Raises OSError."""
-        if ".." in self.parts:
+        parts = self.parts
+        if ".." in parts:
             raise self._missing()
         try:
-            manifest = self.manifest()
-            inner = self.inner
+            manifest = open_manifest(parts[0].replace(_SLASH, "/"))
+            inner = os.fsencode("/".join(parts[1:]))
             above, _, name = inner.rpartition(b"/")
             directory = manifest.directories.get(inner)
             if directory is not None:
