@@ -7,11 +7,12 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import forge
 import pytest
 from fixtures_loader import FIXTURES, copy_fixture, topic_configs
 from forge import TIMESTAMP
 from pipeline import evidence, judge
-from recipes_producers import RECIPES, History
+from recipes_producers import RECIPES, History, entry
 
 from kdump.audit.checks.batches import check_segments, check_sequence
 from kdump.audit.checks.epochs import check_epoch_checkpoint, check_epoch_falls, check_epoch_range
@@ -111,6 +112,21 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[s
 
 
 Findings = Callable[[str], dict[str, list[Finding]]]
+
+
+def test_a_log_that_ends_below_its_last_segment_is_compared_with_its_snapshot(
+    tmp_path: Path,
+) -> None:
+    def one(offset: int) -> bytes:
+        record = forge.record()
+        return forge.batch(offset, [record], producer_id=9, producer_epoch=0, base_sequence=offset)
+
+    directory = forge.write_partition(
+        tmp_path, "orders", 0, {0: [one(at) for at in range(10)], 10: [one(at) for at in (3, 4, 5)]}
+    )
+    (directory / "00000000000000000006.snapshot").write_bytes(forge.snapshot([entry(9, 2, 2)]))
+    found = list(check_snapshots(judging(directory, compacted=False)))
+    assert [finding.code.name for finding in found] == ["snapshot-disagrees"]
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
