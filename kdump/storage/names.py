@@ -140,6 +140,8 @@ _SEGMENT_FILE = re.compile(r"(\d{20})(\.(?:log|index|timeindex|txnindex|snapshot
 _SUFFIXED_DIRECTORY = re.compile(r"\S+-\S+\.(\S+)-(?:delete|stray|future)", re.ASCII)
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _OFFSET_DIGITS = 20
+#: The longest name in the file systems of Linux.
+_LONGEST_NAME = 255
 _SNAPSHOT_ID_LENGTH = _OFFSET_DIGITS + 1 + 10
 
 
@@ -170,12 +172,17 @@ def parse_file_name(name: str) -> FileName:
     return FileName(name, kind, base_offset, suffix=suffix)
 
 
-@lru_cache(maxsize=8192)  # a command asks for the same names many times
 def parse_directory_name(name: str) -> DirectoryName | None:
     """Parse the name of a partition directory; return None for a name that stops a broker's start.
 
     Like brokers, accept a topic that could not be created: see ``is_legal_topic``.
     """
+    # A manifest may have thousands of names of 64 KiB.
+    parse = _known_directory_name if len(name) <= _LONGEST_NAME else _parse_directory_name
+    return parse(name)
+
+
+def _parse_directory_name(name: str) -> DirectoryName | None:
     suffix: DirectorySuffix = ""
     unique_id = ""
     for candidate in _DIRECTORY_SUFFIXES:
@@ -190,6 +197,10 @@ def parse_directory_name(name: str) -> DirectoryName | None:
     if not topic or partition is None:
         return None
     return DirectoryName(topic, partition, suffix, unique_id)
+
+
+#: Each name is asked for a dozen times.
+_known_directory_name = lru_cache(maxsize=8192)(_parse_directory_name)
 
 
 def is_legal_topic(topic: str) -> bool:
