@@ -143,7 +143,7 @@ def test_a_log_that_is_truncated_while_it_is_mapped(
 
     def truncated(task: ExportTask) -> ExportResult:
         if task.shares[0].log.origin.topic == "three" and (task.mapped or again):
-            faulthandler.disable()  # pytest's would print a traceback
+            faulthandler.disable()  # that of pytest would print a traceback
             os.kill(os.getpid(), signal.SIGBUS)
         return export_logs(task)
 

@@ -55,7 +55,7 @@ def name_of(stores: Stores, path: RemotePath) -> str:
 
 def kill(_: Stores, __: RemotePath, number: int) -> None:
     """End the child that it runs in by a signal."""
-    faulthandler.disable()  # pytest's would print a traceback
+    faulthandler.disable()  # that of pytest would print a traceback
     os.kill(os.getpid(), number)
     time.sleep(60)  # another thread may get the signal
 
@@ -184,6 +184,26 @@ def test_a_child_that_is_killed(bucket: Bucket, number: signal.Signals) -> None:
         client.ask(path, kill, number)
     assert number_of(error) == errno.EIO
     assert client.ask(path, name_of) == "direct/x"  # by the next child
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGTERM])
+def test_a_child_that_is_killed_before_a_request(bucket: Bucket, number: signal.Signals) -> None:
+    def kill_child(duty: str) -> None:
+        child = client._children[duty]
+        os.kill(child.pid, number)
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+    path = remote(bucket.address("none"))
+    assert client.ask(path, name_of) == "direct/none"
+    kill_child(client.WRITES)
+    with pytest.raises(OSError, match=f"writes to the store died of {number.name}"):
+        client.ask(path, name_of)
+    with pytest.raises(FileNotFoundError):
+        client.ask(path, "status")
+    kill_child(client.READS)
+    ticket = client.send(path, "status")
+    with pytest.raises(FileNotFoundError):  # by the next child
+        client.collect(ticket)
 
 
 def test_other_stores(gs: RemotePath, tmp_path: Path) -> None:

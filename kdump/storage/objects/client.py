@@ -139,8 +139,12 @@ def send(path: RemotePath, operation: str, *arguments: object) -> Ticket:
     """Send a request as ``ask`` does, without waiting for the answer. It raises no error."""
     ticket = Ticket(path, operation, arguments)
     if not _is_paused(_outage(path)):
-        with suppress(OSError):
+        try:
             _post(ticket)
+        except BaseException as error:  # Ctrl-C too: a part of it may have been sent
+            _end_child(ticket.duty)
+            if not isinstance(error, OSError):
+                raise
     return ticket
 
 
@@ -154,7 +158,7 @@ def collect(ticket: Ticket, into: memoryview | None = None) -> Any:
             raise OSError(errno.EHOSTUNREACH, text, str(ticket.path))
     try:
         answer = _answer(ticket, into)
-    except BaseException:  # Ctrl-C too: a part of an answer may have been received
+    except BaseException:  # Ctrl-C too: a part of a message may have been sent or received
         _end_child(ticket.duty)
         raise
     if not isinstance(answer, OSError):
@@ -190,7 +194,7 @@ def _is_paused(outage: _Outage) -> bool:
 
 
 def _post(ticket: Ticket) -> None:
-    """Send a request to its child. Raises OSError."""
+    """Send a request to its child. After an exception the child must be ended. Raises OSError."""
     global _writes
     duty = ticket.duty
     _writes += duty == WRITES
@@ -199,12 +203,8 @@ def _post(ticket: Ticket) -> None:
     child = _children[duty]
     child.sent += 1
     data = pickle.dumps((ticket.path, ticket.operation, *ticket.arguments))
-    try:
-        child.channel.settimeout(_ANSWER_SECONDS)
-        child.channel.sendall(_HEADER.pack(child.sent, False, len(data)) + data)
-    except BaseException:  # a part of the request may have been sent
-        _end_child(duty)
-        raise
+    child.channel.settimeout(_ANSWER_SECONDS)
+    child.channel.sendall(_HEADER.pack(child.sent, False, len(data)) + data)
     ticket.child, ticket.number = child, child.sent
 
 
@@ -276,7 +276,7 @@ def _start() -> _Child:
 
 
 def _end_child(duty: str) -> workers.WorkerDied | None:
-    """End a child if it runs; return what killed it, None if it exited or is unknown."""
+    """End a child, and return what killed it: SIGKILL if it still ran; None if it had exited."""
     child = _children.pop(duty, None)
     if child is None:
         return None
