@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 from unittest.mock import Mock
 
 import fleet_work
@@ -47,19 +46,18 @@ def test_of_an_error_of_grpc_the_details_are_told() -> None:
 def test_spark_is_seldom_asked_for_the_progress_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     now, asked = 100.0, list[int]()
 
-    def fraction(tasks: int) -> float:
+    def ask(tasks: int) -> float:
         asked.append(tasks)
         return len(asked) / 10
 
-    monkeypatch.setattr("kdump.fleet.job.job.time.monotonic", lambda: now)
-    running = job.Job(Mock(), 8, Mock(fraction=fraction))
+    monkeypatch.setattr(job, "time", Mock(monotonic=lambda: now))
+    watch = job._ClassicWatch(Mock())
+    monkeypatch.setattr(watch, "_ask", ask)
     seen = []
     for _ in range(3):
-        seen += [running.fraction() for _ in range(4)]
+        seen += [watch.fraction(8) for _ in range(4)]
         now += job._ASK_SECONDS
     assert (seen, asked) == ([0.1] * 4 + [0.2] * 4 + [0.3] * 4, [8] * 3)
-    running.run(Event())
-    assert (running.fraction(), len(asked)) == (1.0, 3)
 
 
 PROGRAM = """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
 
 _POLL_SECONDS: Final = 0.1
-#: An answer about its progress takes a dozen messages to the JVM.
+#: How old the progress of a job may be: to ask for it takes a dozen messages to the JVM.
 _ASK_SECONDS: Final = 0.5
 #: How long to wait for cancelled jobs, and after what time to cancel them again.
 _END_SECONDS: Final = 10.0
@@ -64,7 +64,6 @@ class Job:
         self._cancelled = False
         self._bug: Exception | None = None
         self._ended = Event()
-        self._asked = self._fraction = 0.0
 
     @property
     def ended(self) -> bool:
@@ -72,13 +71,8 @@ class Job:
         return self._ended.is_set()
 
     def fraction(self) -> float:
-        """Return the fraction of tasks done, up to 1, as Spark said a moment ago."""
-        if self.ended:
-            return 1.0
-        now = time.monotonic()
-        if now >= self._asked + _ASK_SECONDS:
-            self._asked, self._fraction = now, self._watch.fraction(self._tasks)
-        return self._fraction
+        """Return the fraction of tasks done, up to 1."""
+        return 1.0 if self.ended else self._watch.fraction(self._tasks)
 
     def run(self, any_end: Event) -> None:
         """Run the job in the calling thread, and set ``any_end``."""
@@ -230,6 +224,7 @@ class _ClassicWatch:
         self._context = spark.sparkContext
         self._tracker = self._context.statusTracker()
         self._target = f"kdump-{uuid4().hex}"
+        self._asked = self._fraction = 0.0
 
     def mark(self) -> None:
         self._context.setJobGroup(self._target, "kdump", interruptOnCancel=True)
@@ -238,6 +233,13 @@ class _ClassicWatch:
         """Do nothing: the next mark replaces it."""
 
     def fraction(self, tasks: int) -> float:
+        """Return the fraction done, up to half a second old."""
+        now = time.monotonic()
+        if now >= self._asked + _ASK_SECONDS:
+            self._asked, self._fraction = now, self._ask(tasks)
+        return self._fraction
+
+    def _ask(self, tasks: int) -> float:
         jobs = map(self._tracker.getJobInfo, self._tracker.getJobIdsForGroup(self._target))
         numbers = {number for job in jobs if job is not None for number in job.stageIds}
         stages = map(self._tracker.getStageInfo, numbers)
