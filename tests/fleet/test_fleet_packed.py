@@ -10,6 +10,7 @@ from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import Mock
 
 import forge
 import pytest
@@ -18,7 +19,8 @@ from kdump.audit.facts.small_files import read_directory
 from kdump.audit.judge import judge
 from kdump.audit.targets.target import Root, Target, TopicSelection, assign, open_roots
 from kdump.audit.verdicts import packs
-from kdump.audit.verdicts.packs import PACK, PackedList, PackedVerdicts, Packs, Written
+from kdump.audit.verdicts.packs import PACK, PackedList, PackedVerdicts, Packs, Written, pack
+from kdump.errors import SourceError
 from kdump.fleet.job.packing import JobSize
 from kdump.fleet.verify import listing
 from kdump.fleet.verify.inventory import Column, Inventory, PackedTargets
@@ -66,13 +68,14 @@ def list_of(count: int) -> tuple[PackedList[tuple[int, str]], list[tuple[int, st
     return packed, plain
 
 
-@pytest.mark.parametrize(("held", "most"), [(0, 0), (1_000, 2), (packs._HELD_BYTES, 3)])
+@pytest.mark.parametrize(("held", "most"), [(0, 0), (1, 2), (packs._HELD_BYTES, 3)])
 @pytest.mark.parametrize("count", [1, PACK - 1, PACK, PACK + 1, 3 * PACK + 7])
 def test_a_packed_list_is_a_list(
     count: int, held: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packs, "_HELD_BYTES", held)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    # As many packs as begin below this number of bytes.
+    monkeypatch.setattr(packs, "_HELD_BYTES", held and held + len(pack(list_of(PACK)[1])))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     before = len(os.listdir("/proc/self/fd"))
     packed, plain = list_of(count)
     same(packed, plain)
@@ -80,7 +83,6 @@ def test_a_packed_list_is_a_list(
     assert len(written) == max(len(packed._packs) - most, 0)
     assert not list(tmp_path.iterdir())
     del packed, written
-    packs.unpack.cache_clear()
     assert len(os.listdir("/proc/self/fd")) == before  # the file has ended
 
 
@@ -88,12 +90,47 @@ def test_a_packed_list_is_a_list(
 def test_packs_stay_in_memory_where_none_can_be_written(
     call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    calls = []
+
     def refuse(*_: object, **__: object) -> None:
+        calls.append(call)
         raise OSError(errno.ENOSPC, "full")
 
     monkeypatch.setattr(packs, "_HELD_BYTES", 0)
     monkeypatch.setattr(call, refuse)
-    same(*list_of(3 * PACK))
+    packed, plain = list_of(3 * PACK)
+    same(packed, plain)
+    assert [type(each) for each in packed._packs] == [bytes] * 3
+    assert calls == [call]  # and not again for each pack
+
+
+def test_no_file_is_in_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``tempfile`` alone would make it there, where the directories for such files are full."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(packs, "_HELD_BYTES", 0)
+    packed, _ = list_of(PACK)
+    assert [type(each) for each in packed._packs] == [bytes]
+
+
+@pytest.mark.parametrize("damage", ["short", "error"])
+def test_a_pack_that_cannot_be_read_is_one_clear_error(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packs, "_HELD_BYTES", 0)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    packed, _ = list_of(PACK)
+    (written,) = packed._packs
+    assert isinstance(written, Written)
+    if damage == "short":
+        os.truncate(written.file.descriptor, 10)
+    else:
+        monkeypatch.setattr(os, "pread", Mock(side_effect=OSError(errno.EIO, "an error")))
+    text = "found 10" if damage == "short" else "cannot be read: an error"
+    with pytest.raises(SourceError, match=f"{tmp_path}: .*{text}"):
+        packed[0]
 
 
 def test_a_pack_that_was_not_written_whole_stays_in_memory(
@@ -105,11 +142,8 @@ def test_a_pack_that_was_not_written_whole_stays_in_memory(
         os, "pwrite", lambda file, data, at: pwrite(file, data[: len(data) // 2], at)
     )
     packed, plain = list_of(2 * PACK)
-    monkeypatch.setattr(os, "pwrite", pwrite)
-    for value in plain:
-        packed.append(value)
-    same(packed, 2 * plain)
-    assert [type(each) for each in packed._packs] == [bytes, bytes, Written, Written]
+    same(packed, plain)
+    assert [type(each) for each in packed._packs] == [bytes, bytes]
 
 
 def test_a_log_directory_stays_what_it_is(root: Root) -> None:

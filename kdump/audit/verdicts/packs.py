@@ -1,7 +1,7 @@
 """Values that are many and seldom read, held compressed: verdicts, forecasts, listed targets.
 
 Measured: the verdict on a sound partition takes 1.3 KB as objects, and 7 bytes in a pack of them.
-Those of a million partitions are written to a temporary file.
+A run over a million partitions has most of them in a temporary file.
 """
 
 from __future__ import annotations
@@ -9,14 +9,18 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
+import weakref
 import zlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import IO, Any, Final, TypeVar, overload
+from pathlib import Path
+from typing import Any, Final, TypeVar, overload
 
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.verdicts.verdict import Verdict
+from kdump.errors import SourceError
+from kdump.storage.source import source_error
 from kdump.values import frozen
 
 T = TypeVar("T")
@@ -25,7 +29,7 @@ T = TypeVar("T")
 PACK: Final = 256
 #: The packs that stay open: values are read in order, in a few places at a time.
 _OPEN: Final = 16
-#: The bytes of packs that stay in memory: those of some ten thousand partitions.
+#: The bytes of packs of one place that stay in memory.
 _HELD_BYTES: Final = 1 << 20
 
 
@@ -34,28 +38,58 @@ def pack(value: object) -> bytes:
     return zlib.compress(pickle.dumps(value))
 
 
+class _Scratch:
+    """A temporary file without a name, which goes when nothing refers to it. Raises OSError.
+
+    It is never in the current directory, where ``tempfile`` would put it if ``/tmp`` is full.
+    """
+
+    def __init__(self) -> None:
+        self.directory = Path(os.environ.get("TMPDIR") or "/tmp")
+        with tempfile.TemporaryFile(dir=self.directory) as file:
+            self.descriptor = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self.descriptor)
+        self.size = 0
+
+
 @frozen
 class Written:
-    """A pack in a file without a name, which ends with the last pack in it."""
+    """A pack in a file."""
 
-    file: IO[bytes]
+    file: _Scratch
     position: int
     length: int
 
     def read(self) -> bytes:
-        """Return the pack. Raises OSError."""
-        return os.pread(self.file.fileno(), self.length, self.position)
+        """Return the pack. Raises SourceError."""
+        path = self.file.directory
+        try:
+            data = os.pread(self.file.descriptor, self.length, self.position)
+        except OSError as error:
+            raise source_error(path, error) from error
+        if len(data) < self.length:
+            raise SourceError(
+                path,
+                f"{path}: expected {self.length} bytes in a temporary file, found {len(data)}",
+            )
+        return data
 
 
 #: A pack in memory or in a file.
 Pack = bytes | Written
 
 
-@lru_cache(maxsize=_OPEN)
 def unpack(packed: Pack) -> Any:
-    """Return the value that ``pack`` was given, which callers share and must not change."""
-    data = packed.read() if isinstance(packed, Written) else packed
-    return pickle.loads(zlib.decompress(data))
+    """Return the value that ``pack`` was given, which callers share and must not change.
+
+    Raises SourceError for a pack in a file that cannot be read.
+    """
+    return _unpack(packed.read() if isinstance(packed, Written) else packed)
+
+
+@lru_cache(maxsize=_OPEN)
+def _unpack(packed: bytes) -> Any:
+    return pickle.loads(zlib.decompress(packed))
 
 
 class Packs:
@@ -66,24 +100,26 @@ class Packs:
 
     def __init__(self) -> None:
         self._held = 0
-        self._file: IO[bytes] | None = None
-        self._written = 0
+        self._file: _Scratch | None = None
+        self._full = False
 
-    def keep(self, packed: bytes) -> Pack:
+    def keep(self, packed: Pack) -> Pack:
         """Return the pack as it is kept."""
-        if self._held < _HELD_BYTES:
+        if isinstance(packed, Written):
+            return packed
+        if self._full or self._held < _HELD_BYTES:
             self._held += len(packed)
             return packed
         try:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - ends with the packs
-            written = os.pwrite(self._file.fileno(), packed, self._written)
+            file = self._file = self._file or _Scratch()
+            written = os.pwrite(file.descriptor, packed, file.size)
         except OSError:
-            return packed
+            written = 0
         if written < len(packed):
+            self._full = True
             return packed
-        self._written += written
-        return Written(self._file, self._written - written, written)
+        file.size += written
+        return Written(file, file.size - written, written)
 
 
 class MadeSequence(Sequence[T]):

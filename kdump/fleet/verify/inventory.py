@@ -83,9 +83,8 @@ class PackedTargets:
         return cls(directory, tuple(packs), count, size)
 
     def kept(self, place: Packs) -> PackedTargets:
-        """Return these targets with their packs in ``place``; they do not travel any more."""
-        packs = (place.keep(each) if isinstance(each, bytes) else each for each in self.packs)
-        return replace(self, packs=tuple(packs))
+        """Return these targets with their packs in ``place``. The result cannot be pickled."""
+        return replace(self, packs=tuple(map(place.keep, self.packs)))
 
     def pairs(self, number: int) -> Iterator[tuple[Target, Inventory]]:
         """Yield targets, without the listing of their directory, and inventories from a number."""
