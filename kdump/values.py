@@ -39,8 +39,9 @@ def _initialiser(cls: type, of: tuple[Field[Any], ...]) -> Callable[..., None]:
     names: dict[str, Any] = {"_MISSING": MISSING}
     parameters, body = ["self"], []
     for each in of:
-        names[f"_set_{each.name}"] = getattr(cls, each.name).__set__  # of the slot
         name, default, given = each.name, "", each.name
+        # That of the slot takes two thirds of the time of ``object.__setattr__``.
+        names[f"_set_{name}"] = getattr(cls, name).__set__
         if each.default_factory is not MISSING:
             names[f"_make_{name}"] = each.default_factory
             default, given = "=_MISSING", f"_make_{name}() if {name} is _MISSING else {name}"

@@ -81,10 +81,7 @@ class Listing:
 
     def open(self) -> list[Target]:
         """Return all targets as they were listed."""
-        return [
-            inventory.open(target)
-            for target, inventory in zip(self.targets, self.inventories, strict=True)
-        ]
+        return [inventory.open(target) for target, inventory in self.pairs]
 
     def sizes(self) -> dict[AnyPath, int]:
         """Return the size of each log in bytes, by its path."""

@@ -251,7 +251,8 @@ def _survey(task: SegmentTask, memory: Memory | None) -> _Evidence:
     if task.last is not None:
         # Shortly before the log is read, to which a broker may append.
         now, facts = _read_small_files(task.last, task.context, task.depth)
-        tasks += [] if now is task.last else _new_segments(task.last, now, task)
+        if not task.last.stopped:
+            tasks += _new_segments(task.last, now, task)
         now = replace(now, directory=None)
     surveys = (
         _read(survey_task) if memory is None else memory.survey(survey_task, _read)

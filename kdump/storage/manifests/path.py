@@ -68,6 +68,7 @@ class ManifestPath(StoredPath):
         if ".." in parts:
             raise self._missing()
         try:
+            # As ``manifest`` and ``inner``; each file is located several times.
             manifest = open_manifest(parts[0].replace(_SLASH, "/"))
             inner = os.fsencode("/".join(parts[1:]))
             above, _, name = inner.rpartition(b"/")
