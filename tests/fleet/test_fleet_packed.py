@@ -200,7 +200,7 @@ def test_targets_come_out_as_they_were_listed(
     parts = [PackedTargets.of(targets), PackedTargets.of([]), PackedTargets.of(targets[:3])]
     monkeypatch.setattr(packs, "_HELD_BYTES", held)
     place = Packs()
-    kept = [part.kept(place) for part in pickle.loads(pickle.dumps(parts))]
+    kept = [part.moved_to(place) for part in pickle.loads(pickle.dumps(parts))]
     assert {type(each) for part in kept for each in part.packs} == {Written if not held else bytes}
     found: Column[Target] = Column(kept, itemgetter(0))
     inventories: Column[Inventory] = Column(kept, itemgetter(1))

@@ -82,7 +82,7 @@ class PackedTargets:
             packs.append(pack(waiting))
         return cls(directory, tuple(packs), count, size)
 
-    def kept(self, place: Packs) -> PackedTargets:
+    def moved_to(self, place: Packs) -> PackedTargets:
         """Return these targets with their packs in ``place``. The result cannot be pickled."""
         return replace(self, packs=tuple(map(place.keep, self.packs)))
 

@@ -219,7 +219,7 @@ def _combine(
     roots = tuple(part.root for part in parts)
     check_patterns(roots, selection)
     place = Packs()
-    packed = tuple(part.packed.kept(place) for part in parts)
+    packed = tuple(part.packed.moved_to(place) for part in parts)
     targets = tuple(Column((part,), itemgetter(0)) for part in packed)
     context = replace(surroundings.context, siblings=siblings)
     return Listing(Scope(roots, targets, context), packed, surroundings.findings)
