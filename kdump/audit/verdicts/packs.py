@@ -38,7 +38,7 @@ def pack(value: object) -> bytes:
     return zlib.compress(pickle.dumps(value))
 
 
-class _Scratch:
+class _PackFile:
     """A temporary file without a name, which goes when nothing refers to it. Raises OSError.
 
     It is never in the current directory, where ``tempfile`` would put it if ``/tmp`` is full.
@@ -56,7 +56,7 @@ class _Scratch:
 class Written:
     """A pack in a file."""
 
-    file: _Scratch
+    file: _PackFile
     position: int
     length: int
 
@@ -100,7 +100,7 @@ class Packs:
 
     def __init__(self) -> None:
         self._held = 0
-        self._file: _Scratch | None = None
+        self._file: _PackFile | None = None
         self._full = False
 
     def keep(self, packed: Pack) -> Pack:
@@ -111,7 +111,7 @@ class Packs:
             self._held += len(packed)
             return packed
         try:
-            file = self._file = self._file or _Scratch()
+            file = self._file = self._file or _PackFile()
             written = os.pwrite(file.descriptor, packed, file.size)
         except OSError:
             written = 0

@@ -64,13 +64,11 @@ class ManifestPath(StoredPath):
 
     def located(self) -> tuple[ManifestFile, StoredEntry]:
         """Return the open manifest, and the file or directory here. Raises OSError."""
-        parts = self.parts
-        if ".." in parts:
+        if ".." in self.parts:
             raise self._missing()
         try:
-            # As ``manifest`` and ``inner``; each file is located several times.
-            manifest = open_manifest(parts[0].replace(_SLASH, "/"))
-            inner = os.fsencode("/".join(parts[1:]))
+            manifest = self.manifest()
+            inner = self.inner
             above, _, name = inner.rpartition(b"/")
             directory = manifest.directories.get(inner)
             if directory is not None:
