@@ -18,6 +18,7 @@ from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.findings import Finding
 from kdump.audit.judge import judge_directories
 from kdump.audit.run.verify import verify
+from kdump.audit.startup.room import space_findings
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Root, Target, assign, open_roots
 from kdump.audit.verdicts.next_start import add_forecast
@@ -137,7 +138,7 @@ def read_replica(
         log=batches,
         first_base=segments[0].base_offset if segments else None,
         cuts=() if verdict.forecast is None else verdict.forecast.cuts,
-        refusals=(*refusals, *_log_refusals(verdict)),
+        refusals=(*refusals, *_log_refusals(verdict), *_space_refusals(directory, verdict)),
         errors=(*batches.errors, *unread),
     )
 
@@ -230,6 +231,14 @@ def _log_refusals(verdict: Verdict) -> Iterator[Refusal]:
     for cause in () if verdict.forecast is None else verdict.forecast.causes:
         if cause.path not in reported:
             yield Refusal(cause.text, cause.path)
+
+
+def _space_refusals(directory: DirectoryFacts | None, verdict: Verdict) -> Iterator[Refusal]:
+    """Yield a reason where the metadata log alone needs more space than there is."""
+    if directory is not None and verdict.forecast is not None:
+        for finding in space_findings([(directory, verdict.forecast.room)]):
+            if finding.code.stops is not None:
+                yield _refusal(finding)
 
 
 def _refusal(finding: Finding) -> Refusal:

@@ -36,6 +36,7 @@ WORDS = ("not start", "offline")
 #: Only some starts read what they are about, or only some releases.
 DEPENDS = {
     "batch-below-segment",
+    "disk-low",
     "marker-unknown",
     "marker-unreadable",
     "segment-bytes-small",
@@ -107,6 +108,7 @@ def test_every_code_that_stops_has_a_recipe_or_a_test() -> None:
     shown = {name for recipe in RECIPES for name in recipe.expected if CODES[name].stops}
     elsewhere = {
         "broker-denied",
+        "disk-full",
         "log-directory-missing",
         "log-too-large",
         "meta-properties-mismatch",

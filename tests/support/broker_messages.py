@@ -111,7 +111,7 @@ BOTH: tuple[Row, ...] = (
     ("Error loading transactions from transaction log __transaction_state-3", DISK, "batch-crc-mismatch", None, "__transaction_state-3", None),
     ("Attempted to load transaction metadata from __transaction_state-3, but found no log", AFTER, None, None, "__transaction_state-3", None),
     # the operating system
-    ("java.io.IOException: No space left on device", DISK, None, None, None, None),
+    ("java.io.IOException: No space left on device", DISK, "disk-full", None, None, None),
     ("java.io.IOException: Input/output error", DISK, "unreadable", None, None, None),
     # AbstractApiMessageSerde
     ("Failed to deserialize record with type 7", DISK, "metadata-snapshot-damaged", None, None, None),
@@ -558,8 +558,8 @@ BOTH: tuple[Row, ...] = (
     (f"java.nio.file.AccessDeniedException: {LOG}", DISK, "unreadable", LOG, "t-0", None),
     (f"java.io.FileNotFoundException: {LOG} (Permission denied)", DISK, "unreadable", LOG, "t-0", None),
     (f"java.nio.file.NoSuchFileException: {LOG}", DISK, None, LOG, "t-0", None),
-    (f"java.nio.file.FileSystemException: {LOG}: No space left on device", DISK, None, LOG, "t-0", None),
-    ("java.lang.InternalError: a fault occurred in an unsafe memory access operation", DISK, "unreadable", None, None, None),
+    (f"java.nio.file.FileSystemException: {LOG}: No space left on device", DISK, "disk-full", LOG, "t-0", None),
+    ("java.lang.InternalError: a fault occurred in an unsafe memory access operation", DISK, "disk-full", None, None, None),
 )  # fmt: skip
 
 #: What 3.9 logs and 4.x does not.

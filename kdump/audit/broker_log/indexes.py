@@ -50,7 +50,7 @@ ROWS: Final = (
         "disk failed, or something else cut the file. The broker did not start, or it exited.",
         "Check the free space and the system log first. If neither shows a problem, verify the log "
         "directory while the broker is stopped.",
-        (codes.UNREADABLE,),
+        (codes.DISK_FULL, codes.UNREADABLE),
     ),
     Message(
         "Attempted to complete transaction {} on partition {partition} which was not started",

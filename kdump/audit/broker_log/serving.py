@@ -25,8 +25,10 @@ ROWS: Final = (
         Kind.DISK,
         "The file system is full. The log directory that the broker was writing to went offline.",
         "Free space, then restart the broker. Do not delete a .log by hand: kdump verify --quick "
-        "--info DIRECTORY lists the files that a broker removes by itself.",
+        "--info DIRECTORY lists the files that a broker removes by itself, and says whether "
+        "startup finds enough space.",
         ("FileSystemException: {path}: No space left on device", "No space left on device"),
+        (codes.DISK_FULL, codes.DISK_LOW),
     ),
     Message(
         "Disk quota exceeded",

@@ -264,3 +264,30 @@ BROKER_DENIED: Final = FindingCode(
     check=40,
     stops=Outcome.OFFLINE,
 )
+DISK_FULL: Final = FindingCode(
+    "disk-full",
+    Severity.ERROR,
+    "The file system of a log directory has less free space, or fewer free inodes, than startup "
+    "needs. Startup writes the indexes of segments that it recovers, producer snapshots, leader "
+    "epochs, and the state of a controller.",
+    "The broker does not start, or exits soon after startup. Where a page of a mapped index finds "
+    "no space, the broker gets an InternalError.",
+    "Free space before the broker starts: first other files of the file system, then directories "
+    "named -stray, and the backups that kdump undo lists. Remove no .log by hand. A larger file "
+    "system, or a smaller reserve of an ext4 file system (tune2fs -m), helps too.",
+    (
+        "No space left on device",
+        "a fault occurred in a recent unsafe memory access operation in compiled Java code",
+        "a fault occurred in an unsafe memory access operation",
+    ),
+    stops=Outcome.REFUSES,
+)
+DISK_LOW: Final = FindingCode(
+    "disk-low",
+    Severity.WARNING,
+    "The file system of a log directory has little free space, or few free inodes.",
+    "The broker takes the log directory offline as soon as a write fails, and exits if it has no "
+    "other log directory.",
+    "Free space before the broker needs it, or shorten the retention of large topics.",
+    ("No space left on device",),
+)

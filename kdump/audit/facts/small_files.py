@@ -19,6 +19,7 @@ from kdump.audit.facts.denied_files import (
     denied_at_top,
     denied_in_partition,
 )
+from kdump.audit.facts.space import Space, allocated_bytes, read_space
 from kdump.errors import DecodeError, SourceError
 from kdump.format.checkpoint import EpochEntry, decode_epochs, decode_offsets
 from kdump.format.index import TransactionIndex
@@ -67,6 +68,9 @@ _WRITTEN: Final = (
     CLEAN_MARKER,
 )
 
+#: The suffixes of files that a loader deletes before it opens any segment.
+_DELETED_FIRST: Final = (".deleted", ".cleaned")
+
 Offsets = Mapping[tuple[str, int], int]
 """The offset of each (topic, partition) in an offset checkpoint."""
 
@@ -109,7 +113,8 @@ class DirectoryFacts:
     ``bootstrap`` is the metadata.version in bootstrap.checkpoint. ``written_ms`` is the time at
     which a broker last wrote a checkpoint or the marker, which it does all the time while it runs;
     0 without any. ``broker`` are the ids of the broker's user, None if unknown; ``denied`` are the
-    files at the top that this user may not open.
+    files at the top that this user may not open. ``space`` is that of its file system, None if
+    unknown.
     """
 
     directory: LogDirectory
@@ -124,6 +129,7 @@ class DirectoryFacts:
     written_ms: int = 0
     broker: Rights | None = None
     denied: tuple[DeniedFile, ...] = ()
+    space: Space | None = field(default=None, compare=False)  # other processes change it
 
     @property
     def stopped(self) -> bool:
@@ -163,7 +169,8 @@ class PartitionFacts:
     ``repairs`` are the folders of repairs, None without any; ``repairs_linked`` says that a link
     replaces them. ``coordinator`` is the node's, if any. ``denied`` are the files that the
     broker's user may not open. ``metadata_notes`` are the records of a metadata log that brokers
-    cannot apply; none unless all records were read.
+    cannot apply; none unless all records were read. ``leftover_files`` counts the files that a
+    loader deletes first, ``.deleted`` and ``.cleaned`` ones, which take ``leftover_bytes``.
     """
 
     partition: Partition
@@ -187,6 +194,8 @@ class PartitionFacts:
     coordinator: Coordinator | None = None
     denied: tuple[DeniedFile, ...] = ()
     metadata_notes: tuple[Note, ...] = ()
+    leftover_bytes: int = 0
+    leftover_files: int = 0
 
     @property
     def compacted(self) -> bool | None:
@@ -268,6 +277,7 @@ def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFact
         max((_modified_ms(files[name].path) for name in _WRITTEN if name in files), default=0),
         broker,
         denied_at_top(directory, broker),
+        read_space(directory.path),
     )
 
 
@@ -301,6 +311,7 @@ def read_partition_facts(
     def line(checkpoint_of: Callable[[DirectoryFacts], Read[Offsets] | None]) -> int | None:
         return None if directory is None else checkpoint_line(checkpoint_of(directory), name)
 
+    leftovers = _leftovers(partition)
     return PartitionFacts(
         partition=partition,
         stopped=stopped,
@@ -328,6 +339,8 @@ def read_partition_facts(
         repairs=_repairs(partition),
         repairs_linked=is_linked(partition.path),
         denied=denied_in_partition(partition, None if directory is None else directory.broker),
+        leftover_bytes=sum(map(allocated_bytes, leftovers)),
+        leftover_files=len(leftovers),
     )
 
 
@@ -343,6 +356,25 @@ def read_producer_snapshots(partition: Partition) -> dict[int, Read[ProducerEntr
         and entry.name.base_offset is not None
     }
     return {offset: read_small(path, decode_snapshot) for offset, path in sorted(paths.items())}
+
+
+def _leftovers(partition: Partition) -> list[AnyPath]:
+    """Return the files that a loader deletes before it opens any segment."""
+    files = [
+        file
+        for segment in partition.transient
+        if segment.suffix in _DELETED_FIRST
+        for file in (
+            segment.log,
+            segment.index,
+            segment.time_index,
+            segment.txn_index,
+            segment.snapshot,
+        )
+        if file is not None
+    ]
+    found = (entry for entry in partition.entries if entry.name.suffix in _DELETED_FIRST)
+    return files + [entry.path for entry in found if entry.type is EntryType.FILE]
 
 
 def _modified_ms(path: AnyPath) -> int:

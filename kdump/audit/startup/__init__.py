@@ -6,6 +6,7 @@ unread_tail      The number of records that the damage at the end of a log may h
 snapshot_reload  The producer snapshots that a loader deletes and writes, and the segments it
                  reads for them.
 inputs           Reads the facts of logs that the loader needs.
+room             The room that a start takes on a file system.
 loader           The loader's work on one partition, step by step, on facts alone.
 swap_loss        The records that a ``.swap`` file leaves out when it replaces segments.
 forecast         forecast(): predicts the next start of a partition and of a log directory.

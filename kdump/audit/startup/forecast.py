@@ -9,11 +9,12 @@ Spec: ``LogLoader``, ``LogManager.loadLogs``; KOD 5, 10.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Final
 
 from kdump.audit.codes import FindingCode, Harm
 from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.facts.space import Space
 from kdump.audit.findings import Finding
 from kdump.audit.startup.loader import Loader
 from kdump.audit.startup.outcome import (
@@ -25,6 +26,7 @@ from kdump.audit.startup.outcome import (
     StartFailure,
     Violation,
 )
+from kdump.audit.startup.room import Room, room_of
 from kdump.audit.survey.recovery import Records
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
@@ -48,7 +50,8 @@ class Forecast:
     ``snapshots_lost`` are offsets of producer snapshots. ``exact`` is False if the forecast depends
     on data that was not read; ``release`` is None if all releases do the same. ``set_aside`` is the
     code of the finding for which the directory is renamed to ``-stray`` once it is loaded: it
-    remains, but is no longer served. ``harms`` are those that no number of records shows.
+    remains, but is no longer served. ``harms`` are those that no number of records shows. ``room``
+    is the least that the start writes.
     """
 
     outcome: Outcome
@@ -69,6 +72,7 @@ class Forecast:
     set_aside: FindingCode | None = None
     recovered: tuple[int, ...] = ()
     harms: frozenset[Harm] = frozenset()
+    room: Room = Room()
 
 
 @frozen
@@ -79,7 +83,8 @@ class DirectoryForecast:
     ``total`` partitions, ``partitions`` have a forecast, and of these ``exact`` have an exact one.
     ``set_aside`` counts the partitions that are renamed to ``-stray``. ``harms`` are those of its
     partitions and of the files at its top. ``ends_broker`` says whether the broker exits if the
-    directory goes offline; None if unknown.
+    directory goes offline; None if unknown. ``room`` is the least that the start writes. ``space``
+    is the space of the file system; None if unknown.
     """
 
     outcome: Outcome
@@ -92,7 +97,9 @@ class DirectoryForecast:
     set_aside: int
     lost: Records
     harms: frozenset[Harm]
+    room: Room
     ends_broker: bool | None = None
+    space: Space | None = field(default=None, compare=False)  # other processes change it
 
     @property
     def whole(self) -> bool:
@@ -127,7 +134,8 @@ def forecast_by(
     violations: Sequence[Violation] = (),
 ) -> Forecast:
     """Return the effect of the next start of a broker of ``release`` on a partition."""
-    loader = Loader(facts, logs, violations, release)
+    known = tuple(logs)
+    loader = Loader(facts, known, violations, release)
     before = {offset for offset, read in facts.snapshots.items() if read.error is None}
     cause = None
     try:
@@ -150,6 +158,7 @@ def forecast_by(
         snapshots_lost=tuple(sorted(before - loader.snapshots)),
         exact=loader.exact,
         recovered=tuple(sorted(loader.recovered)),
+        room=room_of(facts, known, loader.recovered, loader.snapshots),
     )
 
 
@@ -167,7 +176,7 @@ def forecast_directory(
     findings = tuple(findings)
     all_causes, harms = list(causes_of(findings)), set(harms_of(findings))
     count = exact = read_bytes = deleted_bytes = set_aside = 0
-    lost = Records()
+    lost, room = Records(), Room()
     for partition in partitions:
         all_causes += partition.causes
         count += 1
@@ -176,6 +185,7 @@ def forecast_directory(
         deleted_bytes += partition.deleted_bytes
         set_aside += partition.set_aside is not None
         lost += partition.lost
+        room += partition.room
         harms |= partition.harms
     all_causes.sort(key=lambda cause: -_WORSE[cause.outcome])
     return DirectoryForecast(
@@ -189,6 +199,7 @@ def forecast_directory(
         set_aside,
         lost,
         frozenset(harms),
+        room,
     )
 
 

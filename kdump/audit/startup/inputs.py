@@ -14,6 +14,7 @@ from itertools import pairwise, zip_longest
 from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts, Read
+from kdump.audit.facts.space import allocated_bytes
 from kdump.audit.replay.replay import Replay, SegmentReplay, ViolationKind, replay
 from kdump.audit.startup.outcome import Effect, LogFacts, Violation
 from kdump.audit.startup.swaps import pending_swaps, resolve_swaps
@@ -79,7 +80,10 @@ def read_log_facts(
         if unstable is not None and segment.base_offset <= unstable < stop:
             found = _search(segment, unstable)
         size, index_sizes = _sizes(segment, survey)
-        known[segment.log] = LogFacts(segment, size, recovered, end, index_sizes, found)
+        allocated = (0, 0)
+        if segment.index is None or (not facts.clean and stop > (facts.recovery_point or 0)):
+            allocated = allocated_bytes(segment.index), allocated_bytes(segment.time_index)
+        known[segment.log] = LogFacts(segment, size, recovered, end, index_sizes, found, allocated)
     for segment in facts.partition.segments:
         survey = survey_by_log.get(segment.log)
         if segment.log not in known and survey is not None:

@@ -35,6 +35,7 @@ from kdump.values import frozen
 
 _LAST_OFFSET: Final = BATCH_FIELDS.index("last_offset")
 _ORIGIN: Final = _recovery.RECOVERY_FIELDS.index("origin")
+_TIME_ENTRIES: Final = _recovery.RECOVERY_FIELDS.index("time_entries")
 _LAST: Final = _recovery.COUNT_FIELDS.index("last")
 _LEGACY: Final = _recovery.COUNT_FIELDS.index("legacy")
 #: The most parts of a split that are followed; a split into more parts is assumed to fail.
@@ -125,6 +126,7 @@ class RecoveryResult:
 
     ``position`` is its start in the file, ``size`` its bytes, ``valid_bytes`` the bytes that
     remain, ``passed_bytes`` the bytes that recovery read: more than remain if it empties the log.
+    ``index_entries`` and ``time_entries`` are those that recovery writes into the two indexes.
     ``next_offset`` is where the log continues; ``searched_offset`` is the same in releases that
     search for the end by base offsets (4.3). ``valid_records`` are the records in the valid bytes,
     ``later_records`` those after them; ``tail`` is the damage at the end, whose records are in
@@ -150,6 +152,8 @@ class RecoveryResult:
     legacy: bool = False
     breaks: bool = False
     rest: RecoveryResult | None = None
+    index_entries: int = 0
+    time_entries: int = 0
 
     @property
     def disordered(self) -> bool:
@@ -265,6 +269,8 @@ class Recovery:
             legacy=self._valid_counter[_LEGACY] == self._valid_counter[0],
             breaks=self._breaks,
             rest=rest,
+            index_entries=state.index_entries,
+            time_entries=self._state[_TIME_ENTRIES],  # with the one that ends a recovery
         )
 
     def _ending(self, state: _State) -> Ending:

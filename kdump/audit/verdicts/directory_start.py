@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from kdump.audit.facts.settings import data_directories
 from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import DirectoryForecast, Forecast, causes_of, forecast_directory
 from kdump.audit.startup.outcome import Cause
+from kdump.audit.startup.room import Room, space_findings
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.packs import PackedList
 from kdump.audit.verdicts.verdict import Verdict
@@ -31,11 +33,12 @@ class Starts:
 
     def __init__(self, roots: Iterable[Root], config: Configs | None = None) -> None:
         self._data_directories = None if config is None else data_directories(config)
-        self._directories = {
-            root.directory.directory.path: root.directory.directory
+        self._facts = {
+            root.directory.directory.path: root.directory
             for root in roots
             if isinstance(root.content, LogDirectory) and root.directory is not None
         }
+        self._rooms: dict[AnyPath, Room] = defaultdict(Room)
         # With the paths of their partitions; those of one directory mostly follow each other.
         self._forecasts: PackedList[tuple[AnyPath, Forecast]] = PackedList()
         self._places: dict[AnyPath, list[range]] = {}
@@ -54,6 +57,7 @@ class Starts:
             self._findings += verdict.findings
         if forecast is not None:
             path, number = verdict.target.path, len(self._forecasts)
+            self._rooms[path.parent] += forecast.room
             self._forecasts.append((path, forecast))
             places = self._places.setdefault(path.parent, [])
             if places and places[-1].stop == number:
@@ -84,17 +88,28 @@ class Starts:
         """Return the causes at the top of the log directory at ``path``."""
         return list(causes_of(self._findings_in(path)))
 
+    def space_findings(self) -> list[Finding]:
+        """Return the findings about the file systems of the requested log directories.
+
+        To be called once all partitions are added.
+        """
+        return list(
+            space_findings((facts, self._rooms[path]) for path, facts in self._facts.items())
+        )
+
     def directories(self) -> Iterator[tuple[AnyPath, DirectoryForecast]]:
         """Yield the path and the forecast of each requested log directory, as added so far."""
-        for path in self._directories:
+        for path in self._facts:
             yield path, self.directory(path)
 
     def directory(self, path: AnyPath) -> DirectoryForecast:
         """Return the forecast of the requested log directory at ``path``, as added so far."""
-        directory = self._directories[path]
+        facts = self._facts[path]
+        directory = facts.directory
         paths, forecasts = directory.partition_paths, dict(self._added(path))
         known = [forecasts[partition] for partition in paths if partition in forecasts]
         found = forecast_directory(known, self._findings_in(path), total=len(paths))
+        found = replace(found, space=facts.space)
         if found.outcome is Outcome.OFFLINE:
             found = replace(found, ends_broker=self.ends_broker(directory))
         return found

@@ -96,4 +96,5 @@ def next_start(
         known = list(map(foresee, read_recovered(known, jobs=jobs)))
     for verdict in known:
         report.add(verdict, verdict.forecast)
+    report.directories(report.starts.space_findings())
     return report.finish()

@@ -147,6 +147,9 @@ class _Course:
         verdicts += self._run.verdicts()
         for verdict in verdicts:
             report.add(verdict)
+        full = tuple(self._starts.space_findings())
+        report.directories(full)
+        found += full
         summary = self._summarize(found, verdicts, self._starts, stopped_by)
         self._run.end(list(self._directories(found, verdicts, stopped_by)), signalled=signalled)
         now_ms = time.time_ns() // 1_000_000

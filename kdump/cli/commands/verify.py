@@ -198,6 +198,9 @@ def _run(
             stopped_by = INTERRUPTED
         except SystemExit:  # raised at SIGTERM
             stopped_by = TERMINATED
+        full = tuple(starts.space_findings())
+        report.directories(full)
+        found += full
     summary = summarize(
         Run(
             depth=run_depth,

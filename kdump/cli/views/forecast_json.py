@@ -94,6 +94,14 @@ def directory_fields(forecast: DirectoryForecast) -> dict[str, object]:
         "deleted_bytes": forecast.deleted_bytes,
         "lost": _lost(forecast.lost),
         "ends_broker": forecast.ends_broker,
+        "writes_bytes": forecast.room.bytes,
+        "writes_files": forecast.room.files,
+        "file_system": forecast.space
+        and {
+            "total_bytes": forecast.space.total_bytes,
+            "free_bytes": forecast.space.free_bytes,
+            "free_inodes": forecast.space.free_files,
+        },
     }
 
 

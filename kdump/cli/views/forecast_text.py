@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from kdump.audit.codes import Harm
+from kdump.audit.facts.space import Space
 from kdump.audit.startup.forecast import DirectoryForecast, Forecast
 from kdump.audit.startup.outcome import Cause, Outcome
 from kdump.audit.survey.recovery import Records, Span
@@ -112,6 +113,12 @@ def directory_sentences(forecast: DirectoryForecast) -> Iterator[str]:
     if not forecast.lost.sound and not forecast.harms:
         yield "nothing more is lost" if forecast.whole else "no more loss seen"
     yield from lost
+
+
+def space_text(space: Space) -> str:
+    """Return the free space and the free inodes of a file system, as df shows them."""
+    text = f"{size_text(space.free_bytes)} of {size_text(space.total_bytes)} free"
+    return text if space.free_files is None else f"{text}, {space.free_files:,} inodes free"
 
 
 def harm_parts(harms: Collection[Harm]) -> list[str]:

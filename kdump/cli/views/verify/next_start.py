@@ -30,6 +30,7 @@ from kdump.cli.views.forecast_text import (
     effect_text,
     harm_text,
     harmless_cuts,
+    space_text,
     stopping_text,
 )
 from kdump.cli.views.verdict_text import verdict_lines
@@ -71,6 +72,7 @@ class _Report:
         self.starts.add_findings(top_findings)
         self._add_incomplete(top_findings)
         self.harmful += _harmful(top_findings)
+        self.harmful += (finding for finding in top_findings if finding.code is codes.DISK_LOW)
 
     def add(self, verdict: Verdict, forecast: Forecast | None) -> None:
         """Add one partition; ``forecast`` is None if it has none."""
@@ -151,6 +153,8 @@ class TextStarts(_Report):
         for path, start in self.starts.directories():
             self._emit_all(wrap(printable(str(path)), 0))
             self.emit(paragraph("next start", "; ".join(directory_sentences(start))))
+            if start.space is not None:
+                self.emit(paragraph("disk", space_text(start.space)))
         others = [pair for pair in self.known if pair[1].recovered and not _is_listed(pair[1])]
         if self._directories and others:
             self.emit(

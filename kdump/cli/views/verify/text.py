@@ -26,6 +26,7 @@ from kdump.cli.views.forecast_text import (
     broker_end_text,
     directory_sentences,
     harm_text,
+    space_text,
     stopping_text,
 )
 from kdump.cli.views.verdict_text import LABELS, lost_now_text, severity_text, verdict_lines
@@ -85,8 +86,9 @@ class TextReport:
 
     def directories(self, findings: Iterable[Finding]) -> None:
         """Add the findings at the top of log directories."""
-        self._top = tuple(findings)
-        self._starts.add_findings(self._top)
+        more = tuple(findings)
+        self._top += more
+        self._starts.add_findings(more)
 
     def preview(self, verdict: Verdict) -> None:
         """Print at once the errors and warnings of the quick pass in a large partition."""
@@ -174,6 +176,8 @@ def root_lines(
         if several and losses.now:
             yield paragraph("lost now", lost_now_text(losses))
         yield paragraph(when, "; ".join(directory_sentences(start)))
+        if start.space is not None:
+            yield paragraph("disk", space_text(start.space))
     else:
         for verdict in verdicts:
             yield from _segments(verdict, info=info)

@@ -1,0 +1,141 @@
+"""The room that a start takes on a file system.
+
+A recovery writes both indexes of a segment again, through a map of a sparse file: where no block is
+left for a page of it, the broker's process gets a fault. It also writes producer snapshots.
+
+Spec: ``LogSegment.recover``, ``AbstractIndex.reset``, ``ProducerStateManager.takeSnapshot``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Set
+from typing import Final
+
+from kdump.audit import codes
+from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
+from kdump.audit.facts.space import BLOCK_BYTES, Space
+from kdump.audit.findings import Finding, file_finding
+from kdump.audit.startup.outcome import LogFacts
+from kdump.format.index import OffsetIndex, TimeIndex
+from kdump.values import frozen
+
+#: With less free space than this a broker soon stops: a new segment and its indexes take more.
+_LOW_BYTES: Final = 16 << 20
+_LOW_FILES: Final = 64
+#: The largest batch that a broker takes by default, and so the most between two index entries.
+_BATCH_BYTES: Final = 1 << 20
+
+
+@frozen
+class Room:
+    """The least that a start writes: in bytes of whole blocks, and in new files.
+
+    ``freed_bytes`` and ``freed_files`` are what it deletes meanwhile, mostly before.
+    """
+
+    bytes: int = 0
+    files: int = 0
+    freed_bytes: int = 0
+    freed_files: int = 0
+
+    def __add__(self, other: Room) -> Room:
+        return Room(
+            self.bytes + other.bytes,
+            self.files + other.files,
+            self.freed_bytes + other.freed_bytes,
+            self.freed_files + other.freed_files,
+        )
+
+    def fits(self, space: Space) -> bool:
+        """Return whether a file system has this room; what the start deletes counts as free."""
+        if self.bytes > space.free_bytes + self.freed_bytes:
+            return False
+        return space.free_files is None or self.files <= space.free_files + self.freed_files
+
+
+def room_of(
+    facts: PartitionFacts,
+    logs: Iterable[LogFacts],
+    recovered: Collection[int],
+    snapshots: Set[int],
+) -> Room:
+    """Return the room that the start of one partition takes.
+
+    ``recovered`` are the base offsets of the segments that recovery reads, ``snapshots`` the
+    offsets of the producer snapshots after it. A log that was not read counts with the entries that
+    it has at least, and with the snapshot at its end.
+    """
+    pages = files = 0
+    unread = False
+    for log in logs:
+        if log.segment.base_offset in recovered:
+            unread |= log.recovered is None and log.size > 0
+            pages += sum(_index_bytes(log, facts.settings.index_interval_bytes))
+            files += (log.segment.index is None) + (log.segment.time_index is None)
+    added = len(snapshots - facts.snapshots.keys()) + unread
+    removed = len(facts.snapshots.keys() - snapshots)
+    changed = Room(BLOCK_BYTES * added, added, BLOCK_BYTES * removed, removed)
+    return changed + Room(pages, files, facts.leftover_bytes, facts.leftover_files)
+
+
+def space_findings(directories: Iterable[tuple[DirectoryFacts, Room]]) -> Iterator[Finding]:
+    """Yield a finding for each log directory whose file system has little room, or too little.
+
+    Each comes with the room that the start of its partitions takes. Directories of one node on one
+    file system share its free space.
+    """
+    known = [(facts, room + _least(facts)) for facts, room in directories]
+    shared: dict[object, Room] = defaultdict(Room)
+    for facts, room in known:
+        shared[_sharing(facts)] += room
+    for facts, _ in known:
+        space, room, path = facts.space, shared[_sharing(facts)], facts.directory.path
+        if space is None:
+            continue
+        if not room.fits(space):
+            wanted = f"{room.bytes:,} bytes and {room.files:,} inodes, which startup needs at least"
+            yield file_finding(codes.DISK_FULL, path, wanted, _free_text(space))
+        elif space.free_bytes < _LOW_BYTES or (space.free_files or _LOW_FILES) < _LOW_FILES:
+            wanted = f"{_LOW_BYTES:,} bytes and {_LOW_FILES:,} inodes at least"
+            yield file_finding(codes.DISK_LOW, path, wanted, _free_text(space))
+
+
+def _least(facts: DirectoryFacts) -> Room:
+    """Return what the start of any broker takes in a log directory.
+
+    A broker that leads a partition writes its leader epochs again, and a controller its quorum
+    state. The clean shutdown file is deleted first.
+    """
+    if not facts.directory.partition_paths:
+        return Room()
+    return Room(BLOCK_BYTES, 1, BLOCK_BYTES if facts.clean_marker else 0, int(facts.clean_marker))
+
+
+def _sharing(facts: DirectoryFacts) -> object:
+    """Return what the directories of one node on one file system have in common."""
+    meta, device = facts.identity, None if facts.space is None else facts.space.device
+    if meta is None:
+        return facts.directory.path
+    return meta.cluster_id, meta.node_id, device
+
+
+def _free_text(space: Space) -> str:
+    files = "" if space.free_files is None else f" and {space.free_files:,} inodes"
+    return f"{space.free_bytes:,} bytes{files} free"
+
+
+def _index_bytes(log: LogFacts, interval: int) -> tuple[int, int]:
+    """Return the bytes of the two indexes of a recovered log beyond those that they have."""
+    result = log.recovered
+    if result is None:
+        entries = log.size // (interval + _BATCH_BYTES)
+        times = entries + (log.size > 0)
+    else:
+        entries, times = result.index_entries, result.time_entries
+    wanted = (entries * OffsetIndex.ENTRY_BYTES, times * TimeIndex.ENTRY_BYTES)
+    index, time_index = (
+        max(0, -(-size // BLOCK_BYTES) * BLOCK_BYTES - allocated)
+        for size, allocated in zip(wanted, log.index_allocated, strict=True)
+    )
+    return index, time_index
