@@ -188,7 +188,7 @@ def test_each_unsafe_category_is_escaped() -> None:
 def test_text_that_is_all_unsafe_or_invalid_takes_little_time_and_memory() -> None:
     """A few KiB may decompress to a value of many MiB; each code point must not be an object."""
     n = 1 << 21
-    started = time.perf_counter()
+    started = time.process_time()
     tracemalloc.start()
     try:
         for value, text in ((b"\x7f", "\\x7f"), (b"\xff", "\ufffd"), (b"\xed\xa0\x80", "\ufffd")):
@@ -198,7 +198,7 @@ def test_text_that_is_all_unsafe_or_invalid_takes_little_time_and_memory() -> No
     finally:
         tracemalloc.stop()
     assert peak < 32 * n
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_sequences_below_none_are_none_in_every_line() -> None:

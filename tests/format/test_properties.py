@@ -65,10 +65,10 @@ def test_properties_are_read_as_java_reads_them(text: str, pairs: dict[str, str]
 
 
 def test_a_line_continued_without_end_stays_linear() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     pairs = parse_properties(b"a=" + b"b\\\n" * 2_000_000)
     assert pairs == {"a": "b" * 2_000_000}
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
 
 
 @pytest.mark.parametrize("text", [r"a=\u", r"a=\u12", r"a=\u12g4", r"\u00=1"])

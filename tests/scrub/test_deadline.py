@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -19,62 +20,106 @@ from kdump.scrub.deadline import Deadline
 from kdump.storage import workers
 
 
-def sleepy(closed: list[bool], *seconds: float) -> Generator[float, None, None]:
+class Clock:
+    """Time that passes only in ``sleep``, and the alarm that rings when its time has come."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        self.alarm: float | None = None
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(signal, "setitimer", self._set)
+
+    def _set(self, _: int, seconds: float) -> None:
+        self.alarm = self.now + seconds if seconds else None
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.alarm is not None and self.now >= self.alarm:
+            signal.raise_signal(signal.SIGALRM)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def sleepy(clock: Clock, closed: list[bool], *seconds: float) -> Generator[float, None, None]:
     try:
         for each in seconds:
-            time.sleep(each)
+            clock.sleep(each)
             yield each
     finally:
         closed.append(True)
 
 
-def test_without_an_end_all_is_yielded() -> None:
+def test_without_an_end_all_is_yielded(clock: Clock) -> None:
     closed = list[bool]()
     deadline = Deadline(None)
-    assert list(deadline.until(sleepy(closed, 0, 0))) == [0, 0]
+    assert list(deadline.until(sleepy(clock, closed, 0, 0))) == [0, 0]
     assert (deadline.reached, closed, deadline.left) == (False, [True], float("inf"))
 
 
-def test_the_wait_for_a_result_ends() -> None:
+def test_the_wait_for_a_result_ends(clock: Clock) -> None:
     closed = list[bool]()
-    started = time.monotonic()
     deadline = Deadline(0.3)
-    assert list(deadline.until(sleepy(closed, 0, 0, 60))) == [0, 0]
+    assert list(deadline.until(sleepy(clock, closed, 0, 0, 60))) == [0, 0]
     assert deadline.reached
     assert closed == [True]
-    assert time.monotonic() - started < 2
-    assert list(deadline.until(sleepy(closed, 0))) == []
+    assert list(deadline.until(sleepy(clock, closed, 0))) == []
 
 
-def test_the_work_on_a_result_is_not_interrupted() -> None:
+def test_the_work_on_a_result_is_not_interrupted(clock: Clock) -> None:
     deadline = Deadline(0.2)
     done = 0
-    for _ in deadline.until(sleepy([], 0, 0, 0)):
-        time.sleep(0.3)
+    for _ in deadline.until(sleepy(clock, [], 0, 0, 0)):
+        clock.sleep(0.3)
         done += 1
     assert (done, deadline.reached) == (1, True)
 
 
-def test_the_handler_of_others_comes_back() -> None:
+def test_the_handler_of_others_comes_back(clock: Clock) -> None:
     before = signal.getsignal(signal.SIGALRM)
-    with closing(sleepy([], 60)) as results:
+    with closing(sleepy(clock, [], 60)) as results:
         list(Deadline(0.05).until(results))
     assert signal.getsignal(signal.SIGALRM) == before
 
 
-def test_workers_end_with_it() -> None:
-    def work(seconds: float, _: Callable[[object], None]) -> float:
-        time.sleep(seconds)
-        return seconds
+def test_the_alarm_is_one_of_real_time() -> None:
+    def wait() -> Generator[None, None, None]:
+        signal.pause()
+        yield
 
-    def tasks() -> Iterator[float]:
-        yield from (0.0, 60.0)
+    deadline = Deadline(0.01)
+    assert (list(deadline.until(wait())), deadline.reached) == ([], True)
 
-    started = time.monotonic()
+
+@pytest.fixture
+def rung() -> Iterator[list[int]]:
+    """The alarms that came while no deadline waited for them."""
+    found = list[int]()
+    before = signal.signal(signal.SIGALRM, lambda number, _: found.append(number))
+    yield found
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("rung")
+def test_workers_end_with_it(clock: Clock) -> None:
+    """The alarm rings while a worker is at its second task, which has no end."""
+    parent = os.getpid()
+
+    def work(endless: bool, _: Callable[[object], None]) -> bool:
+        while endless:
+            os.kill(parent, signal.SIGALRM)
+            time.sleep(0.05)
+        return endless
+
+    def tasks() -> Iterator[bool]:
+        yield from (False, True)
+
     deadline = Deadline(1)
     values = [result.value for result in deadline.until(workers.run(work, tasks(), 1))]
-    assert (values, deadline.reached) == ([0.0], True)
-    assert time.monotonic() - started < 3
+    assert (values, deadline.reached) == ([False], True)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import ctypes
 import os
 import platform
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -74,21 +73,20 @@ def test_who_is_slower_than_the_rate_never_sleeps(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-def test_workers_keep_to_it_together(jobs: int) -> None:
-    limited = Pace(10_000_000)
+def test_workers_keep_to_it_together(jobs: int, clock: Clock) -> None:
+    """Where no time goes by, what all of them read lies ahead; two at once may lose a count."""
+    limited = Pace(10_000_000, clock, lambda _: None)
 
     def work(task: int, report: Report) -> None:
         limited.spend(task)
 
-    seconds: list[float] = []
-    # Faster by what they may catch up, and by pieces that two count at once: by far not three times
-    # as fast. Slower only because this machine had other things to do, so not each time.
-    while len(seconds) < 10 and (not seconds or seconds[-1] > 1.25):
-        start = time.monotonic()
-        assert len(list(run(work, [200_000] * 50, jobs))) == 50
-        seconds.append(time.monotonic() - start)
-        assert seconds[-1] > 0.6
-    assert seconds[-1] < 1.25
+    begin = clock.now_ns
+    assert len(list(run(work, [200_000] * 50, jobs))) == 50
+    clock.slept.clear()
+    probe = Pace(10_000_000, clock, clock.sleep)
+    probe._within_rate_ns = limited._within_rate_ns
+    probe.spend(0)
+    assert 0.6 * NS < clock.now_ns - begin <= NS
 
 
 def test_files_are_read_at_the_pace_and_not_mapped(tmp_path: Path, clock: Clock) -> None:

@@ -199,9 +199,9 @@ def test_nothing_but_plausible_headers_stays_linear() -> None:
     assert damage.size == len(data)
     assert source.bytes_handed < (HUNTING_BOUND + 4) * len(data) + HUNTING_FLOOR + 40 * (1 << 16)
 
-    started = time.perf_counter()
+    started = time.process_time()
     assert len(pieces(build(16_000))) == 1
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_batches_that_claim_all_the_rest_stay_linear() -> None:
