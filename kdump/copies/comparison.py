@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kdump.audit.facts.cluster import Replicas
 from kdump.copies.content import compare_content, count_records
-from kdump.copies.copy import Copy, OffsetRange
+from kdump.copies.copy import Copy, LostOffsets, OffsetRange
 from kdump.copies.lineage import Truncation, shared_end, truncation
 from kdump.errors import SourceError
 from kdump.storage.throttle import Pace
@@ -37,6 +37,13 @@ class State(StrEnum):
     DIFFERENT = "different"
     ALONE = "alone"  # there is one copy
     UNREAD = "unread"  # not all could be read
+
+
+class Held(NamedTuple):
+    """A part of lost offsets that another copy, an index, can give."""
+
+    copy: int
+    offsets: OffsetRange
 
 
 class NodeDirectory(NamedTuple):
@@ -86,6 +93,7 @@ class Comparison:
     leaderships   One for each copy that can lead, in the order of ``copies``.
     alone         Offsets that one copy alone can give.
     sound_in      For each of the lost offsets of each copy, the other copies that can give them.
+    held          For each of the lost offsets of each copy, the parts that other copies can give.
     uncompared    Pairs of copies, with the number of batches whose records were not compared.
     replicas      The partition in the newest metadata log at hand; None if it is in none.
     topic_id      The topic id there.
@@ -100,6 +108,7 @@ class Comparison:
     differences: tuple[Difference, ...]
     alone: tuple[tuple[int, OffsetRange], ...]
     sound_in: tuple[tuple[tuple[int, ...], ...], ...]
+    held: tuple[tuple[tuple[Held, ...], ...], ...]
     uncompared: tuple[tuple[int, int, int], ...] = ()
     replicas: Replicas | None = None
     topic_id: str | None = None
@@ -136,7 +145,13 @@ class Comparison:
         It is the best one in sync or eligible that starts, unless it is the beginning of another
         one that holds more committed records.
         """
-        best = next(
+        best = self.best
+        return next(iter(self.committed_beyond(best)), best)
+
+    @property
+    def best(self) -> int:
+        """The first copy of the order in sync or eligible that starts; else the first of all."""
+        return next(
             (
                 index
                 for index in self.order
@@ -144,12 +159,30 @@ class Comparison:
             ),
             self.order[0],
         )
-        return next((index for index in self.order if self._commits_beyond(index, best)), best)
 
     @property
     def unclean(self) -> bool:
         """Whether the first copy can only lead after an unclean election."""
         return self.in_sync(self.first) is False and not self.eligible(self.first)
+
+    def heal_sources(self, index: int) -> tuple[int, ...]:
+        """Return the copies, in their order, from which ``heal`` brings back what a copy has lost.
+
+        A copy in sync that lacks committed records has lost them, too: with these no other copy
+        needs an unclean election. A cleaned log gets back stretches between two batches alone. A
+        replica that cannot lead fetches what is missing at its end.
+        """
+        copy = self.copies[index]
+        sources = {
+            part.copy
+            for lost, parts in zip(copy.lost, self.held[index], strict=True)
+            if self._heals(index, lost)
+            for part in parts
+        }
+        elected = self.in_sync(index) or self.eligible(index)
+        if elected and index == self.best and self.unclean and not copy.compacted:
+            sources.update(self.committed_beyond(index))
+        return tuple(number for number in self.order if number in sources)
 
     def in_sync(self, index: int) -> bool | None:
         """Return whether the node of a copy is in the ISR; None if that is unknown."""
@@ -158,6 +191,18 @@ class Comparison:
     def eligible(self, index: int) -> bool | None:
         """Return whether the node of a copy is an eligible leader replica; None for unknown."""
         return self._among(index, None if self.replicas is None else self.replicas.eligible)
+
+    def committed_beyond(self, index: int) -> tuple[int, ...]:
+        """Return the copies with committed records that follow those of a copy, in their order."""
+        return tuple(other for other in self.order if self._commits_beyond(other, index))
+
+    def _heals(self, index: int, lost: LostOffsets) -> bool:
+        copy = self.copies[index]
+        at_end = lost.end is None or lost.end > copy.end_offset
+        if copy.compacted:
+            return bool(lost.size) and not at_end
+        follows = self.in_sync(index) is False and not self.eligible(index)
+        return bool(lost.size) or not (follows and at_end)
 
     def _commits_beyond(self, index: int, best: int) -> bool:
         """Return whether a copy holds committed records that follow those of the copy ``best``."""
@@ -227,6 +272,7 @@ def compare(
         """Count once what several leaders cut."""
         return count_records(copies[number], lost, pace)
 
+    held = tuple(_held(copies, index) for index in range(len(copies)))
     leaderships = []
     for index, copy in enumerate(copies):
         if copy.can_lead and unreadable is None:
@@ -251,7 +297,8 @@ def compare(
             for offsets in _alone(copies, index, shared)
             if len(copies) > 1
         ),
-        sound_in=tuple(_sound_in(copies, index, shared) for index in range(len(copies))),
+        sound_in=tuple(_sound_in(copies, index, parts) for index, parts in enumerate(held)),
+        held=held,
         uncompared=tuple(uncompared),
         replicas=replicas,
         topic_id=topic_id,
@@ -288,25 +335,58 @@ def _shared_ends(copies: Sequence[Copy]) -> dict[tuple[int, int], int]:
     return found
 
 
-def _sound_in(
-    copies: Sequence[Copy], index: int, shared: Mapping[tuple[int, int], int]
-) -> tuple[tuple[int, ...], ...]:
-    """Return, for each of the lost offsets of a copy, the copies of its lineage that have all."""
+def _held(copies: Sequence[Copy], index: int) -> tuple[tuple[Held, ...], ...]:
+    """Return, for each of the lost offsets of a copy, the parts that copies of its lineage have."""
     copy = copies[index]
-    found: list[list[int]] = [[] for _ in copy.lost]
+    found: list[list[Held]] = [[] for _ in copy.lost]
     for number, other in enumerate(copies if copy.lost else ()):
-        shared_to = shared.get((index, number))
-        if shared_to is None:
+        if number == index or not _same_topic(copy, other):
             continue
+        shared_to = shared_end(copy.lineage, other.epochs)
+        if shared_to == copy.lineage.end:
+            shared_to = other.end_offset  # nothing parts them behind it
         held = list(other.sound_ranges())
-        for sources, lost in zip(found, copy.lost, strict=True):
-            # How far the copy once went is unknown where it has no end.
-            end = lost.first + 1 if lost.end is None else lost.end
-            place = bisect_right(held, lost.first, key=lambda each: each.first) - 1
-            below = lost.first if lost.end is None else lost.end
-            if place >= 0 and end <= held[place].end and below <= shared_to:
-                sources.append(number)
+        for parts, lost in zip(found, copy.lost, strict=True):
+            place = max(bisect_right(held, lost.first, key=lambda each: each.first) - 1, 0)
+            while place < len(held):
+                part = _part(lost, held[place], shared_to)
+                if part is None and held[place].first >= lost.first:
+                    break
+                if part is not None:
+                    parts.append(Held(number, part))
+                    if lost.end is None:
+                        break
+                place += 1
     return tuple(map(tuple, found))
+
+
+def _part(lost: LostOffsets, held: OffsetRange, shared: int) -> OffsetRange | None:
+    """Return the part of lost offsets in ``held``, below ``shared``; None without any.
+
+    If nothing is missing before the next batch, the part is empty.
+    """
+    if lost.end == lost.first:
+        inside = held.first <= lost.first <= min(held.end, shared)
+        return OffsetRange(lost.first, lost.first) if inside else None
+    # How far the copy once went is unknown where it has no end, and so is its lineage there.
+    stop = held.end if lost.end is None else min(held.end, lost.end, shared)
+    part = OffsetRange(max(lost.first, held.first), stop)
+    known = lost.end is not None or lost.first <= shared
+    return part if known and part.first < part.end else None
+
+
+def _sound_in(
+    copies: Sequence[Copy], index: int, held: Sequence[Sequence[Held]]
+) -> tuple[tuple[int, ...], ...]:
+    """Return, for each of the lost offsets of a copy, the copies that have all of them."""
+    return tuple(
+        tuple(
+            part.copy
+            for part in parts
+            if part.offsets.first == lost.first and lost.end in (None, part.offsets.end)
+        )
+        for lost, parts in zip(copies[index].lost, held, strict=True)
+    )
 
 
 def _recreated(copies: Sequence[Copy], index: int, beside: int) -> Difference:

@@ -105,6 +105,8 @@ class Copy:
     unread          What could not be read.
     shows_compaction
                     Whether its settings or its batches show that the cleaner compacts it.
+    once            The leader epochs of its checkpoint up to the end of what is lost behind the
+                    last batch; None if nothing is, or batches contradict the checkpoint.
     """
 
     topic: str
@@ -125,6 +127,7 @@ class Copy:
     lost: tuple[LostOffsets, ...] = ()
     unread: tuple[str, ...] = ()
     shows_compaction: bool = False
+    once: LeaderEpochs | None = None
 
     @property
     def start(self) -> int:
@@ -140,6 +143,11 @@ class Copy:
     def end(self) -> int:
         """The log end offset after the next start, which may cut sound batches."""
         return self.started.end
+
+    @property
+    def lineage(self) -> LeaderEpochs:
+        """The leader epochs of what it has, and of what is lost at its end, if they are known."""
+        return self.once or self.epochs
 
     @property
     def size(self) -> int:
@@ -230,6 +238,10 @@ def copy_of(
         reached = max(facts.high_watermark or 0, facts.recovery_point or 0)
     if reached > on_disk and all(each.end for each in lost):
         lost.append(LostOffsets(target.path, 0, 0, on_disk, reached, END_MISSING))
+    epochs = _epochs_on_disk(known, of_batches, verdict.surveys, start, max(on_disk, start))
+    once = None
+    if known and reached > on_disk and epochs == LeaderEpochs.of(known, start, epochs.end):
+        once = LeaderEpochs.of(known, start, max(reached, start))
     return Copy(
         topic=target.path.name if name is None else name.topic,
         partition=-1 if name is None else name.partition,
@@ -237,7 +249,7 @@ def copy_of(
         node_id=None if directory is None else node_ids.get(directory),
         live=live,
         topic_id=None if metadata is None else metadata.topic_id,
-        epochs=_epochs_on_disk(known, of_batches, verdict.surveys, start, max(on_disk, start)),
+        epochs=epochs,
         started=LeaderEpochs.of(
             _after_start(known, verdict.surveys, recovered), start, max(end, start)
         ),
@@ -251,6 +263,7 @@ def copy_of(
         lost=tuple(lost),
         unread=tuple(unread),
         shows_compaction=compaction_of(verdict.surveys, policy) is Compaction.SHOWN,
+        once=once,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from kdump.copies.comparison import Comparison, Cut, Difference, Leadership
+from kdump.copies.comparison import Comparison, Cut, Difference, Held, Leadership
 from kdump.copies.copy import LostOffsets
 from kdump.storage.objects.address import AnyPath
 
@@ -42,9 +42,12 @@ def copy_fields(found: Comparison, index: int, path_fields: PathFields) -> dict[
         "in_sync": found.in_sync(index),
         "eligible": found.eligible(index),
         "preference": found.order.index(index) + 1,
+        "heal_from": [number + 1 for number in found.heal_sources(index)],
         "damages": [
-            _lost_fields(lost, sound_in, path_fields)
-            for lost, sound_in in zip(copy.lost, found.sound_in[index], strict=True)
+            _lost_fields(lost, sound_in, held, path_fields)
+            for lost, sound_in, held in zip(
+                copy.lost, found.sound_in[index], found.held[index], strict=True
+            )
         ],
     }
 
@@ -88,7 +91,7 @@ def partition_fields(found: Comparison) -> dict[str, object]:
 
 
 def _lost_fields(
-    lost: LostOffsets, sound_in: Iterable[int], path_fields: PathFields
+    lost: LostOffsets, sound_in: Iterable[int], held: Iterable[Held], path_fields: PathFields
 ) -> dict[str, object]:
     return {
         **path_fields(lost.path),
@@ -98,6 +101,11 @@ def _lost_fields(
         "last_offset": None if lost.end is None else lost.end - 1,
         "reason": lost.reason,
         "sound_in": [number + 1 for number in sound_in],
+        "held": [
+            {"copy": number + 1, "first_offset": first, "last_offset": end - 1}
+            for number, (first, end) in held
+            if first < end
+        ],
     }
 
 

@@ -22,6 +22,9 @@ def list_of(of: pa.DataType) -> pa.DataType:
 
 
 _HEADERS: Final = list_of(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+_HELD: Final = pa.struct(
+    [("copy", pa.int32()), ("first_offset", pa.int64()), ("last_offset", pa.int64())]
+)
 _DAMAGE: Final = pa.struct(
     [
         ("path", pa.string()),
@@ -31,6 +34,7 @@ _DAMAGE: Final = pa.struct(
         ("last_offset", pa.int64()),
         ("reason", pa.string()),
         ("sound_in", list_of(pa.int32())),
+        ("held", list_of(_HELD)),
     ]
 )
 _DIFFERENCE: Final = pa.struct(
@@ -155,6 +159,7 @@ COPIES: Final = pa.schema(
         ("in_sync", pa.bool_()),
         ("eligible", pa.bool_()),
         ("preference", pa.int32()),
+        ("heal_from", list_of(pa.int32())),
         ("damages", list_of(_DAMAGE)),
         ("alone", list_of(pa.struct([("first_offset", pa.int64()), ("last_offset", pa.int64())]))),
         ("differences", list_of(_DIFFERENCE)),

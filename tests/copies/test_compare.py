@@ -130,6 +130,7 @@ def test_damage_is_sound_elsewhere(tmp_path: Path) -> None:
             "last_offset": 5,
             "reason": "bad-checksum",
             "sound_in": [3],
+            "held": [{"copy": 3, "first_offset": 3, "last_offset": 5}],
         }
     (damage,) = damages[2]
     assert (damage["reason"], damage["first_offset"], damage["last_offset"]) == (

@@ -13,6 +13,7 @@ from brokers.histories import NAMES, part, rest, wander
 from brokers.replicas import CONTROLLER, NODES, Replicas
 from comparisons import Cuts, compare, cuts_by, cuts_of, kept_outcomes, log_ends
 from fixtures_loader import REPLICAS, copy_fixture
+from following import commands_of, follow, text_of
 
 pytestmark = pytest.mark.broker
 
@@ -59,6 +60,24 @@ def test_a_broker_started_first_cuts_what_is_named(name: str, leader: int, top: 
     assert {line["topic"]: line["state"] for line in after.of("partition")}.items() >= (
         dict.fromkeys(NAMES, "equal").items()
     )
+
+
+@pytest.mark.parametrize("name", REPLICAS)
+def test_a_replica_in_sync_that_lost_its_end_leads_once_it_is_healed(name: str, top: Path) -> None:
+    """The steps of the report to their end, on brokers that allow no unclean election."""
+    copy_fixture(name, top)
+    for path in (top / "2" / "behind-0").glob("00000000000000000041.*"):
+        path.unlink()
+    paths = [top / str(node) for node in NODES]
+    after = follow(text_of("--topic", "behind", *paths))
+    assert "start node 2 first" in after
+    assert commands_of(after) == []
+    clean = {"unclean.leader.election.enable": "false"}
+    with Replicas(name.split("/")[0], top, dict.fromkeys((CONTROLLER, *NODES), clean)) as cluster:
+        outcomes = cluster.truncations(2, ["behind"])
+        cluster.stop(*NODES, CONTROLLER)
+    assert {node: found.offset for node, found in outcomes["behind"].items()} == {1: None, 3: None}
+    assert log_ends(top, "behind") == dict.fromkeys(NODES, 57)
 
 
 @pytest.mark.nightly

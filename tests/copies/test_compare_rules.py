@@ -11,46 +11,16 @@ import copies
 import forge
 import pytest
 from copies import BASE, Batch, append, compare, lay_out, partition
+from copy_values import ID, beside, copy
 
 from kdump.audit.facts.cluster import Replicas
-from kdump.copies.comparison import Comparison, NodeDirectory, State
+from kdump.copies.comparison import NodeDirectory, State
 from kdump.copies.comparison import compare as compare_values
 from kdump.copies.copy import Copy, LostOffsets, SegmentExtent
 from kdump.copies.lineage import LeaderEpochs, Truncation, truncation
 from kdump.format.checkpoint import EpochEntry
 
-ID, OTHER_ID = forge.TOPIC_ID, "BBBBBBBBQBCBBBBBBBBBBQ"
-
-
-def copy(
-    node: int, end: int, *epochs: tuple[int, int], watermark: int = 0, topic_id: str = ID
-) -> Copy:
-    """A copy without batches, with epochs and the offsets at which they start."""
-    known = LeaderEpochs.of((EpochEntry(*epoch) for epoch in epochs or [(0, 0)]), 0, end)
-    return Copy(
-        topic="t",
-        partition=0,
-        path=Path(f"node{node}/t-0"),
-        node_id=node,
-        live=False,
-        topic_id=topic_id,
-        epochs=known,
-        started=known,
-        starts=True,
-        stray=False,
-        start_loses=False,
-        high_watermark=watermark,
-        compacted=False,
-        cleaner_offset=None,
-        segments=(),
-    )
-
-
-def beside(
-    *found: Copy, in_sync: tuple[int, ...], directories: tuple[NodeDirectory, ...] = ()
-) -> Comparison:
-    replicas = Replicas((1, 2, 3), in_sync=in_sync)
-    return compare_values(found, ID, replicas, directories)
+OTHER_ID = "BBBBBBBBQBCBBBBBBBBBBQ"
 
 
 # --- the first choice

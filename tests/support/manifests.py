@@ -89,7 +89,7 @@ def compared(*files: Path) -> list[str]:
                 raise root.content
         reports = (
             JsonComparisons(lines.append, [root.path for root in scope.roots]),
-            TextComparisons(lines.append, everything=True),
+            TextComparisons(lines.append, ("kdump", "compare"), everything=True),
         )
         comparisons = compare_copies(
             group_copies(scope),

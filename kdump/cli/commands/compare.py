@@ -32,6 +32,7 @@ from kdump.cli.ui.progress import progress_option
 from kdump.values import frozen
 
 if TYPE_CHECKING:
+    from kdump.audit.commands import Remedy
     from kdump.audit.targets.scope import Scope
     from kdump.cli.ui.progress import Mode
     from kdump.copies.comparison import Comparison
@@ -91,13 +92,25 @@ def compare(
         if form == "json":
             report = JsonComparisons(click.echo, [root.path for root in copies.scope.roots])
         else:
-            report = TextComparisons(click.echo, everything=everything)
+            report = TextComparisons(click.echo, _again(targets), everything=everything)
         meter.expect(copies.size)
         with closing(copies.compare(meter.advance)) as found:
             for comparison in found:
                 with meter.paused():
                     report.add(comparison)
     return report.finish()
+
+
+def _again(targets: TargetOptions) -> Remedy:
+    """Return the command that compares the same copies once more."""
+    from kdump.format.lines.shell import operand
+
+    options = [
+        *(() if targets.config is None else ("--config", operand(targets.config))),
+        *(word for glob in targets.topics for word in ("--topic", glob)),
+        *(word for glob in targets.excluded for word in ("--exclude", glob)),
+    ]
+    return "kdump", "compare", *options, *map(operand, targets.paths)
 
 
 @frozen

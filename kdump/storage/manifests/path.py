@@ -54,6 +54,14 @@ class ManifestPath(StoredPath):
     def __str__(self) -> str:
         return "/".join(self.parts).replace(_SLASH, "/")
 
+    def on_host(self) -> Path | None:
+        """Return the path that it had on its host; None if it is not recorded.
+
+        An anonymous manifest does not have it. Raises SourceError.
+        """
+        origin = Path(os.fsdecode(self.manifest().contents.origin))
+        return origin / os.fsdecode(self.inner) if origin.is_absolute() else None
+
     def manifest(self) -> ManifestFile:
         """Return the open manifest. Raises SourceError."""
         return open_manifest(self._file)

@@ -7,12 +7,13 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Final
 
+from kdump.audit.commands import Remedy
 from kdump.cli.ui.paragraphs import LABEL, paragraph
 from kdump.cli.ui.table import NONE, table
 from kdump.cli.ui.units import count_text, size_text
 from kdump.cli.views.compare.advice import Advice
 from kdump.cli.views.compare.summary import Summary
-from kdump.copies.comparison import Comparison, Cut, Difference, State
+from kdump.copies.comparison import Comparison, Cut, Difference, Held, State
 from kdump.copies.copy import LostOffsets, OffsetRange
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
@@ -27,13 +28,16 @@ _LISTED: Final = 8
 
 
 class TextComparisons:
-    """Prints each partition as soon as it is compared; equal ones if ``everything`` is shown."""
+    """Prints each partition as soon as it is compared; equal ones if ``everything`` is shown.
 
-    def __init__(self, emit: Callable[[str], None], *, everything: bool) -> None:
+    ``again`` is the command that compares the same copies once more.
+    """
+
+    def __init__(self, emit: Callable[[str], None], again: Remedy, *, everything: bool) -> None:
         self._emit = emit
         self._everything = everything
         self._summary = Summary()
-        self._advice = Advice()
+        self._advice = Advice(again)
 
     def add(self, found: Comparison) -> None:
         """Print a partition."""
@@ -71,11 +75,11 @@ class TextComparisons:
                 f"the records of {count_text(summary.uncompared, 'pair')} of batches of compacted "
                 "topics could not be compared",
             )
-        for number, step in enumerate(self._advice.steps()):
-            colon = "" if step.command is None else ":"
-            self._print("" if number else "next", step.text + colon)
-            if step.command is not None:
-                self._emit(f"{'':{LABEL + 2}}{shell_text(step.command)}")
+        for number, step in enumerate(self._advice.steps(), 1):
+            colon = ":" if step.commands else ""
+            self._print("next" if number == 1 else "", f"{number} {step.text}{colon}")
+            for command in step.commands:
+                self._emit(f"{'':{LABEL + 2}}{shell_text(command)}")
         return summary.exit_code
 
     def _print(self, label: str, text: str) -> None:
@@ -127,9 +131,9 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
             f"{count_text(batches, 'batch', 'batches')} were not compared",
         )
     for index, copy in enumerate(found.copies):
-        damages = zip(copy.lost, found.sound_in[index], strict=True)
-        for lost, sound_in in islice(damages, _LISTED):
-            yield "damage", _lost_text(index, lost, sound_in)
+        damages = zip(copy.lost, found.sound_in[index], found.held[index], strict=True)
+        for lost, sound_in, held in islice(damages, _LISTED):
+            yield "damage", _lost_text(index, lost, sound_in, held)
         if len(copy.lost) > _LISTED:
             yield "", f"copy {index + 1}: {len(copy.lost) - _LISTED:,} more places"
         if copy.starts and copy.started.latest is None and copy.epochs.latest is not None:
@@ -160,10 +164,14 @@ def _difference_text(difference: Difference) -> str:
     return f"copies {copy} and {other}{where}: {difference.detail}"
 
 
-def _lost_text(index: int, lost: LostOffsets, sound_in: Sequence[int]) -> str:
+def _lost_text(index: int, lost: LostOffsets, sound_in: Sequence[int], held: Sequence[Held]) -> str:
     sound = [str(number + 1) for number in sound_in]
     size = f", {count_text(lost.size, 'byte')} at position {lost.position}" if lost.size else ""
     where = f"sound in {' and '.join(sound)}" if sound else "sound in no other copy"
+    if held and not sound:
+        parts = [f"{_bounds(part.offsets)} in {part.copy + 1}" for part in held[:_LISTED]]
+        more = len(held) - len(parts)
+        where = f"sound in part: {', '.join(parts)}" + (f", and {more:,} more" if more else "")
     offsets = f"offset {lost.first} and on"
     if lost.end == lost.first:
         offsets = f"no offset missing before {lost.first}"
@@ -186,9 +194,12 @@ def _cut_text(cut: Cut) -> str:
 
 def _ranges_text(ranges: Sequence[OffsetRange]) -> str:
     more = "" if len(ranges) <= _LISTED else f", and {len(ranges) - _LISTED:,} more ranges"
-    bounds = (f"{offsets.first}..{offsets.end - 1}" for offsets in ranges[:_LISTED])
-    return f"offsets {', '.join(bounds)}{more}"
+    return f"offsets {', '.join(map(_bounds, ranges[:_LISTED]))}{more}"
 
 
 def _range_text(offsets: OffsetRange) -> str:
-    return f"offsets {offsets.first}..{offsets.end - 1}"
+    return f"offsets {_bounds(offsets)}"
+
+
+def _bounds(offsets: OffsetRange) -> str:
+    return f"{offsets.first}..{offsets.end - 1}"
