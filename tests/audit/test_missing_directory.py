@@ -58,11 +58,11 @@ def test_a_directory_that_is_not_mounted_is_an_error(
     assert main([command, "--config", str(file)]) == exits.PROBLEMS
     text = " ".join(capsys.readouterr().out.split())
     assert code in text
-    assert "lost now: unknown, a log directory is missing" in text
+    assert "Lost: unknown, a log directory is missing" in text
     start = "creates missing replicas again, empty"
     if code == "log-directory-missing":
         start = "the broker DOES NOT START"
-    assert text.startswith(f"ERROR next start: {start}; lost now: ")
+    assert text.startswith(f"ERROR Startup: {start}. Lost: ")
 
 
 @COMMANDS

@@ -112,7 +112,7 @@ def test_what_nothing_decides_is_no_all_clear(
     partition = BY_NAME["hole-unknown"].write(tmp_path)
     assert main(["verify", "--progress", "none", str(partition)]) == exits.OK
     first, *_ = capsys.readouterr().out.splitlines()
-    assert first.startswith("WARN   lost now: unknown, offsets are missing; next start: ")
+    assert first.startswith("WARNING     Lost: unknown, offsets are missing. Startup ")
 
 
 def test_the_quick_pass_does_not_guess(tmp_path: Path) -> None:
@@ -226,9 +226,9 @@ def test_a_last_segment_that_is_gone_is_lost(
     assert ran.code == exits.PROBLEMS
     assert main(["verify", "--progress", "none", str(data)]) == exits.PROBLEMS
     first, *_ = capsys.readouterr().out.splitlines()
-    assert first.startswith(f"ERROR  lost now: at most {lost['records']} records in 1 ")
+    assert first.startswith(f"ERROR       Lost: at most {lost['records']} records in 1 ")
 
     alone = shutil.copytree(partition, tmp_path / "alone-0")
     assert main(["verify", "--progress", "none", str(alone)]) == exits.OK
     first, *_ = capsys.readouterr().out.splitlines()
-    assert first.startswith("WARN   lost now: unknown, offsets are missing")
+    assert first.startswith("WARNING     Lost: unknown, offsets are missing")

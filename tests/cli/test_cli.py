@@ -226,7 +226,7 @@ def test_an_interrupted_report_says_so(form: str, sound: Path) -> None:
     run.send_signal(signal.SIGINT)
     out, _ = run.communicate(timeout=120)
     assert run.returncode == exits.INTERRUPTED
-    assert (b"interrupted: 0 sound, 1 not checked" in out) == (form == "text")
+    assert (b"interrupted: 0 OK, 1 not checked" in out) == (form == "text")
 
 
 @pytest.mark.parametrize(

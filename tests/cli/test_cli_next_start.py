@@ -54,9 +54,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_clean_directory_starts_and_loses_nothing(cli: Cli, data: Path) -> None:
     assert cli.text("--scan", data, code=exits.OK) == (
-        "sound lost now: none seen, not all was read; next start: loses no more "
-        "data next start no fatal error; recovery reads 18.94 KiB; nothing more is lost "
-        "recovered the last segment of 1 partition checked 22 partitions"
+        "OK 22 partitions; only what recovery reads was read. Startup recovers 18.94 KiB and "
+        "removes no valid record. data next start no fatal error; recovery reads 18.94 KiB; "
+        "nothing more is lost recovered the last segment of 1 partition checked 22 partitions"
     )
     (start,) = cli.json("--scan", data, code=exits.OK)[-1]["next_starts"]
     counts = {key: start[key] for key in ("partitions", "partitions_total", "exact", "set_aside")}
@@ -68,8 +68,10 @@ def test_what_was_not_read_is_no_promise(cli: Cli, data: Path) -> None:
     assert "22 partitions checked, 1 by its end alone; no fatal error seen; " in text
     (data / ".kafka_cleanshutdown").unlink()
     assert cli.text(data, code=exits.OK) == (
-        "sound lost now: none seen, not all was read; next start: no more loss seen data next "
-        "start 22 partitions checked, 22 by their ends alone; no fatal error seen; recovery reads "
+        "NOT CHECKED 22 partitions: nothing wrong in what was read (names, small files, ends of "
+        "logs and indexes). Startup recovers at least 70.54 KiB; it may remove records. check with "
+        "kdump next-start --scan data data next start 22 partitions checked, 22 by their ends "
+        "alone; no fatal error seen; recovery reads "
         "70.54 KiB; no more loss seen recovered the last segment of 22 partitions checked 22 "
         "partitions, 22 of them by their ends alone (more with --scan)"
     )
@@ -88,7 +90,7 @@ def test_a_selection_is_not_the_whole_directory(cli: Cli, data: Path) -> None:
 def test_a_partition_is_told_what_stands_in_its_directory(cli: Cli, data: Path) -> None:
     (data / "lost+found").mkdir()
     text = cli.text(data / "codec-none-0", code=exits.PROBLEMS)
-    assert text.startswith("ERROR next start: the broker DOES NOT START; lost now: ")
+    assert text.startswith("ERROR Startup: the broker DOES NOT START. Lost: ")
     assert "the broker DOES NOT START: data/lost+found: " in text
     assert "codec-none-0: nothing more is lost" in text
     summary = cli.json(data / "codec-none-0", code=exits.PROBLEMS)[-1]
@@ -123,7 +125,7 @@ def test_the_metadata_log_stops_a_start(cli: Cli, data: Path) -> None:
 def test_replicas_that_are_set_aside_are_told(cli: Cli, data: Path) -> None:
     (data / "codec-none-0" / "partition.metadata").unlink()
     text = cli.text(data, code=exits.PROBLEMS)
-    assert text.startswith("ERROR next start: 1 partition renamed to -stray, not served; lost")
+    assert text.startswith("ERROR Startup: renames 1 partition to -stray, not served. Lost")
     assert "codec-none-0: renamed to -stray: its records stay on disk, but are not served" in text
     assert "; 1 partition renamed to -stray: records stay on disk, but are not served" in text
     lines = cli.json(data, code=exits.PROBLEMS)
@@ -237,10 +239,10 @@ def test_harm_without_a_number_of_records_is_no_all_clear(
     recipe.write(tmp_path)
     arguments = [command, *(["--scan"] if command == "next-start" else []), str(tmp_path)]
     ends = exits.OK if code == "swap-shortened" else exits.PROBLEMS
-    label = "WARN" if code == "swap-shortened" else "ERROR"
+    label = "WARNING" if code == "swap-shortened" else "ERROR"
     assert kdump.cli.main.main(arguments) == ends
     text = " ".join(capsys.readouterr().out.split())
-    assert text.startswith(f"{label} next start: {start}; lost now: {now or 'no'}")
+    assert text.startswith(f"{label} Startup: {start}. Lost: {now or 'no'}")
     assert code in text
     # Not only in the first line.
     assert text.count(start) >= 2
@@ -259,4 +261,4 @@ def test_a_partition_is_not_told_of_replicas_that_its_directory_lacks(
     (recipe,) = (each for each in DIRECTORY_RECIPES if each.name == "gone-alone")
     partition = recipe.write(tmp_path)
     assert "replica-missing-only" in cli.text(tmp_path, code=exits.PROBLEMS)
-    assert cli.text(partition, code=exits.OK).startswith("sound lost now: ")
+    assert cli.text(partition, code=exits.OK).startswith("NOT CHECKED 1 partition: ")

@@ -138,8 +138,9 @@ def test_a_log_directory_worst_first(cli: Cli, log_directory: Path) -> None:
     lines = cli.text(log_directory, code=exits.PROBLEMS)
     text = " ".join(" ".join(lines).split())
     assert text.startswith(
-        "ERROR next start: 160 SOUND records lost in 1 partition; lost now: at most 10 records in "
-        f"1 partition {log_directory}: log directory of node 1, 4 partitions, no clean marker; "
+        "ERROR Startup: removes 160 VALID records in 1 partition. Lost: at most 10 records in "
+        f"1 partition. 4 partitions, errors in 1, warnings in 1. {log_directory}: log directory of "
+        "node 1, 4 partitions, no clean marker; "
         "broker stopped: "
     )
     shown = [line.split() for line in lines if re.match(r"[A-Z]+ ", line)][1:]
@@ -151,7 +152,7 @@ def test_a_log_directory_worst_first(cli: Cli, log_directory: Path) -> None:
     assert "next        kdump explain batch-crc-mismatch torn-tail" in lines
     assert "checked 4 partitions, 8 segments, " in text
     assert "78 batches, 780 records" in text  # one is damaged, one torn
-    assert "2 sound, 1 with errors, 1 with warnings; 1 note hidden (--info); " in text
+    assert "2 OK, 1 with errors, 1 with warnings; 1 note hidden (--info); " in text
 
 
 def test_notes_are_listed_on_request(cli: Cli, log_directory: Path) -> None:
@@ -178,7 +179,7 @@ def test_a_sound_run_says_what_it_covered(cli: Cli, tmp_path: Path) -> None:
     text = " ".join(" ".join(lines).split())
     assert "checked 1 partition, 2 segments, " in text
     assert "20 batches, 200 records: every header and checksum (records not read: --deep)" in text
-    assert "result 1 sound; " in text
+    assert "result 1 OK; " in text
     assert text.endswith("1 job")
     assert "kdump explain" not in text
 
@@ -220,7 +221,7 @@ def test_three_problems_fit_a_screen(
         ["topic-0000-3", "index-misplaced"],
     ]
     assert "       also: recovery-point-beyond-end, high-watermark-beyond-end" in lines
-    assert "result      2 sound, 3 with errors" in "\n".join(lines)
+    assert "result      2 OK, 3 with errors" in "\n".join(lines)
 
 
 def flip(path: Path, position: int) -> None:
@@ -293,7 +294,7 @@ def test_a_partition_that_stands_twice_is_not_sound(cli: Cli, log_directory: Pat
     (log_directory / "meta.properties").write_text("version=0\nbroker.id=1\n")
     (log_directory / "sound-00").mkdir()
     text = "\n".join(cli.text(log_directory, code=exits.PROBLEMS))
-    assert "result      1 sound, 1 with errors" in text
+    assert "result      1 OK, 1 with errors" in text
 
 
 # --- JSON
@@ -397,6 +398,7 @@ def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
         "jobs": 2,
         "limit_rate": None,
         "verdict": "error",
+        "state": "error",
         "losses": {
             "now": 10,
             "now_partitions": 1,
@@ -553,7 +555,7 @@ def test_lost_records_are_an_error_though_the_next_start_loses_no_more(
     recipe("crc-sealed").write(log_directory)
     (log_directory / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
     lines = cli.text(log_directory, code=exits.PROBLEMS)
-    assert lines[0].startswith("ERROR  lost now: at most 10 records in 1 partition; next start: ")
+    assert lines[0].startswith("ERROR       Lost: at most 10 records in 1 partition. ")
     text = " ".join(" ".join(lines).split())
     assert "; nothing more is lost" in text
     assert "no record is lost" not in text
@@ -613,7 +615,7 @@ def test_the_plan_for_a_damaged_metadata_log(cli: Cli, tmp_path: Path) -> None:
     flip(log, places(log.read_bytes())[20][1] - 1)
     for path in (data, data / METADATA):
         text = " ".join(" ".join(cli.text(path, code=exits.PROBLEMS)).split())
-        assert "lost now" in text
+        assert "Lost: " in text
         assert not {"consumers", "salvage", "truncate-to-valid"} & set(text.split())
     _, plan = " ".join(" ".join(cli.text(data, code=exits.PROBLEMS)).split()).split(" plan 1 ")
     assert plan == (

@@ -1,5 +1,6 @@
 """The results: verdicts on partitions, losses, forecasts of whole directories.
 
+state            State: how a run came out, as the first word of its report.
 loss             lost_now(): finds the records of a partition that consumers cannot read now.
 statistics       statistics_of(): the statistics of a partition, and which host has read which of
                  its logs.

@@ -36,7 +36,9 @@ class Losses:
     are False if something that was not read, or is unknown, may increase the loss. ``undecided``
     are the codes found with which nothing decides how many records are lost now. ``harms`` are
     those of the next start that no number of records shows. ``stopped``: no broker runs, so that a
-    start follows.
+    start follows. ``starts`` counts the forecasts of partitions: without one nothing is known of
+    the next start. ``starts_exact``: all that decides them was read. ``read_bytes`` is what
+    recovery reads.
     """
 
     now: Span
@@ -50,6 +52,9 @@ class Losses:
     undecided: frozenset[FindingCode]
     harms: frozenset[Harm]
     stopped: bool
+    starts: int = 0
+    starts_exact: bool = True
+    read_bytes: int = 0
 
     @property
     def any(self) -> bool:
@@ -82,8 +87,8 @@ def losses_of(
     top_findings = tuple(findings)
     now, further, causes = list[Span](), list[Span](), list(causes_of(top_findings))
     harms, found = set(harms_of(top_findings)), {finding.code for finding in top_findings}
-    now_exact = further_exact = whole
-    stopped, strays = True, 0
+    now_exact = starts_exact = whole
+    stopped, strays, starts, read_bytes = True, 0, 0, 0
     for verdict, forecast in partitions:
         stopped &= verdict.target.stopped
         found.update(finding.code for finding in verdict.findings)
@@ -92,7 +97,9 @@ def losses_of(
             now.append(verdict.lost.records)
         if forecast is None:
             continue
-        further_exact &= forecast.exact
+        starts += 1
+        starts_exact &= forecast.exact
+        read_bytes += forecast.read_bytes
         causes += forecast.causes
         harms |= forecast.harms
         strays += forecast.set_aside is not None and forecast.set_aside.severity is Severity.ERROR
@@ -105,10 +112,13 @@ def losses_of(
         now_exact and not undecided,
         sum(further, Span()),
         len(further),
-        further_exact and not harms,
+        starts_exact and not harms,
         worst_outcome(causes),
         strays,
         undecided,
         frozenset(harms),
         stopped,
+        starts,
+        starts_exact,
+        read_bytes,
     )

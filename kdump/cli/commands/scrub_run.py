@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +25,7 @@ from kdump.cli.ui.units import duration_text, size_text
 from kdump.cli.ui.version import version
 from kdump.cli.views.scrub.json_lines import JsonScrub, json_status
 from kdump.cli.views.scrub.text import TextScrub, text_status
-from kdump.cli.views.verify.summary import Run, Summary, summarize
+from kdump.cli.views.verify.summary import Due, Run, Summary, summarize
 from kdump.errors import UsageError
 from kdump.format.lines.text import printable
 from kdump.scrub.deadline import Deadline
@@ -154,6 +155,10 @@ class _Course:
         self._run.end(list(self._directories(found, verdicts, stopped_by)), signalled=signalled)
         now_ms = time.time_ns() // 1_000_000
         status = [(each, self._state.pace(each, now_ms)) for each in self._run.status(now_ms)]
+        due = Due(
+            sum(each.due_segments for each, _ in status), sum(each.due_bytes for each, _ in status)
+        )
+        summary = replace(summary, run=replace(summary.run, due=due))
         report.finish_scrub(summary, status, now_ms)
         if summary.exit_code != OK:
             for line in lines:

@@ -5,7 +5,7 @@ explain           The report of ``explain`` on a server.log.
 forecast_json     The JSON line of a forecast.
 forecast_text     A forecast in words.
 export_check      The report of ``kdump check``: text, or JSON Lines with a line for each file.
-verdict_text      The first line of a report: lost now, and at the next start.
+verdict_text      The first line of a report: its state, what is lost, and what the next start does.
 verify/           The reports of ``verify`` and ``next-start``.
 scrub/            The reports of ``scrub``.
 compare/          The reports of ``compare``.

@@ -1,4 +1,4 @@
-"""The first line of a report: lost now, and at the next start."""
+"""The first line of a report: its state, what is lost, and what the next start does."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Final
 import click
 
 from kdump.audit.codes import Outcome, Severity
+from kdump.audit.commands import Remedy
 from kdump.audit.verdicts.losses import UNDECIDED, Losses
-from kdump.cli.ui.paragraphs import wrap
-from kdump.cli.ui.units import count_text
+from kdump.audit.verdicts.state import State
+from kdump.cli.ui.paragraphs import LABEL, wrap
+from kdump.cli.ui.units import count_text, size_text
 from kdump.cli.views.forecast_text import OUTCOMES, bound_text, harm_parts
+from kdump.format.lines.shell import shell_text
 
 LABELS: Final = {
     Severity.ERROR: "ERROR",
@@ -25,23 +28,42 @@ _COLOURS: Final = {
     Severity.WARNING: "yellow",
     Severity.INFO: "cyan",
 }
+_STATES: Final = {
+    State.OK: ("OK", "green"),
+    State.WARNING: ("WARNING", "yellow"),
+    State.ERROR: ("ERROR", "red"),
+    State.NOT_CHECKED: ("NOT CHECKED", "magenta"),
+    State.INCOMPLETE: ("INCOMPLETE", "magenta"),
+}
+#: The states in which the first line begins with what is lost: in the others nothing is.
+_WORSE: Final = (State.ERROR, State.WARNING, State.INCOMPLETE)
 
 
-def severity_text(severity: Severity | None) -> str:
-    """Return the label of a finding, or of the first line of a report; None is sound."""
-    if severity is None:
-        return f"{'sound':6}"
+def severity_text(severity: Severity) -> str:
+    """Return the label of a finding."""
     return click.style(f"{LABELS[severity]:6}", fg=_COLOURS[severity])
 
 
-def verdict_lines(losses: Losses, severity: Severity | None) -> Iterator[str]:
-    """Yield the first line of a report, wrapped; ``severity`` is that of the worst finding."""
-    parts = [f"lost now: {lost_now_text(losses)}", _start_text(losses)]
-    if losses.start_is_worse:
-        parts.reverse()
-    first, *others = wrap("; ".join(parts), 7)
-    yield f"{severity_text(severity)} {first.lstrip()}"
+def verdict_lines(
+    state: State, about: str, losses: Losses, check: Remedy | None = None
+) -> Iterator[str]:
+    """Yield the first line of a report, wrapped, and the command that checks what was not.
+
+    ``about`` is a sentence: what was read, and how it was found.
+    """
+    known = losses.starts or losses.at_start or losses.harms
+    start = [f"{_start_text(losses)}."] if known else []
+    sentences = [f"{about}.", *start]
+    if state in _WORSE:  # the worst comes first
+        lost = [f"Lost: {lost_now_text(losses)}."]
+        worst = [*start, *lost] if losses.start_is_worse else [*lost, *start]
+        sentences = [*worst, f"{about}."]
+    word, colour = _STATES[state]
+    first, *others = wrap(" ".join(sentences), LABEL)
+    yield click.style(f"{word:{LABEL}}", fg=colour) + first.lstrip()
     yield from others
+    if state is State.NOT_CHECKED and check is not None:
+        yield f"{'check with':{LABEL}}{shell_text(check)}"
 
 
 def lost_now_text(losses: Losses) -> str:
@@ -57,17 +79,23 @@ def lost_now_text(losses: Losses) -> str:
 
 
 def _start_text(losses: Losses) -> str:
-    when = "next start" if losses.stopped else "if it died"
+    when = "Startup" if losses.stopped else "Startup after a crash"
     parts = []
     if losses.outcome is not Outcome.STARTS:
         parts.append(OUTCOMES[losses.outcome])
     if losses.further:
         where = count_text(losses.further_partitions, "partition")
-        parts.append(f"{count_text(losses.further.count, 'SOUND record')} lost in {where}")
+        parts.append(f"removes {count_text(losses.further.count, 'VALID record')} in {where}")
     if losses.strays:
-        parts.append(f"{count_text(losses.strays, 'partition')} renamed to -stray, not served")
+        parts.append(f"renames {count_text(losses.strays, 'partition')} to -stray, not served")
     if losses.outcome is Outcome.STARTS:
         parts += harm_parts(losses.harms)
-    if not parts:
-        parts.append("loses no more" if losses.further_exact else "no more loss seen")
-    return f"{when}: {', '.join(parts)}"
+    if parts:
+        return f"{when}: {', '.join(parts)}"
+    reads = size_text(losses.read_bytes)
+    if losses.starts_exact:
+        what = reads if losses.read_bytes else "nothing"
+        return f"{when} recovers {what} and removes no valid record"
+    if losses.read_bytes:
+        return f"{when} recovers at least {reads}; it may remove records"
+    return f"{when} may recover segments and remove records"

@@ -127,6 +127,7 @@ def summary_line(summary: Summary, next_starts: Sequence[dict[str, object]] = ()
             "seconds": round(run.seconds, 3),
             "jobs": run.jobs,
             "verdict": "sound" if summary.verdict is None else summary.verdict.value,
+            "state": summary.state.value,
             "losses": losses_fields(summary.losses),
             "next_starts": next_starts,
             "limit_rate": run.limit_rate or None,

@@ -13,6 +13,7 @@ from kdump.audit.startup.outcome import Cause, Outcome
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import Losses, losses_of
+from kdump.audit.verdicts.state import State, state_of
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui import jsonl
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
@@ -34,6 +35,7 @@ from kdump.cli.views.forecast_text import (
     stopping_text,
 )
 from kdump.cli.views.verdict_text import verdict_lines
+from kdump.cli.views.verify.first_line import ENDS, check_command, nothing_text
 from kdump.cli.views.verify.json_lines import finding_line
 from kdump.cli.views.verify.text import finding_lines
 from kdump.format.lines.shell import shell_text
@@ -54,6 +56,7 @@ class _Report:
         self, emit: Callable[[str], None], roots: Sequence[Root], config: Configs | None
     ) -> None:
         self.emit = emit
+        self.paths = [root.path for root in roots]
         self.starts = Starts(roots, config)
         self.known: list[tuple[Verdict, Forecast]] = []
         self.incomplete: list[Finding] = []
@@ -104,8 +107,24 @@ class _Report:
         """The exit code, as the help of the command describes it."""
         if self.incomplete:
             return INCOMPLETE
+        return PROBLEMS if self.has_problems else OK
+
+    @property
+    def state(self) -> State:
+        """What is known of the next start. ERROR comes before INCOMPLETE."""
+        worst = Severity.WARNING if self.harmful else None
+        if self.has_problems:
+            worst = Severity.ERROR
+        elif self.incomplete:
+            worst = Severity.INCOMPLETE
+        losses = self.losses
+        return state_of(worst, whole=losses.starts_exact and losses.starts > 0)
+
+    @property
+    def has_problems(self) -> bool:
+        """Whether records are lost, or the next start fails or does harm."""
         if self.losses.now:
-            return PROBLEMS
+            return True
         stops = [
             forecast
             for _, forecast in self.starts.directories()
@@ -118,7 +137,7 @@ class _Report:
             for _, forecast in self.known
         )
         errors = any(finding.code.severity is Severity.ERROR for finding in self.harmful)
-        return PROBLEMS if stops or self.around or errors or harmed else OK
+        return bool(stops or self.around or errors or harmed)
 
     def _add_incomplete(self, findings: Iterable[Finding]) -> bool:
         """Add the findings of what could not be read; return whether there are any."""
@@ -132,11 +151,9 @@ class TextStarts(_Report):
 
     def finish(self) -> int:
         """Emit the report, and return the exit code."""
-        mildest = Severity.WARNING if self.harmful else None
-        severities = {OK: mildest, INCOMPLETE: Severity.INCOMPLETE}
-        severity = severities.get(self.exit_code, Severity.ERROR)
         if self.known or self.harmful:
-            self._emit_all(verdict_lines(self.losses, severity))
+            check = check_command(["next-start", "--scan"], self.paths)
+            self._emit_all(verdict_lines(self.state, self._about(), self.losses, check))
         for finding in (*self.incomplete, *self.harmful, *self.pending):
             self._emit_all(finding_lines(finding))
             if finding.code is codes.REPAIR_PENDING and finding.remedy is not None:
@@ -167,6 +184,19 @@ class TextStarts(_Report):
         if self._directories:
             self.emit(paragraph("checked", self._coverage()))
         return self.exit_code
+
+    def _about(self) -> str:
+        """Return what was read, and how it was found."""
+        what = count_text(self.losses.starts, "partition")
+        match self.state:
+            case State.NOT_CHECKED:
+                nothing = nothing_text(Severity.WARNING if self.harmful else None)
+                return f"{what}: {nothing} in what was read ({ENDS})"
+            case State.OK if not self.losses.read_bytes:
+                return f"{what}, closed cleanly; the contents of logs were not read"
+            case State.OK:
+                return f"{what}; only what recovery reads was read"
+        return what
 
     def _coverage(self) -> str:
         text = count_text(self.starts.checked, "partition")
@@ -206,8 +236,9 @@ class JsonStarts(_Report):
             {**jsonl.path_field(path), **directory_fields(start)}
             for path, start in self.starts.directories()
         ]
-        summary = {
+        summary: dict[str, object] = {
             "exit": self.exit_code,
+            "state": self.state.value,
             "losses": losses_fields(self.losses),
             "reasons": [reason_fields(cause) for cause in self.around],
             "not_judged": [jsonl.path_value(path) for path in self.left_out],

@@ -13,6 +13,7 @@ from kdump.audit.codes import Severity
 from kdump.audit.findings import Finding
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import Losses, losses_of
+from kdump.audit.verdicts.state import State, state_of
 from kdump.audit.verdicts.verdict import Coverage, Verdict
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.storage.objects.address import AnyPath
@@ -30,6 +31,14 @@ class LeftOut:
 
 
 @frozen
+class Due:
+    """Segments that a scrub has not read, or has read too long ago."""
+
+    segments: int
+    log_bytes: int
+
+
+@frozen
 class Run:
     """The options of a run, and its course.
 
@@ -39,7 +48,7 @@ class Run:
     exit code of the signal that ended the run early, or INCOMPLETE if its time was over before
     everything was checked at all; None without these. ``left_out`` is what
     ``--changed-since-last`` left out, None without it. ``remembers``: it leaves out what earlier
-    runs have read, and remembers what it reads.
+    runs have read, and remembers what it reads. ``due`` is what a scrub leaves to the next one.
     """
 
     depth: Depth
@@ -52,6 +61,7 @@ class Run:
     stopped_by: int | None = None
     left_out: LeftOut | None = None
     remembers: bool = False
+    due: Due = Due(0, 0)
 
 
 @frozen
@@ -76,6 +86,30 @@ class Summary:
         found = (severity for severity in self.severities if self.severities[severity])
         worst_found = min(found, key=lambda severity: severity.rank, default=Severity.INFO)
         return None if worst_found is Severity.INFO else worst_found
+
+    @property
+    def state(self) -> State:
+        """What is known after the run. ERROR comes before INCOMPLETE."""
+        cut_short = self.run.stopped_by is not None or self.exit_code == INCOMPLETE
+        worst = Severity.INCOMPLETE if cut_short else self.verdict
+        return state_of(
+            Severity.ERROR if self.verdict is Severity.ERROR else worst, whole=self.whole
+        )
+
+    @property
+    def holds_bytes(self) -> bool:
+        """Whether the logs hold a byte that could be checked."""
+        return bool(self.covered.size or self.covered.read_bytes)
+
+    @property
+    def whole(self) -> bool:
+        """Whether this run, or earlier ones that it builds on, read all that could show an error.
+
+        A scrub answers for the contents of logs alone.
+        """
+        if self.run.depth == "quick" or not self.holds_bytes or self.run.due.segments:
+            return False
+        return self.run.depth == "scrub" or self.losses.starts_exact or not self.losses.stopped
 
     @property
     def exit_code(self) -> int:

@@ -30,6 +30,7 @@ from kdump.cli.views.forecast_text import (
     stopping_text,
 )
 from kdump.cli.views.verdict_text import LABELS, lost_now_text, severity_text, verdict_lines
+from kdump.cli.views.verify.first_line import verify_about, verify_check
 from kdump.cli.views.verify.partition import neighbours_text, partition_lines, remedy_lines
 from kdump.cli.views.verify.plan import plan_lines
 from kdump.cli.views.verify.summary import Depth, Summary, worst_severity
@@ -103,7 +104,10 @@ class TextReport:
 
     def finish(self, summary: Summary) -> None:
         """Emit the report."""
-        for line in verdict_lines(summary.losses, summary.verdict):
+        manifests = any(isinstance(root.path, ManifestPath) for root in self._roots)
+        check = verify_check(summary, [root.path for root in self._roots])
+        about = verify_about(summary, manifests=manifests)
+        for line in verdict_lines(summary.state, about, summary.losses, check):
             self._emit(line)
         start, tops = 0, list[list[Finding]]()
         for root, count in zip(self._roots, self._counts, strict=True):
@@ -114,7 +118,6 @@ class TextReport:
             for line in root_lines(root, top, verdicts, *known, count, self._info, several=several):
                 self._emit(line)
             start += count
-        manifests = any(isinstance(root.path, ManifestPath) for root in self._roots)
         for line in summary_lines(summary, info=self._info, manifests=manifests):
             self._emit(line)
         for line in self._plan_lines(tops):
@@ -260,7 +263,7 @@ def _codes_to_explain(summary: Summary) -> list[str]:
 
 def _result_text(summary: Summary, *, info: bool) -> str:
     partitions = summary.partitions
-    parts = [f"{partitions[None]:,} sound"]
+    parts = [f"{partitions[None]:,} OK"]
     parts += [
         f"{partitions[severity]:,} {words}"
         for severity, words in (
