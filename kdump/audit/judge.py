@@ -89,6 +89,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     metadata.check_metadata_records,
     missing_offsets.check_missing_offsets,
     segments.check_wiped,
+    segments.check_first_segment,
     segments.check_future_timestamps,
     segments.check_clean_stop,
     transactions.check_transactions,

@@ -12,7 +12,8 @@ file order and include duplicates, of which the last counts.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import TypeVar
 
 from kdump.errors import DecodeError
@@ -57,6 +58,14 @@ class EpochEntry:
 
 
 _Entry = TypeVar("_Entry")
+
+
+def epochs_rise(entries: Sequence[EpochEntry]) -> bool:
+    """Return whether epochs and start offsets rise from line to line, and none is negative."""
+    return all(entry.epoch >= 0 <= entry.start_offset for entry in entries) and all(
+        before.epoch < after.epoch and before.start_offset < after.start_offset
+        for before, after in pairwise(entries)
+    )
 
 
 def decode_offsets(data: bytes) -> tuple[OffsetEntry, ...]:

@@ -307,6 +307,29 @@ def test_retention_from_a_configuration_file(
     assert settings.origin == "the broker's configuration file"
 
 
+@pytest.mark.parametrize(
+    ("values", "config", "expected"),
+    [
+        ([], None, -1),
+        ([meta.config("orders", "retention.bytes", "7")], "log.retention.bytes=9\n", 7),
+        ([meta.config("", "log.retention.bytes", "8", kind=4)], "log.retention.bytes=9\n", 8),
+        ([], "log.retention.bytes=9\n", 9),
+        ([meta.config("orders", "cleanup.policy", "compact")], "log.retention.bytes=9\n", -1),
+    ],
+)
+def test_retention_by_size(
+    values: list[bytes], config: str | None, expected: int, tmp_path: Path
+) -> None:
+    found = sources(tmp_path, values, config)
+    assert topic_settings("orders", found, cleaned=False).retention_bytes == expected
+
+
+def test_retention_by_size_is_unknown_without_a_source() -> None:
+    assert topic_settings("orders", Sources(), cleaned=False).retention_bytes is None
+    cleaned = topic_settings("orders", Sources(config={}), cleaned=True)
+    assert cleaned.retention_bytes is None
+
+
 def test_unknown_retention_stays_unknown(tmp_path: Path) -> None:
     assert topic_settings("orders", sources(tmp_path), cleaned=False).retention_ms is None
 

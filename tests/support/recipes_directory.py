@@ -141,6 +141,29 @@ def _wiped(title: str, expected: str, top: Files, files: Files | None = None) ->
     )
 
 
+def _headless(
+    title: str,
+    expected: str,
+    *values: bytes,
+    epochs: bytes = checkpoint([(0, 0)]),
+    files: Files | None = None,
+    top: Files | None = None,
+) -> Recipe:
+    """A node of one topic, with ``values`` in its metadata log, that lacks its first segment."""
+    gone: dict[str, bytes | None] = {
+        name(FIRST, ending): None for ending in (".log", ".index", ".timeindex")
+    }
+    return kraft(
+        title, expected, *values, files={**gone, _EPOCHS: epochs, **(files or {})}, top=top
+    )
+
+
+def _sent_at(timestamp: int, last_offset: int = 99) -> dict[str, bytes | None]:
+    """The snapshot after the first segment, of a producer with this last batch."""
+    state = forge.snapshot([(7, 0, 3, last_offset, 0, timestamp, -1, -1)])
+    return {name(LAST, ".snapshot"): state}
+
+
 def _swap(base: int, pieces: Sequence[bytes]) -> dict[str, bytes | None]:
     return {
         name(base, ".log.swap"): b"".join(pieces),
@@ -180,6 +203,19 @@ def _retention(title: str, expected: str, stamps: Sequence[int], retention_ms: i
             name(50, ".timeindex"): forge.time_index([(middle, 99)], 50),
         },
     )
+
+
+#: Longer than the records of the recipes are old.
+_LONG_MS = 200_000 * DAY_MS
+
+
+def _kept(title: str, retention_ms: int = -1) -> tuple[bytes, ...]:
+    """The configs of a topic whose log retention keeps for so long."""
+    return (forge_metadata.config(title, "retention.ms", str(retention_ms)),)
+
+
+def _size_limit(title: str, limit: int) -> bytes:
+    return forge_metadata.config(title, "retention.bytes", str(limit))
 
 
 _OLD, _PRESENT, _FUTURE = 1_700_000_000_000, 1_794_999_000_000, 1_900_000_000_000
@@ -497,10 +533,97 @@ RECIPES = (
     ),
     _wiped("never-written", "", {}),
     _wiped(
+        "wiped-epochs",
+        "epochs-beyond-end segments-gone",
+        {},
+        {_EPOCHS: checkpoint([(0, 0), (1, 90)])},
+    ),
+    _wiped(
+        "wiped-snapshot",
+        "segments-gone",
+        {},
+        {name(END, ".snapshot"): forge.snapshot([])},
+    ),
+    _wiped(
         "wiped-but-swap",
         "swap-pending",
         {_POINT: checkpoint([("wiped-but-swap", 0, END)])},
         _swap(FIRST, batches(FIRST)),
+    ),
+    # --- the first segment is missing: retention, DeleteRecords, or something else
+    _headless("headless", "first-segment-missing", *_kept("headless")),
+    _headless("headless-unknown", "log-start-unexplained"),
+    _headless(
+        "headless-compacted",
+        "first-segment-missing",
+        forge_metadata.config("headless-compacted", "cleanup.policy", "compact"),
+    ),
+    # Its largest timestamp is that of the last record of the last segment, a second before.
+    _headless(
+        "headless-young",
+        "first-segment-missing",
+        *_kept("headless-young", retention_ms=_LONG_MS),
+        files=_sent_at(_PRESENT),
+    ),
+    _headless(
+        "headless-old",
+        "",
+        *_kept("headless-old", retention_ms=DAY_MS),
+        files=_sent_at(_OLD),
+    ),
+    _headless(
+        "headless-old-unsent",
+        "",
+        *_kept("headless-old-unsent", retention_ms=DAY_MS),
+    ),
+    _headless(
+        "headless-young-unsent",
+        "log-start-unexplained",
+        *_kept("headless-young-unsent", retention_ms=_LONG_MS),
+    ),
+    _headless("headless-large", "", *_kept("headless-large"), _size_limit("headless-large", 500)),
+    _headless(
+        "headless-small",
+        "first-segment-missing",
+        *_kept("headless-small"),
+        _size_limit("headless-small", 1 << 30),
+    ),
+    _headless(
+        "headless-line-after", "", *_kept("headless-line-after"), epochs=checkpoint([(0, 100)])
+    ),
+    _headless(
+        "headless-log-start",
+        "",
+        *_kept("headless-log-start"),
+        top={_START: checkpoint([("headless-log-start", 0, 100)])},
+    ),
+    _headless(
+        "headless-deleting",
+        "leftover-deleted",
+        *_kept("headless-deleting"),
+        files={name(FIRST, ".log.deleted"): b"".join(batches(FIRST))},
+    ),
+    _headless(
+        "headless-remote",
+        "",
+        *_kept("headless-remote"),
+        forge_metadata.config("headless-remote", "remote.storage.enable", "true"),
+    ),
+    _headless(
+        "headless-orphan",
+        "first-segment-missing index-orphan",
+        *_kept("headless-orphan", retention_ms=DAY_MS),
+        epochs=b"0\n0\n",
+        files={name(FIRST, ".index"): b""},
+    ),
+    _headless(
+        "headless-half-renamed",
+        "index-orphan leftover-deleted",
+        *_kept("headless-half-renamed"),
+        files={
+            name(FIRST, ".log.deleted"): b"".join(batches(FIRST)),
+            name(FIRST, ".index"): b"",
+        },
     ),
     _gone(
         "gone-alone",

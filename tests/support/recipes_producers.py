@@ -235,7 +235,11 @@ def _recovery(topic: str, offset: int) -> dict[str, bytes | None]:
 
 
 _OPEN = [data(10, 7, 0), data(20, 8, 0), end(30, 8, commit=True)]
-_NO_FIRST = {name(FIRST, kind): None for kind in (".log", ".index", ".timeindex", ".txnindex")}
+#: Retention deleted the first segment, and moved the first leader epoch.
+_NO_FIRST: dict[str, bytes | None] = {
+    name(FIRST, kind): None for kind in (".log", ".index", ".timeindex", ".txnindex")
+}
+_NO_FIRST["leader-epoch-checkpoint"] = forge.checkpoint([(0, LAST)])
 _TWO_ABORTS = [data(10, 7, 0), data(15, 8, 0), end(20, 7), end(25, 8)]
 #: A batch that the cleaner has rewritten: it has one record for ten offsets.
 _CLEANED = batch(0, [record(offset_delta=9)])

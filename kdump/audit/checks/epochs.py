@@ -17,7 +17,7 @@ from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.replay import Replay
 from kdump.audit.survey.events import EpochRun
 from kdump.audit.survey.survey import Survey
-from kdump.format.checkpoint import EpochEntry
+from kdump.format.checkpoint import EpochEntry, epochs_rise
 from kdump.storage.names import LEADER_EPOCH_CHECKPOINT
 from kdump.values import frozen
 
@@ -97,7 +97,7 @@ def check_epoch_checkpoint(evidence: Evidence) -> Iterator[Finding]:
     if replay is None or facts is None or evidence.deleted_at_start:
         return
     read = facts.epochs or Read(facts.partition.path / LEADER_EPOCH_CHECKPOINT, ())
-    if read.value is None or not _rises(read.value):
+    if read.value is None or not epochs_rise(read.value):
         return
     entries = read.value
     missing: list[_Run] = []
@@ -196,13 +196,6 @@ def _fits(run: EpochRun, entries: Sequence[EpochEntry]) -> bool:
     next_start = starts[current + 1 : current + 2]
     return entries[current].epoch == run.epoch and (
         not next_start or next_start[0] > run.last_offset
-    )
-
-
-def _rises(entries: Sequence[EpochEntry]) -> bool:
-    return all(entry.epoch >= 0 <= entry.start_offset for entry in entries) and all(
-        before.epoch < after.epoch and before.start_offset < after.start_offset
-        for before, after in pairwise(entries)
     )
 
 

@@ -23,6 +23,8 @@ _GAP_CODES: Final = frozenset(
     {
         codes.BATCHES_HOLE,
         codes.BATCH_OFFSET_CHANGED,
+        codes.FIRST_SEGMENT_MISSING,
+        codes.LOG_START_UNEXPLAINED,
         codes.OFFSETS_MISSING,
         codes.RECORDS_MISSING,
         codes.SEGMENTS_HOLE,

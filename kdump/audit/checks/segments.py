@@ -1,7 +1,7 @@
-"""Checks of a partition as a whole: no segment left, timestamps in the future, indexes that a clean
-stop left untrimmed.
+"""Checks of a partition as a whole: no segment left, the first ones missing, timestamps in the
+future, indexes that a clean stop left untrimmed.
 
-Spec: ``UnifiedLog.deleteRetentionMsBreachedSegments``, ``LogSegment.readNextOffset``,
+Spec: ``UnifiedLog.deleteOldSegments``, ``LogSegment.readNextOffset``,
 ``AbstractIndex``, KIP-937; KOD 9, checks 31 and 37.
 """
 
@@ -13,28 +13,89 @@ from typing import Final
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence
+from kdump.audit.facts.missing_start import MissingStart, missing_start, retention_deletes
 from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.audit.survey.index_promises import IndexFacts
 from kdump.format.lines.text import time_text
+from kdump.storage.names import LEADER_EPOCH_CHECKPOINT
 
+#: How long after the last write of a checkpoint, which is due each minute, a broker may have run.
+_UNWRITTEN_MS: Final = 600_000
 #: The default of ``message.timestamp.after.max.ms`` since 4.0, which allows for clock differences.
 _TOLERANCE_MS: Final = 3_600_000
 
 
 def check_wiped(evidence: Evidence) -> Iterator[Finding]:
-    """Check a partition without a segment by the offsets in its checkpoints."""
+    """Check a partition without a segment by the offsets in its checkpoints and snapshots."""
     facts, log_end = evidence.facts, evidence.log_end
     if facts is None or facts.partition.segments or log_end is None:
         return
-    known = max(facts.recovery_point or 0, facts.high_watermark or 0)
+    entries = None if facts.epochs is None else facts.epochs.value
+    offsets = {
+        "checkpoints": max(facts.recovery_point or 0, facts.high_watermark or 0),
+        "leader epochs": max((entry.start_offset for entry in entries or ()), default=0),
+        "producer snapshots": max(
+            (offset for offset, read in facts.snapshots.items() if read.value is not None),
+            default=0,
+        ),
+    }
+    source, known = max(offsets.items(), key=lambda each: each[1])
     if known > log_end:
         yield file_finding(
             codes.SEGMENTS_GONE,
             facts.partition.path,
-            f"segments up to offset {known}, by its checkpoints",
+            f"segments up to offset {known}, by its {source}",
             "none",
             offsets=Offsets(log_end, known - 1),
         )
+
+
+def check_first_segment(evidence: Evidence) -> Iterator[Finding]:
+    """Check whether the first segments are missing though no broker can have deleted them (31)."""
+    facts = evidence.facts
+    if facts is None or evidence.deleted_at_start:
+        return
+    missing = missing_start(facts)
+    if missing is None:
+        return
+    now_ms = _ran_until_ms(evidence)
+    deleted = retention_deletes(facts, missing, evidence.log_bytes, now_ms)
+    if deleted:
+        return
+    code = codes.FIRST_SEGMENT_MISSING if deleted is False else codes.LOG_START_UNEXPLAINED
+    path, expected = missing.orphan, f"a segment from offset {missing.first} on"
+    if missing.line is not None:
+        path = facts.partition.path / LEADER_EPOCH_CHECKPOINT
+        expected = (
+            f"a segment from offset {missing.first} on, as leader epoch {missing.line.epoch} "
+            f"begins at {missing.line.start_offset}"
+        )
+    assert path is not None
+    yield file_finding(
+        code,
+        path,
+        expected,
+        f"the first one at {missing.last + 1}{_consequence(evidence, missing)}",
+        offsets=Offsets(missing.first, missing.last),
+    )
+
+
+def _ran_until_ms(evidence: Evidence) -> int:
+    """Return a time up to which a broker may have deleted segments."""
+    until_ms = evidence.clock().files_ms + _UNWRITTEN_MS
+    latest_ms = max((survey.max_timestamp for survey in evidence.surveys), default=-1)
+    # Where the times of files are older than their records, they are not those of the broker.
+    return until_ms if until_ms >= latest_ms else max(until_ms, evidence.now_ms)
+
+
+def _consequence(evidence: Evidence, missing: MissingStart) -> str:
+    """Return what a broker on this log does to the other replicas, empty without any."""
+    name = None if evidence.facts is None else evidence.facts.partition.name
+    others = None if name is None else evidence.node.copies(name.topic, name.partition)
+    if others is None or not others.nodes:
+        return ""
+    nodes = f"node{'' if len(others.nodes) == 1 else 's'} {', '.join(map(str, others.nodes))}"
+    return f"; if this replica leads, {nodes} delete offsets up to {missing.last} too"
 
 
 def check_future_timestamps(evidence: Evidence) -> Iterator[Finding]:

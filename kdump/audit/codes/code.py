@@ -36,6 +36,7 @@ class Harm(Enum):
 
     EMPTY = "empty"  # replicas that are missing are created again, without their records
     UNSERVED = "unserved"  # some partitions, or all, are not served
+    FOLLOWED = "followed"  # replicas that follow this one delete records that it lacks
     SHORTENED = "shortened"  # segments make way for files that hold fewer records
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import REPLICA_FIRST, FindingCode, Outcome, Severity
+from kdump.audit.codes.code import REPLICA_FIRST, FindingCode, Harm, Outcome, Severity
 
 SEGMENT_MISSING: Final = FindingCode(
     "segment-missing",
@@ -20,15 +20,46 @@ SEGMENT_MISSING: Final = FindingCode(
     check=31,
     loses=True,
 )
+FIRST_SEGMENT_MISSING: Final = FindingCode(
+    "first-segment-missing",
+    Severity.ERROR,
+    "The log begins after the first offset of leader-epoch-checkpoint, or index files are left of "
+    "a segment before the first one. Neither retention, by the topic's configs, nor DeleteRecords "
+    "explains it: segments were removed from the beginning of the log.",
+    "The broker does not detect this. It begins the log at the first segment that is left. If this "
+    "replica leads, all others take over its log start offset and delete these records too.",
+    "Do not let this replica lead: start the broker of another replica first. While this broker is "
+    "stopped, kdump heal takes the missing segments from another replica. Or put the files back if "
+    "they were moved or are in a backup.",
+    check=31,
+    loses=True,
+    harm=Harm.FOLLOWED,
+)
+LOG_START_UNEXPLAINED: Final = FindingCode(
+    "log-start-unexplained",
+    Severity.WARNING,
+    "The log begins after the first offset of leader-epoch-checkpoint, and kdump cannot determine "
+    "whether retention deleted the segments before. Retention leaves such a line only if the "
+    "broker is killed within moments. The topic's configs are unknown, or what is left is too "
+    "young.",
+    "The broker does not detect this. It begins the log at the first segment that is left. If this "
+    "replica leads, all others take over its log start offset and delete the records before it.",
+    "Name the broker's server.properties with --config, so that kdump knows retention. Compare the "
+    "replicas: kdump compare shows whether others begin earlier. If they do, one of them has to "
+    "lead, and kdump heal takes the missing segments from it.",
+    check=31,
+)
 SEGMENTS_GONE: Final = FindingCode(
     "segments-gone",
     Severity.ERROR,
-    "A partition has no segment left, although the checkpoints show that it had records.",
+    "A partition has no segment left, although checkpoints or producer snapshots show that it had "
+    "records.",
     "The broker begins an empty log at the checkpointed log start offset, or at 0: offsets are "
     "assigned a second time.",
     "Put the files back if they were moved or are in a backup. " + REPLICA_FIRST,
     check=31,
     loses=True,
+    harm=Harm.EMPTY,
 )
 SEGMENTS_HOLE: Final = FindingCode(
     "segments-hole",

@@ -36,6 +36,7 @@ _SYNONYMS: Final = {
         "log.retention.minutes": 60_000,
         "log.retention.hours": 3_600_000,
     },
+    "retention.bytes": {"log.retention.bytes": 1},
 }
 
 
@@ -161,12 +162,15 @@ def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSetti
     topic_known = topic_id is not None and image is not None and image.complete
     policies = _policies(sources, topic)
     retention = sources.number(topic, "retention.ms")
+    retention_bytes = sources.number(topic, "retention.bytes")
     if policies and "delete" not in policies:
-        retention = -1
+        retention = retention_bytes = -1
     elif cleaned and not topic_known:
-        retention = None
+        retention = retention_bytes = None
     elif retention is None and sources.config is not None:
         retention = _DEFAULT_RETENTION_MS
+    if retention_bytes is None and (topic_known or (sources.config is not None and not cleaned)):
+        retention_bytes = -1
     remote = sources.find(topic, "remote.storage.enable")
     return TopicSettings(
         compacted=(
@@ -182,6 +186,7 @@ def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSetti
             sources.number(topic, "segment.index.bytes"), 4, _DEFAULTS.segment_index_bytes
         ),
         retention_ms=None if retention is None else max(retention, -1),
+        retention_bytes=None if retention_bytes is None else max(retention_bytes, -1),
         origin=_origin(topic_id, sources, cleaned=cleaned),
         remote_storage=None if not topic_known else remote is not None and _is_true(remote[0]),
     )

@@ -93,8 +93,8 @@ class TopicSettings:
     """The settings of a topic, as far as known.
 
     ``compacted`` is None if unknown, which checks treat as compacted. ``retention_ms`` is -1 for no
-    limit. ``origin`` names the source of the settings. ``remote_storage`` says that older segments
-    may be in remote storage; None if unknown.
+    limit, and so is ``retention_bytes``. ``origin`` names the source of the settings.
+    ``remote_storage`` says that older segments may be in remote storage; None if unknown.
     """
 
     compacted: bool | None = None
@@ -103,6 +103,7 @@ class TopicSettings:
     retention_ms: int | None = None
     origin: str = "Kafka's defaults"
     remote_storage: bool | None = None
+    retention_bytes: int | None = None
 
 
 @frozen
@@ -171,6 +172,8 @@ class PartitionFacts:
     broker's user may not open. ``metadata_notes`` are the records of a metadata log that brokers
     cannot apply; none unless all records were read. ``leftover_files`` counts the files that a
     loader deletes first, ``.deleted`` and ``.cleaned`` ones, which take ``leftover_bytes``.
+    ``first_timestamp`` is the time in ms of the first record in the first segment, read only where
+    ``leader-epoch-checkpoint`` begins below it.
     """
 
     partition: Partition
@@ -196,6 +199,7 @@ class PartitionFacts:
     metadata_notes: tuple[Note, ...] = ()
     leftover_bytes: int = 0
     leftover_files: int = 0
+    first_timestamp: int | None = None
 
     @property
     def compacted(self) -> bool | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from kdump.audit.evidence import known_ends
+from kdump.audit.facts.missing_start import first_line
 from kdump.audit.facts.small_files import (
     PartitionFacts,
     SwapLog,
@@ -15,9 +17,12 @@ from kdump.audit.run.quick_survey import quick_survey
 from kdump.audit.survey.survey import survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
+from kdump.errors import SourceError
 from kdump.metadata.log import read_snapshots
 from kdump.metadata.replay import read_state
+from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment, is_metadata_log
+from kdump.storage.walk import first_batch
 
 
 def gather(target: Target, context: Context, *, deep: bool = False) -> PartitionFacts | None:
@@ -43,7 +48,19 @@ def gather(target: Target, context: Context, *, deep: bool = False) -> Partition
         metadata_snapshots=read_snapshots(partition) if is_metadata else (),
         metadata_notes=read_state(partition).notes if is_metadata and deep else (),
         coordinator=context.node(target).coordinator,
+        first_timestamp=_first_timestamp(facts),
     )
+
+
+def _first_timestamp(facts: PartitionFacts) -> int | None:
+    """Return the time of the first record on disk, where the first leader epoch begins before."""
+    line, segments = first_line(facts), facts.partition.segments
+    if line is None or not segments or line.start_offset >= segments[0].base_offset:
+        return None
+    with suppress(SourceError), open_source(segments[0].log, mapped=False) as source:
+        first = first_batch(source, segments[0].base_offset)
+        return None if first is None else first.base_timestamp
+    return None
 
 
 def _swap(segment: Segment, settings: TopicSettings, *, stopped: bool) -> SwapLog:

@@ -23,6 +23,7 @@ OUTCOMES: Final = {
 _HARMS: Final = {
     Harm.EMPTY: "creates missing replicas again, empty",
     Harm.UNSERVED: "not all partitions are served",
+    Harm.FOLLOWED: "if a shortened replica leads, others delete the records that it lacks",
     Harm.SHORTENED: "unknown loss, a .swap file with fewer records replaces segments",
 }
 
