@@ -12,6 +12,7 @@ from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
 from kdump.audit.replay.clock import Clock
 from kdump.audit.replay.replay import Replay, replay_partition
 from kdump.audit.survey.survey import Survey
+from kdump.audit.targets.future_logs import FutureLog
 from kdump.audit.targets.target import Target
 from kdump.storage.logdir import is_metadata_log
 from kdump.storage.names import FileKind
@@ -150,12 +151,14 @@ class NodeEvidence:
                  unknown.
     config       The pairs of its ``server.properties``. None without that file.
     strays       The partition directories that a start renames to ``-stray`` before it loads logs.
+    futures      The future logs of the node.
     """
 
     directories: tuple[DirectoryFacts, ...]
     node: Node
     config: Configs | None
     strays: frozenset[AnyPath]
+    futures: tuple[FutureLog, ...] = ()
 
 
 def replay_of(

@@ -17,6 +17,7 @@ from kdump.audit.checks import (
     batches,
     directory,
     epochs,
+    futures,
     indexes,
     leftovers,
     metadata,
@@ -69,6 +70,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     read_errors.check_unread_files,
     read_errors.check_broker_rights,
     partition_files.check_suffix,
+    futures.check_successor,
     topic.check_partition_metadata,
     topic.check_topic_id,
     topic.check_segment_bytes,
@@ -123,6 +125,7 @@ NODE_CHECKS: Final[tuple[NodeCheck, ...]] = (
     directory.check_bootstrap,
     directory.check_twice,
     directory.check_missing_replicas,
+    futures.check_future_logs,
 )
 
 
@@ -238,6 +241,11 @@ def judge_directories(context: Context) -> Iterator[Finding]:
             for check in DIRECTORY_CHECKS:
                 yield from check(facts)
         node = context.node_of(siblings[0])
-        evidence = NodeEvidence(siblings, node, context.config, context.strays)
+        futures = tuple(
+            future
+            for future in context.futures
+            if any(future.path.parent == facts.directory.path for facts in siblings)
+        )
+        evidence = NodeEvidence(siblings, node, context.config, context.strays, futures)
         for check_node in NODE_CHECKS:
             yield from check_node(evidence)

@@ -77,6 +77,7 @@ ELSEWHERE = (
     "check_log_sizes",
     "check_unread",
     "check_hanging",
+    "check_successor",
     "check_repair_records",
 )
 

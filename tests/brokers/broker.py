@@ -145,6 +145,18 @@ class Broker:
         return java_command(self.version, "INFO", *QUICK, *flags)
 
 
+def refused_start(version: str, directory: Path, settings: Mapping[str, str]) -> list[str]:
+    """All that a broker logs that ends instead of starting. Raises ServerError if it starts."""
+    broker = Broker(version, directory, settings)
+    try:
+        broker.start()
+    except ServerError:
+        return broker.log_lines()
+    finally:
+        broker._abandon()
+    raise ServerError(f"broker {version} on {directory} started")
+
+
 def format_directory(version: str, directory: Path, config: Path, *options: str) -> None:
     """Format the log directory of a node of ``config``; it is made. Raises ServerError."""
     directory.mkdir(parents=True, exist_ok=True)

@@ -29,6 +29,8 @@ _START, _POINT, _MARK, _CLEANER = (
 )
 _EPOCHS = "leader-epoch-checkpoint"
 
+_ID_FILE = {"partition.metadata": forge.partition_metadata(TOPIC_ID)}
+
 Files = Mapping[str, bytes | None]
 
 
@@ -240,7 +242,7 @@ RECIPES = (
     _top("kdumps-own", "", {".kdump.notes": b""}),
     _top("half-checkpoint", "leftover-temporary", {f"{_POINT}.tmp": b"0\n"}),
     _top("spelled-twice", "partition-twice", {"spelled-twice-00": None}),
-    _top("moving", "directory-future", {f"moving-0.{_UNIQUE}-future": None}),
+    _top("moving", "directory-future future-unused", {f"moving-0.{_UNIQUE}-future": None}),
     _top("deleting", "directory-deleted", {f"deleting-0.{_UNIQUE}-delete": None}),
     _top("set-aside", "directory-stray", {f"set-aside-0.{_UNIQUE}-stray": None}),
     # Loading leaves room in their indexes, and a clean stop does not close them.
@@ -248,7 +250,7 @@ RECIPES = (
     _top("deleting-open", "directory-deleted", _opened("deleting-open", "delete")),
     _top(
         "moving-open",
-        "directory-future index-padded-clean timeindex-padded-clean",
+        "directory-future future-unused index-padded-clean timeindex-padded-clean",
         _opened("moving-open", "future"),
     ),
     _top(
@@ -308,11 +310,26 @@ RECIPES = (
     # What is not there to be served has no ends to keep.
     _top(
         "future-short",
-        "directory-future",
+        "directory-future future-unused",
         {
             f"future-short-0.{_UNIQUE}-future": None,
             _START: checkpoint([("future-short", 0, 100)]),
         },
+    ),
+    # --- future logs
+    *(
+        kraft(
+            f"future-{title}",
+            f"directory-future {expected}",
+            forge_metadata.partition(TOPIC_ID, directories=[assigned]),
+            files={"partition.metadata": forge.partition_metadata(TOPIC_ID)},
+            top={f"future-{title}-0.{_UNIQUE}-future/{file}": data for file, data in held.items()},
+        )
+        for title, expected, assigned, held in (
+            ("here", "future-beside-current", DIRECTORY_ID, _ID_FILE),
+            ("elsewhere", "future-unused", OTHER_ID, _ID_FILE),
+            ("unnamed", "future-stray", DIRECTORY_ID, {"leader-epoch-checkpoint": b"0\n0\n"}),
+        )
     ),
     # --- partition.metadata and the cluster
     _files(
@@ -647,7 +664,7 @@ RECIPES = (
     ),
     _gone(
         "gone-but-moving-in",
-        "directory-future",
+        "directory-future future-alone",
         forge_metadata.partition(OTHER_ID),
         **{f"other-0.{_UNIQUE}-future": None},
     ),

@@ -12,6 +12,7 @@ producers        Checks of producer snapshots and sequence numbers against the r
 transactions     Checks of transactions: order, hanging transactions, lost markers.
 epochs           Checks of leader epochs in batches and in ``leader-epoch-checkpoint``.
 partition_files  Checks of a partition's names, log sizes, small files and checkpoint lines.
+futures          Checks of future logs, which a move between log directories writes.
 leftovers        Checks of unfinished cleanings, splits and deletions.
 topic            Checks of a partition against the metadata of its topic.
 metadata         Checks of the KRaft metadata log: snapshots, records, ``quorum-state``.

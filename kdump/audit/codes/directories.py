@@ -247,8 +247,92 @@ DIRECTORY_FUTURE: Final = FindingCode(
     "directory-future",
     Severity.INFO,
     "The directory is the copy of a partition that is being moved to this log directory.",
-    "The broker continues the move.",
+    "If the partition's current log is in another log directory, the broker continues the move, or "
+    "completes it where the cluster's metadata already assigns the replica to this log directory.",
+    "Nothing to do, unless another finding names the directory or its partition.",
+    check=28,
+)
+FUTURE_BESIDE_CURRENT: Final = FindingCode(
+    "future-beside-current",
+    Severity.ERROR,
+    "A log directory holds the -future log of a partition beside its current log, and the "
+    "cluster's metadata assigns the replica to this log directory. A broker does not create this "
+    "state: log directories were merged, or a directory was copied.",
+    "The broker tries to rename the -future directory to the name of the current one, and does not "
+    "start. The next try ends the same way.",
+    "Compare the two with kdump verify and kdump dump, and move the directory whose log ends "
+    "earlier out of the log directory. Without its current log, the broker takes the -future log "
+    "for the current one.",
+    (
+        "Error while renaming dir for {} in log dir {}",
+        "java.nio.file.DirectoryNotEmptyException: {}",
+    ),
+    check=29,
+    stops=Outcome.REFUSES,
+)
+FUTURE_UNUSED: Final = FindingCode(
+    "future-unused",
+    Severity.WARNING,
+    "A log directory holds the -future log of a partition beside its current log. The cluster's "
+    "metadata assigns the replica to another log directory, or is not known.",
+    "The broker starts and does not use the -future log. A broker without ZooKeeper reports the "
+    "directory of the current log to the cluster, and then its next start fails.",
+    "Compare the two with kdump verify and kdump dump, and move the directory whose log ends "
+    "earlier out of the log directory.",
+    check=29,
+)
+FUTURE_STRAY: Final = FindingCode(
+    "future-stray",
+    Severity.WARNING,
+    "A -future log has no partition.metadata, or according to the node's own metadata log this "
+    "node is not a replica of its partition. The current log of the partition remains.",
+    "The broker renames the directory to -stray and ends the move.",
+    "Start the move again if it is still wanted. The -stray directory can then be deleted.",
+    (
+        "The topicId does not exist in {}, treat it as a stray log",
+        "Found stray log dir {}: the topicId {} does not exist in the metadata image",
+    ),
+    check=24,
+)
+FUTURE_ALONE: Final = FindingCode(
+    "future-alone",
+    Severity.ERROR,
+    "No log directory holds the current log of a partition of this node, and the start does not "
+    "make the -future log the current one: it has no partition.metadata, or the cluster's metadata "
+    "assigns the replica to another log directory.",
+    "The broker creates an empty current log. If it leads, offsets are assigned a second time, and "
+    "the -future log is truncated to the empty one or renamed to -stray.",
+    "If another replica is in sync, start its broker first: this one fetches all records. "
+    "Otherwise rename the directory to the partition's name and move it to the log directory that "
+    "the metadata assigns, before a broker starts; kdump reindex writes a missing "
+    "partition.metadata.",
+    check=24,
+    harm=Harm.EMPTY,
+)
+FUTURE_REPLACES: Final = FindingCode(
+    "future-replaces",
+    Severity.INFO,
+    "A move between log directories is complete but for the last step: the cluster's metadata "
+    "assigns the replica to the log directory with the -future log.",
+    "The broker makes the -future log the current one, and deletes this log.",
     "Nothing to do.",
+    (
+        "Attempting to recover abandoned future log for {} at {} and removing {}",
+        "Successfully recovered abandoned future log for {}",
+    ),
+    check=28,
+)
+FUTURE_SHORTER: Final = FindingCode(
+    "future-shorter",
+    Severity.ERROR,
+    "The cluster's metadata assigns the replica to the log directory with the -future log, which "
+    "ends before the current log.",
+    "The broker makes the -future log the current one, and deletes this log with the records that "
+    "the -future log does not hold. It does so after a clean stop too.",
+    "If another replica is in sync, the broker fetches the records again from its leader. "
+    "Otherwise, before a broker starts, move the -future directory out of its log directory, and "
+    "this directory into it: the broker then starts with this log.",
+    ("Attempting to recover abandoned future log for {} at {} and removing {}",),
     check=28,
 )
 BROKER_DENIED: Final = FindingCode(

@@ -166,6 +166,13 @@ class Node:
         led = self.image.leader in (None, -1, self.node_id)
         return led and (topic_id, partition) not in self.image.left
 
+    def holds(self, topic: str, partition: int) -> bool:
+        """Return whether the metadata log names this node as a replica of a partition."""
+        if self.image is None or self.node_id is None:
+            return False
+        replicas = self.image.replicas.get(self.image.topics.get(topic, ""), {}).get(partition)
+        return replicas is not None and self.node_id in replicas.nodes
+
     def copies(self, topic: str, partition: int) -> Copies | None:
         """Return the other replicas of a partition; None if the metadata log does not have it."""
         if self.image is None or self.node_id is None:

@@ -159,6 +159,17 @@ class SwapLog:
 
 
 @frozen
+class Successor:
+    """The future log that a start makes the current log in place of this one.
+
+    ``end`` is the offset after its last record, None if it is unknown.
+    """
+
+    path: AnyPath
+    end: int | None
+
+
+@frozen
 class PartitionFacts:
     """A partition as listed, its small files, and its lines in the directory's checkpoints.
 
@@ -173,7 +184,8 @@ class PartitionFacts:
     cannot apply; none unless all records were read. ``leftover_files`` counts the files that a
     loader deletes first, ``.deleted`` and ``.cleaned`` ones, which take ``leftover_bytes``.
     ``first_timestamp`` is the time in ms of the first record in the first segment, read only where
-    ``leader-epoch-checkpoint`` begins below it.
+    ``leader-epoch-checkpoint`` begins below it. ``successor`` is the future log that replaces this
+    log, None without one.
     """
 
     partition: Partition
@@ -200,6 +212,7 @@ class PartitionFacts:
     leftover_bytes: int = 0
     leftover_files: int = 0
     first_timestamp: int | None = None
+    successor: Successor | None = None
 
     @property
     def compacted(self) -> bool | None:

@@ -9,6 +9,7 @@ from kdump.audit.evidence import known_ends
 from kdump.audit.facts.missing_start import first_line
 from kdump.audit.facts.small_files import (
     PartitionFacts,
+    Successor,
     SwapLog,
     TopicSettings,
     read_partition_facts,
@@ -21,7 +22,8 @@ from kdump.errors import SourceError
 from kdump.metadata.log import read_snapshots
 from kdump.metadata.replay import read_state
 from kdump.storage.access import open_source
-from kdump.storage.logdir import Segment, is_metadata_log
+from kdump.storage.logdir import Segment, is_metadata_log, read_partition
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import first_batch
 
 
@@ -42,6 +44,7 @@ def gather(target: Target, context: Context, *, deep: bool = False) -> Partition
         if segment.suffix == ".swap"
     }
     is_metadata = is_metadata_log(partition)
+    successor = context.successor(target)
     return replace(
         facts,
         swaps=swaps,
@@ -49,6 +52,7 @@ def gather(target: Target, context: Context, *, deep: bool = False) -> Partition
         metadata_notes=read_state(partition).notes if is_metadata and deep else (),
         coordinator=context.node(target).coordinator,
         first_timestamp=_first_timestamp(facts),
+        successor=None if successor is None else _successor(successor),
     )
 
 
@@ -61,6 +65,18 @@ def _first_timestamp(facts: PartitionFacts) -> int | None:
         first = first_batch(source, segments[0].base_offset)
         return None if first is None else first.base_timestamp
     return None
+
+
+def _successor(path: AnyPath) -> Successor:
+    """Return the end of the future log at ``path``, from the end of its last segment."""
+    try:
+        segments = read_partition(path).segments
+        if not segments:
+            return Successor(path, None)
+        last = segments[-1]
+        return Successor(path, known_ends([quick_survey(last, sealed=False)]).get(last.base_offset))
+    except SourceError:  # it has findings of its own
+        return Successor(path, None)
 
 
 def _swap(segment: Segment, settings: TopicSettings, *, stopped: bool) -> SwapLog:

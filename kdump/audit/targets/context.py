@@ -14,6 +14,7 @@ from kdump.audit.facts.cluster import ClusterImage, Configs, Node, find_cluster
 from kdump.audit.facts.coordinator import find_coordinator
 from kdump.audit.facts.settings import Overrides, Sources, topic_settings
 from kdump.audit.facts.small_files import DirectoryFacts, TopicSettings, read_small
+from kdump.audit.targets.future_logs import Fate, FutureLog, find_future_logs
 from kdump.audit.targets.node_directories import copies, siblings
 from kdump.audit.targets.target import Target, identity
 from kdump.format.properties import decode_partition_metadata
@@ -32,7 +33,8 @@ class Context:
     ``nodes`` has the node of each log directory by its path, ``siblings`` the directories of each
     node together. ``config`` are the pairs of ``server.properties``, None without it. ``now_ms`` is
     the time by this machine's clock. ``strays`` has, for partitions with several directories, those
-    that a start sets aside. ``wanted`` are settings that override all others.
+    that a start sets aside. ``futures`` has the future logs of all nodes. ``wanted`` are settings
+    that override all others.
     """
 
     now_ms: int
@@ -40,6 +42,7 @@ class Context:
     siblings: tuple[tuple[DirectoryFacts, ...], ...] = ()
     nodes: Mapping[AnyPath, Node] = field(default_factory=dict)
     strays: frozenset[AnyPath] = frozenset()
+    futures: tuple[FutureLog, ...] = ()
     wanted: Overrides = field(default_factory=Overrides)
 
     def node(self, target: Target) -> Node:
@@ -57,9 +60,23 @@ class Context:
 
     def about(self, targets: Iterable[Target]) -> Context:
         """Return what the verification of ``targets`` uses of it."""
+        targets = tuple(targets)
         paths = {each.directory.directory.path for each in targets if each.directory is not None}
         nodes = {path: self.nodes[path] for path in paths if path in self.nodes}
-        return replace(self, siblings=(), strays=frozenset(), nodes=nodes)
+        wanted = {target.path for target in targets} if self.futures else set()
+        futures = tuple(future for future in self.futures if future.current in wanted)
+        return replace(self, siblings=(), strays=frozenset(), futures=futures, nodes=nodes)
+
+    def successor(self, target: Target) -> AnyPath | None:
+        """Return the future log that a start makes the current log in place of ``target``."""
+        return next(
+            (
+                future.path
+                for future in self.futures
+                if future.fate is Fate.PROMOTED and future.current == target.path
+            ),
+            None,
+        )
 
     @property
     def kraft(self) -> bool:
@@ -99,6 +116,7 @@ def read_context(
     beyond = tuple(beyond)
     nodes: dict[AnyPath, Node] = {}
     strays: set[AnyPath] = set()
+    futures: list[FutureLog] = []
     by_identity: dict[object, list[DirectoryFacts]] = defaultdict(list)
     for facts in directories:
         by_identity[identity(facts.directory.path) or facts.directory.path].append(facts)
@@ -121,9 +139,10 @@ def read_context(
         )
         nodes.update((facts.directory.path, node) for facts in group)
         strays.update(_strays(group, node))
+        futures += find_future_logs(group, beyond, node)
     for first, *others in by_identity.values():
         nodes.update((facts.directory.path, nodes[first.directory.path]) for facts in others)
-    return Context(now_ms, config, groups, nodes, frozenset(strays))
+    return Context(now_ms, config, groups, nodes, frozenset(strays), tuple(futures))
 
 
 def _strays(directories: Sequence[DirectoryFacts], node: Node) -> Iterator[AnyPath]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.evidence import neighbours
+from kdump.audit.evidence import known_ends, neighbours
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import (
@@ -21,6 +21,7 @@ from kdump.audit.startup.forecast import (
     harms_of,
     worst_outcome,
 )
+from kdump.audit.startup.future_loss import lost_to_successor
 from kdump.audit.startup.inputs import read_log_facts, violations
 from kdump.audit.startup.outcome import Outcome
 from kdump.audit.startup.swap_loss import swap_loss
@@ -92,6 +93,11 @@ def next_start(verdict: Verdict) -> Forecast | None:
         start = replace(start, lost=start.lost + Records(loss.records))
     if metadata:
         return _metadata_log_forecast(start, facts, verdict.findings)
+    if start.outcome is Outcome.STARTS:
+        end = start.log_end_offset
+        if end is None:  # recovery has not read it
+            end = max(known_ends(verdict.surveys).values(), default=None)
+        start = replace(start, lost=start.lost + Records(lost_to_successor(facts, end)))
     denied = [finding for finding in verdict.findings if finding.code is codes.BROKER_DENIED]
     if denied:
         causes = (*causes_of(denied), *start.causes)
