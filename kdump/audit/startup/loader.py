@@ -128,12 +128,12 @@ class Loader:
         if not facts.clean:
             self._repeat_after_splits(self._recover_unflushed)
         self._find_end()
-        if self.log_end_offset is None:
-            return
-        self._resize_indexes()
-        self._snapshots.remove_stray(self._bases)
-        self._rebuild(self.log_start_offset, self.log_end_offset, clean=facts.clean)
-        self._check_open_transactions()
+        if self.log_end_offset is not None:
+            self._resize_indexes()
+            self._snapshots.remove_stray(self._bases)
+            self._rebuild(self.log_start_offset, self.log_end_offset, clean=facts.clean)
+            self._check_open_transactions()
+        # The broker reads it last; its content decides even if the end of the log was not read.
         self._check_read(facts.metadata)
 
     # --- files
