@@ -27,6 +27,7 @@ KNOWN = (
     "4.3.1/clean",
     "4.3.1/killed",
     "4.3.1/replicas",
+    "4.3.1/tiered",
 )
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from brokers.jars import ZOOKEEPER_RELEASES
+from brokers.jars import ZOOKEEPER_RELEASES, tiered_storage
 from brokers.programs import QUICK, java_command
 from brokers.server import Server, ServerError, free_ports
-from brokers.settings import joining, with_kraft, with_zookeeper
+from brokers.settings import joining, tiered, with_kraft, with_zookeeper
 from brokers.zookeeper import Described, ZooKeeper
 
 CLUSTER_ID = "kdumpFixturesCluster0A"
@@ -38,7 +38,7 @@ class Broker:
     another is node 2 of that KRaft cluster. ``heap`` is the most that Java takes for objects. With
     ``uid`` root starts it as that user, who may read all files (Java's too), but write its own.
     ``contained``: in a mount and a process namespace of its own, as in a container; there it can be
-    killed and not stopped.
+    killed and not stopped. ``remote`` is the directory of remote storage, which 4.3.1 has.
     Leaving the block stops the broker if it still runs. ``zookeeper`` is None where the release
     needs none.
     """
@@ -54,11 +54,13 @@ class Broker:
         heap: str = "700m",
         uid: int | None = None,
         contained: bool = False,
+        remote: Path | None = None,
     ) -> None:
         self.version = version
         self.directory = directory
         self.zookeeper: ZooKeeper | None = None
         self._topics = topics or {}
+        self._remote = remote
         client, second = free_ports()
         self.bootstrap, self.controller = f"127.0.0.1:{client}", f"127.0.0.1:{second}"
         self._scratch = tempfile.TemporaryDirectory(prefix="broker-")
@@ -71,7 +73,8 @@ class Broker:
         else:
             ready = "Kafka Server started"
             cluster = {} if joins is None else joining(client, joins.controller)
-            beyond = cluster | dict(settings or {})
+            storage = {} if remote is None else tiered(remote)
+            beyond = cluster | storage | dict(settings or {})
             text = with_kraft(version, directory, client, second, beyond)
         self._config.write_text(text)
         self._server = Server(
@@ -142,7 +145,8 @@ class Broker:
         self._scratch.cleanup()
 
     def _java(self, *flags: str) -> list[str]:
-        return java_command(self.version, "INFO", *QUICK, *flags)
+        classes = None if self._remote is None else tiered_storage()
+        return java_command(self.version, "INFO", *QUICK, *flags, classes=classes)
 
 
 def refused_start(version: str, directory: Path, settings: Mapping[str, str]) -> list[str]:

@@ -16,6 +16,7 @@ from brokers.broker import Broker
 from brokers.histories import NAMES, part
 from brokers.programs import consume
 from brokers.replicas import NODES, Replicas
+from brokers.tiering import tier
 from brokers.topics import at_least
 from brokers.workload import ROUNDS, create, describe, write
 
@@ -58,12 +59,14 @@ def make(version: str, state: str, root: Path) -> dict[str, int]:
     """Run the workload on a broker and store the outcome below ``root``, over what is there.
 
     ``state`` is how the broker ended: ``clean`` by SIGTERM, ``killed`` by SIGKILL; or ``replicas``
-    for three brokers.
+    for three brokers, ``tiered`` for one with remote storage.
     Returns the full sizes, in bytes, of the files stored without their tail of zeros, by path
     below ``root``.
     """
     if state == "replicas":
         return _make_replicas(version, root)
+    if state == "tiered":
+        return _make_tiered(version, root)
     name = f"{version}/{state}"
     data, reading = root / "brokers" / name, root / "consumed" / name
     for old in (data, reading):
@@ -104,6 +107,20 @@ def _make_replicas(version: str, root: Path) -> dict[str, int]:
             }
     data.with_name("replicas.truncations.json").write_text(json.dumps(led, indent=1) + "\n")
     return {f"brokers/{version}/replicas/{path}": full for path, full in trimmed.items()}
+
+
+def _make_tiered(version: str, root: Path) -> dict[str, int]:
+    data = root / "brokers" / version / "tiered"
+    shutil.rmtree(data, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="fixture-") as scratch:
+        directory = Path(scratch, "data")
+        with Broker(version, directory, _SETTINGS, remote=Path(scratch, "remote")) as broker:
+            offsets = tier(broker)
+            _settle(directory)
+            broker.stop()
+        trimmed = store(directory, data)
+    data.with_name("tiered.offsets.json").write_text(json.dumps(offsets, indent=1) + "\n")
+    return {f"brokers/{version}/tiered/{path}": full for path, full in trimmed.items()}
 
 
 def store(directory: Path, target: Path) -> dict[str, int]:

@@ -28,6 +28,7 @@ class Coordinate:
     group: str
     artifact: str
     version: str
+    classifier: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,9 @@ RELEASES = {
 BETWEEN = {"4.0.0": Release("2.13", (*_LOG4J2, _kafka("kafka-tools", "4.0.0")))}
 """Releases on KRaft of which tests read what a broker writes, and nothing more."""
 
+# Kafka's own storage for its tests of tiered topics, in a directory.
+_TIERED = Coordinate("org.apache.kafka", "kafka-storage", "4.3.1", "test")
+
 # Spark 4.3 reads with it too.
 _CONNECTOR = Coordinate("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0")
 _OF_CONNECTOR = (
@@ -102,8 +106,11 @@ _DEPENDENCY = """\
     <dependency>
       <groupId>{0.group}</groupId>
       <artifactId>{0.artifact}</artifactId>
-      <version>{0.version}</version>
+      <version>{0.version}</version>{1}
     </dependency>"""
+
+_CLASSIFIER = """
+      <classifier>{0.classifier}</classifier>"""
 
 
 class JarsError(Exception):
@@ -161,6 +168,12 @@ def spark_connector() -> list[Path]:
     return [jar for jar in found if jar.name.startswith(_OF_CONNECTOR)]
 
 
+def tiered_storage() -> Path:
+    """The jar of ``LocalTieredStorage``, for brokers of 4.3.1. Raises JarsError if Maven fails."""
+    (jar,) = _directory("tiered-4.3.1", (_TIERED,)).glob("*-test.jar")
+    return jar
+
+
 def publish(built: Path, directory: Path) -> None:
     """Give a finished directory its final name in the cache; yields to one that is there first."""
     try:
@@ -174,13 +187,18 @@ def publish(built: Path, directory: Path) -> None:
 
 def _directory(name: str, wanted: Iterable[Coordinate]) -> Path:
     """The directory with the jars of ``wanted``, which are downloaded if need be."""
-    pom = _POM.format(dependencies="\n".join(map(_DEPENDENCY.format, wanted)))
+    pom = _POM.format(dependencies="\n".join(map(_dependency, wanted)))
     # The name carries the pom's digest, so that a changed table never meets an old directory.
     digest = hashlib.sha256(pom.encode()).hexdigest()[:8]
     directory = cache() / f"{name}-{digest}"
     if not directory.is_dir():
         _download(pom, directory)
     return directory
+
+
+def _dependency(wanted: Coordinate) -> str:
+    classifier = _CLASSIFIER.format(wanted) if wanted.classifier else ""
+    return _DEPENDENCY.format(wanted, classifier)
 
 
 def _download(pom: str, directory: Path) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from fixtures_loader import FULL_SIZES, LISTS, README, REPLICAS, ROOT, SUMS, names
+from fixtures_loader import FULL_SIZES, LISTS, README, REPLICAS, ROOT, SUMS, TIERED, names
 
 from brokers import histories
 from brokers.fixtures import TRIMMED_BYTES
+from brokers.tiering import SHOWS
 from brokers.topics import TOPICS, Topic, topics
 from brokers.workload import ROUNDS
 
@@ -31,6 +32,9 @@ here was edited by hand; `python tests/brokers` makes it (Java 17 or later and M
   leader, topic and follower what the follower did when this leader was started first: the log end
   offset at which it began to follow, the offset to which it truncated its log, what the leader's
   answers led to on the way there, and whether it dropped its log to begin anew.
+- `brokers/<version>/tiered/` is the log directory of a broker with remote storage, which is not
+  stored. `brokers/<version>/tiered.offsets.json` has the offsets that it told of each topic: log
+  start, the first offset here, the last in remote storage (-1 for none) and the end.
 
 Each other broker is alone, from Kafka 3 on as a KRaft node, before that with a ZooKeeper; clients
 are of the broker's version where no other is named. Its workload has {ROUNDS} rounds and a clean
@@ -50,7 +54,9 @@ def write(full_sizes: Mapping[str, int]) -> None:
     parts = (
         _INTRODUCTION,
         "## Log directories\n",
-        *_table(("name", "broker", "state", "command"), map(_fixture, (*names(), *REPLICAS))),
+        *_table(
+            ("name", "broker", "state", "command"), map(_fixture, (*names(), *REPLICAS, *TIERED))
+        ),
         "\n## Topics\n",
         "Settings beyond these: `index.interval.bytes=300`, `retention.ms=-1`, a `segment.ms` of\n"
         "decades. Kafka 4.3 has the segment size from `internal.segment.bytes`.\n",
@@ -60,6 +66,8 @@ def write(full_sizes: Mapping[str, int]) -> None:
         ),
         "\n## Topics of three brokers\n",
         *_table(("topic", "shows"), ((f"`{kept.name}`", kept.shows) for kept in histories.TOPICS)),
+        "\n## Topics with remote storage\n",
+        *_table(("topic", "shows"), ((f"`{name}`", shows) for name, shows in SHOWS.items())),
     )
     README.write_text("\n".join(parts) + "\n")
     FULL_SIZES.write_text("".join(f"{size}  {path}\n" for path, size in sorted(full_sizes.items())))

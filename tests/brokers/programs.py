@@ -33,7 +33,7 @@ def java_command(
 ) -> list[str]:
     """How to start a JVM of Kafka ``version`` that logs to standard error from ``log_level`` on.
 
-    ``classes`` is a directory that goes before the release's own jars.
+    ``classes`` is a directory or a jar that goes before the release's own jars.
     """
     program = java()
     if program is None:

@@ -61,6 +61,25 @@ def with_kraft(
     return _text(listeners | _KRAFT | _COMMON | _SETTINGS_OF.get(version, {}) | dict(beyond))
 
 
+def tiered(directory: Path) -> dict[str, str]:
+    """What a broker says beyond, whose topics may have older segments in ``directory``."""
+    return {
+        "remote.log.storage.system.enable": "true",
+        "remote.log.storage.manager.class.name": (
+            "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+        ),
+        "rsm.config.dir": str(directory),
+        "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "2",
+        "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+        # Segments are copied, and removed here, as soon as they are sealed.
+        "remote.log.manager.task.interval.ms": "500",
+        "log.retention.check.interval.ms": "500",
+        "log.initial.task.delay.ms": "500",
+        "log.segment.delete.delay.ms": "500",
+    }
+
+
 def joining(client: int, controller: str) -> dict[str, str]:
     """What node 2 of a cluster says beyond or instead: ``controller`` is that of node 1."""
     return {

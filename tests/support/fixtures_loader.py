@@ -49,6 +49,8 @@ def _age(name: str) -> tuple[tuple[int, ...], str]:
 FIXTURES = names()
 #: The fixtures of three brokers.
 REPLICAS = ("4.3.1/replicas",)
+#: The fixture of a broker with remote storage.
+TIERED = ("4.3.1/tiered",)
 #: Messages of magic 0 and 1, the first release with batches, and the newest one after a kill.
 _FEW = ("0.8.2.2/clean", "1.1.1/clean", "4.3.1/killed")
 
