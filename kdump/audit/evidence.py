@@ -124,6 +124,13 @@ class Evidence:
         has_log = any(entry.name.kind is FileKind.LOG for entry in facts.partition.entries)
         return None if has_log or facts.partition.transient else facts.log_start or 0
 
+    def first_missing(self, log_end: int) -> int:
+        """Return the first offset from ``log_end`` on that is not in remote storage."""
+        for first, last in () if self.facts is None else self.facts.remote_offsets:
+            if first <= log_end <= last:
+                log_end = last + 1
+        return log_end
+
     def clock(self) -> Clock:
         """Return the times by which the age of a transaction is measured."""
         modified_ms = {

@@ -92,6 +92,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     missing_offsets.check_missing_offsets,
     segments.check_wiped,
     segments.check_first_segment,
+    segments.check_remote,
     segments.check_future_timestamps,
     segments.check_clean_stop,
     transactions.check_transactions,

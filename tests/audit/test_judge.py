@@ -71,6 +71,7 @@ ELSEWHERE = (
     "check_broker_rights",
     "check_broker_rights_at_top",
     "check_node_id",
+    "check_remote",
     "check_twice",
     "check_clean_marker",
     "check_top_files",

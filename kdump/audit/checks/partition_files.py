@@ -268,12 +268,13 @@ def _beyond_end(
     log_end = evidence.log_end
     if log_end is None or offset is None or not _is_comparable(facts) or offset <= log_end:
         return
+    missing = Offsets(evidence.first_missing(log_end), offset - 1)
     yield file_finding(
         code,
         _checkpoint_path(facts, checkpoint),
         f"an offset up to {log_end}, where the log ends",
         str(offset),
-        offsets=Offsets(log_end, offset - 1),
+        offsets=missing if missing.first < offset else None,
     )
 
 

@@ -1,5 +1,5 @@
-"""Checks of a partition as a whole: no segment left, the first ones missing, timestamps in the
-future, indexes that a clean stop left untrimmed.
+"""Checks of a partition as a whole: no segment left, the first ones missing, records in remote
+storage, timestamps in the future, indexes that a clean stop left untrimmed.
 
 Spec: ``UnifiedLog.deleteOldSegments``, ``LogSegment.readNextOffset``,
 ``AbstractIndex``, KIP-937; KOD 9, checks 31 and 37.
@@ -14,6 +14,7 @@ from kdump.audit import codes
 from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.missing_start import MissingStart, missing_start, retention_deletes
+from kdump.audit.facts.remote_storage import ranges_text
 from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.audit.survey.index_promises import IndexFacts
 from kdump.format.lines.text import time_text
@@ -40,13 +41,27 @@ def check_wiped(evidence: Evidence) -> Iterator[Finding]:
         ),
     }
     source, known = max(offsets.items(), key=lambda each: each[1])
-    if known > log_end:
+    first = evidence.first_missing(log_end)
+    if known > first:
         yield file_finding(
             codes.SEGMENTS_GONE,
             facts.partition.path,
             f"segments up to offset {known}, by its {source}",
             "none",
-            offsets=Offsets(log_end, known - 1),
+            offsets=Offsets(first, known - 1),
+        )
+
+
+def check_remote(evidence: Evidence) -> Iterator[Finding]:
+    """Report records that are in remote storage only."""
+    ranges = () if evidence.facts is None else evidence.facts.remote_offsets
+    if ranges:
+        yield file_finding(
+            codes.RECORDS_IN_REMOTE_STORAGE,
+            evidence.target.path,
+            "records on this disk",
+            f"offsets {ranges_text(ranges)} in remote storage, not read",
+            offsets=Offsets(ranges[0][0], ranges[-1][1]),
         )
 
 

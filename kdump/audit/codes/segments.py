@@ -55,11 +55,18 @@ SEGMENTS_GONE: Final = FindingCode(
     "A partition has no segment left, although checkpoints or producer snapshots show that it had "
     "records.",
     "The broker begins an empty log at the checkpointed log start offset, or at 0: offsets are "
-    "assigned a second time.",
+    "assigned a second time. Records in remote storage are no longer served.",
     "Put the files back if they were moved or are in a backup. " + REPLICA_FIRST,
     check=31,
     loses=True,
     harm=Harm.EMPTY,
+)
+RECORDS_IN_REMOTE_STORAGE: Final = FindingCode(
+    "records-in-remote-storage",
+    Severity.INFO,
+    "Older records of the partition are in remote storage only. kdump does not read them.",
+    "The broker serves them from remote storage.",
+    "Nothing to do. Checks, comparisons and exports cover the segments on this disk.",
 )
 SEGMENTS_HOLE: Final = FindingCode(
     "segments-hole",

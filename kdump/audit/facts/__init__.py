@@ -1,11 +1,13 @@
 """Facts about partitions from all files but their segments.
 
-coordinator    The transaction coordinator's state from ``__transaction_state`` logs.
-denied_files   The files of a log directory that the broker's user may not open.
-space          The free space of the file system that holds a log directory.
-small_files    The small files of log directories and partitions, read and decoded.
-missing_start  Whether a log lacks its first segments, and whether retention can have deleted them.
-cluster        Topics, replicas and configs from the node's own metadata log.
-settings       The topic settings that apply: metadata log, cleaner checkpoint,
-               ``server.properties``, defaults.
+coordinator     The transaction coordinator's state from ``__transaction_state`` logs.
+remote_storage  The segments of topics that are in remote storage, from ``__remote_log_metadata``
+                logs.
+denied_files    The files of a log directory that the broker's user may not open.
+space           The free space of the file system that holds a log directory.
+small_files     The small files of log directories and partitions, read and decoded.
+missing_start   Whether a log lacks its first segments, and whether retention can have deleted them.
+cluster         Topics, replicas and configs from the node's own metadata log.
+settings        The topic settings that apply: metadata log, cleaner checkpoint,
+                ``server.properties``, defaults.
 """

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from kdump.audit.facts.coordinator import Coordinator
+from kdump.audit.facts.remote_storage import RemoteStorage
 from kdump.audit.facts.small_files import read_small
 from kdump.errors import SourceError
 from kdump.format.properties import decode_quorum_state
@@ -133,13 +134,15 @@ class Node:
     """The broker that a log directory belongs to, as far as known.
 
     ``kraft`` says that it has no ZooKeeper. ``image`` is None without a metadata log.
-    ``coordinator`` has the partitions of ``__transaction_state`` that it holds, None without any.
+    ``coordinator`` has the partitions of ``__transaction_state`` that it holds, ``remote`` those of
+    ``__remote_log_metadata``; each is None without any.
     """
 
     kraft: bool = False
     node_id: int | None = None
     image: ClusterImage | None = None
     coordinator: Coordinator | None = None
+    remote: RemoteStorage | None = None
 
     def sets_aside(self, topic_id: str | None, partition: int) -> bool:
         """Return whether a start certainly renames a partition's directory to ``-stray``.

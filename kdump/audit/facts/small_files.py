@@ -19,6 +19,7 @@ from kdump.audit.facts.denied_files import (
     denied_at_top,
     denied_in_partition,
 )
+from kdump.audit.facts.remote_storage import OffsetRanges, RemoteStorage, remote_offsets
 from kdump.audit.facts.space import Space, allocated_bytes, read_space
 from kdump.errors import DecodeError, SourceError
 from kdump.format.checkpoint import EpochEntry, decode_epochs, decode_offsets
@@ -179,9 +180,9 @@ class PartitionFacts:
     offsets are None without a line of this partition, or if the file cannot be read. ``swaps`` are
     the ``.swap`` logs by base offset; ``metadata_snapshots`` are those of a metadata log.
     ``repairs`` are the folders of repairs, None without any; ``repairs_linked`` says that a link
-    replaces them. ``coordinator`` is the node's, if any. ``denied`` are the files that the
-    broker's user may not open. ``metadata_notes`` are the records of a metadata log that brokers
-    cannot apply; none unless all records were read. ``leftover_files`` counts the files that a
+    replaces them. ``coordinator`` and ``remote`` are the node's, if any. ``denied`` are the
+    files that the broker's user may not open. ``metadata_notes`` are the records of a metadata log
+    that brokers cannot apply; none unless all records were read. ``leftover_files`` counts the files that a
     loader deletes first, ``.deleted`` and ``.cleaned`` ones, which take ``leftover_bytes``.
     ``first_timestamp`` is the time in ms of the first record in the first segment, read only where
     ``leader-epoch-checkpoint`` begins below it. ``successor`` is the future log that replaces this
@@ -213,6 +214,7 @@ class PartitionFacts:
     leftover_files: int = 0
     first_timestamp: int | None = None
     successor: Successor | None = None
+    remote: RemoteStorage | None = None
 
     @property
     def compacted(self) -> bool | None:
@@ -237,6 +239,24 @@ class PartitionFacts:
         """
         epochs = None if self.stopped or self.epochs is None else self.epochs.value
         return max(self.log_start or 0, epochs[0].start_offset if epochs else 0)
+
+    @property
+    def remote_offsets(self) -> OffsetRanges:
+        """The offsets that are in remote storage alone; empty for a topic that has none.
+
+        Only the checkpoint has the log start offset of a topic with remote storage.
+        """
+        if not self.settings.remote_storage or not self.is_current:
+            return ()
+        metadata = None if self.metadata is None else self.metadata.value
+        segments = self.partition.segments
+        return remote_offsets(
+            self.remote,
+            self.partition.name,
+            None if metadata is None else metadata.topic_id,
+            None if self.log_start is None else self.start_offset,
+            segments[0].base_offset if segments else None,
+        )
 
     @property
     def is_current(self) -> bool:

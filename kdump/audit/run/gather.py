@@ -53,6 +53,7 @@ def gather(target: Target, context: Context, *, deep: bool = False) -> Partition
         coordinator=context.node(target).coordinator,
         first_timestamp=_first_timestamp(facts),
         successor=None if successor is None else _successor(successor),
+        remote=context.node(target).remote,
     )
 
 

@@ -360,6 +360,9 @@ class Loader:
                 self._count_hidden(last, self.log_end_offset)
         if not self._logs:
             end = self.log_end_offset = self._log_start
+            for first, final in self._facts.remote_offsets:
+                # No broker serves an offset at or past the log end offset.
+                self.lost += Records(Span(final + 1 - first, first, final))
             nothing = RecoveryResult(end, 0, 0, 0, 0, Ending.WHOLE, end, end, Span(), Records())
             path = self._facts.partition.path / format_file_name(FileKind.LOG, end)
             facts = LogFacts(Segment(end, path, None, None, None, None, ""), 0)

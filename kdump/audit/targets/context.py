@@ -12,6 +12,7 @@ from itertools import chain
 
 from kdump.audit.facts.cluster import ClusterImage, Configs, Node, find_cluster
 from kdump.audit.facts.coordinator import find_coordinator
+from kdump.audit.facts.remote_storage import find_remote_storage
 from kdump.audit.facts.settings import Overrides, Sources, topic_settings
 from kdump.audit.facts.small_files import DirectoryFacts, TopicSettings, read_small
 from kdump.audit.targets.future_logs import Fate, FutureLog, find_future_logs
@@ -110,7 +111,8 @@ def read_context(
     """Group log directories by node, and read their metadata logs.
 
     With a ``config``, all of them are directories of its node, and so are those ``beyond``: of
-    these, only the transaction log is read, and the metadata log if no other has one. If a
+    these, only the transaction log and that of remote storage are read, and the metadata log if no
+    other has one. If a
     directory is spelled in several ways, the first one counts.
     """
     beyond = tuple(beyond)
@@ -136,6 +138,7 @@ def read_context(
             node_id=None if known is None else known.node_id,
             image=image,
             coordinator=find_coordinator(directories_of_node, numbers),
+            remote=find_remote_storage(directories_of_node),
         )
         nodes.update((facts.directory.path, node) for facts in group)
         strays.update(_strays(group, node))

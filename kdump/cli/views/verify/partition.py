@@ -28,9 +28,11 @@ from kdump.cli.ui.paragraphs import LABEL, paragraph
 from kdump.cli.ui.units import count_text, period_text
 from kdump.cli.views.forecast_text import bound_text, effect_text
 from kdump.format.lines.shell import shell_text
-from kdump.format.lines.text import time_text
+from kdump.format.lines.text import printable, time_text
 
 _REPLICA: Final = "another replica is in sync: start its broker first"
+#: The number of partitions whose offsets in remote storage have a line each.
+_MOST_REMOTE: Final = 3
 _CONTROLLER: Final = "another controller is in sync: start that controller first"
 
 
@@ -50,6 +52,21 @@ def partition_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[tup
         yield "stable", stable_text(verdict.stable)
     if forecast is not None:
         yield _start_label(verdict), effect_text(forecast)
+
+
+def remote_lines(verdicts: Iterable[Verdict], *, named: bool) -> Iterator[str]:
+    """Yield which offsets are in remote storage only; ``named``: with the names of partitions."""
+    found = [
+        (printable(verdict.target.path.name), finding.detail.found)
+        for verdict in verdicts
+        for finding in verdict.findings
+        if finding.code is codes.RECORDS_IN_REMOTE_STORAGE and finding.detail is not None
+    ]
+    for number, (name, offsets) in enumerate(found[:_MOST_REMOTE]):
+        yield paragraph("" if number else "remote", f"{name}: {offsets}" if named else offsets)
+    if found[_MOST_REMOTE:]:
+        others = count_text(len(found) - _MOST_REMOTE, "more partition")
+        yield paragraph("", f"{others} with records in remote storage (--info)")
 
 
 def remedy_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]:

@@ -31,7 +31,12 @@ from kdump.cli.views.forecast_text import (
 )
 from kdump.cli.views.verdict_text import LABELS, lost_now_text, severity_text, verdict_lines
 from kdump.cli.views.verify.first_line import verify_about, verify_check
-from kdump.cli.views.verify.partition import neighbours_text, partition_lines, remedy_lines
+from kdump.cli.views.verify.partition import (
+    neighbours_text,
+    partition_lines,
+    remedy_lines,
+    remote_lines,
+)
 from kdump.cli.views.verify.plan import plan_lines
 from kdump.cli.views.verify.summary import Depth, Summary, worst_severity
 from kdump.errors import SourceError
@@ -174,6 +179,7 @@ def root_lines(
         yield from finding_lines(finding)
     if isinstance(root.content, LogDirectory) and root.directory is not None:
         yield from _partitions(verdicts, forecasts, info=info)
+        yield from remote_lines(verdicts, named=True)
         start = starts.directory(root.directory.directory.path)
         losses = losses_of((verdict, forecasts.get(verdict.target.path)) for verdict in verdicts)
         if several and losses.now:
@@ -190,6 +196,7 @@ def root_lines(
             stops = [*around, *(() if forecast is None else forecast.causes)]
             if root.directory is not None and worst_outcome(stops) is Outcome.OFFLINE:
                 yield paragraph("", broker_end_text(starts.ends_broker(root.directory.directory)))
+            yield from remote_lines((verdict,), named=False)
             for label, text in partition_lines(verdict, forecast):
                 yield paragraph(label, text)
             yield from remedy_lines(verdict, forecast)
