@@ -84,9 +84,16 @@ class Row:
         """Where the offset lies outside of its log, None if it lies in it, or is unknown."""
         if self.offset is None or self.extent is None:
             return None
-        if self.offset < self.extent.start:
+        if self.extent.start is not None and self.offset < self.extent.start:
             return Outside.BELOW_START
         return Outside.BEYOND_END if self.offset > self.extent.end else None
+
+    @property
+    def in_remote_storage(self) -> bool:
+        """Whether the record at the offset is in remote storage only."""
+        if self.offset is None or self.extent is None:
+            return False
+        return any(first <= self.offset <= last for first, last in self.extent.remote)
 
 
 @frozen
@@ -229,7 +236,8 @@ class _Join:
 
     def _extent(self, place: TopicPartition) -> Extent | None:
         if place not in self._extents:
-            found = [read_extent(path, facts) for path, facts in self._logs.get(place, ())]
+            context, copies = self._scope.context, self._logs.get(place, ())
+            found = [read_extent(path, facts, context) for path, facts in copies]
             # A copy that ends before another lags behind it.
             known = [extent for extent in found if extent is not None]
             self._extents[place] = max(known, key=lambda extent: extent.end, default=None)

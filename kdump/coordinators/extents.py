@@ -1,17 +1,21 @@
 """The first and the end offset of logs, as brokers answer them to consumers.
 
-Spec: ``UnifiedLog``; the log start offset of the checkpoint counts where it lies in the log.
+Spec: ``UnifiedLog``; the log start offset of the checkpoint counts where it lies in the log, and
+always for a topic with remote storage (KIP-405).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kdump.audit.facts.small_files import DirectoryFacts, checkpoint_line
+from kdump.audit.facts.remote_storage import OffsetRanges, remote_offsets
+from kdump.audit.facts.small_files import DirectoryFacts, checkpoint_line, read_topic_id
 from kdump.audit.survey.log_end import read_end
+from kdump.audit.targets.context import Context
 from kdump.errors import SourceError
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Partition, Segment, directory_name, list_partition
+from kdump.storage.names import PARTITION_METADATA
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Damage, walk
 from kdump.values import frozen
@@ -22,10 +26,14 @@ TopicPartition = tuple[str, int]
 
 @frozen
 class Extent:
-    """The log of a partition: its first offset and the log end offset, by its batch headers."""
+    """The log of a partition: its first offset and the log end offset, by its batch headers.
 
-    start: int
+    ``start`` is None if it is unknown. ``remote`` are the offsets in remote storage only.
+    """
+
+    start: int | None
     end: int
+    remote: OffsetRanges = ()
 
 
 def find_logs(
@@ -41,19 +49,24 @@ def find_logs(
     return {place: tuple(copies) for place, copies in found.items()}
 
 
-def read_extent(path: AnyPath, directory: DirectoryFacts) -> Extent | None:
+def read_extent(path: AnyPath, directory: DirectoryFacts, context: Context) -> Extent | None:
     """Return the extent of the log at ``path``, None if it cannot be read."""
     partition = list_partition(path)
     if isinstance(partition, SourceError):
         return None
     start = log_start(partition, directory)
-    if not partition.segments:
-        return Extent(start, start)
     try:
-        end = log_end(partition.segments[-1])
+        end = log_end(partition.segments[-1]) if partition.segments else start
     except SourceError:
         return None
-    return Extent(min(start, end), end)
+    name = partition.name
+    if name is None or not context.settings_of(name, directory).remote_storage:
+        return Extent(min(start, end), end)
+    first = partition.segments[0].base_offset if partition.segments else None
+    line = checkpoint_line(directory.log_starts, name)
+    topic_id = read_topic_id(path / PARTITION_METADATA)
+    remote = remote_offsets(context.node_of(directory).remote, name, topic_id, line, first)
+    return Extent(None if line is None else min(line, end), end, remote)
 
 
 def log_start(partition: Partition, directory: DirectoryFacts | None) -> int:

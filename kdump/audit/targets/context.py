@@ -20,7 +20,12 @@ from kdump.audit.targets.node_directories import copies, siblings
 from kdump.audit.targets.target import Target, identity
 from kdump.format.properties import decode_partition_metadata
 from kdump.storage.logdir import LogDirectory, directory_name
-from kdump.storage.names import CLUSTER_METADATA_TOPIC, PARTITION_METADATA, TRANSACTION_TOPIC
+from kdump.storage.names import (
+    CLUSTER_METADATA_TOPIC,
+    PARTITION_METADATA,
+    TRANSACTION_TOPIC,
+    DirectoryName,
+)
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
 
@@ -91,9 +96,11 @@ class Context:
 
     def _read_settings(self, target: Target) -> TopicSettings:
         name = None if target.partition is None else target.partition.name
-        if name is None:
-            return TopicSettings()
-        node, directory = self.node(target), target.directory
+        return TopicSettings() if name is None else self.settings_of(name, target.directory)
+
+    def settings_of(self, name: DirectoryName, directory: DirectoryFacts | None) -> TopicSettings:
+        """Return the settings of the topic of ``name``, a partition in a log directory if any."""
+        node = Node() if directory is None else self.node_of(directory)
         cleaned = None if directory is None else directory.cleaner_offsets
         return topic_settings(
             name.topic,

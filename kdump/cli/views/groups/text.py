@@ -89,13 +89,15 @@ def _title(group: Group) -> str:
 def _cells(row: Row) -> tuple[str, ...]:
     committed, member, extent = row.committed, row.member, row.extent
     notes = [] if row.outside is None else [f"offset {row.outside.value}"]
+    if row.in_remote_storage:
+        notes.append("offset in remote storage")
     if row.uncommitted:
         notes.append("offset in an open transaction")
     return (
         row.topic,
         str(row.partition),
         NONE if row.offset is None else str(row.offset),
-        NONE if extent is None else str(extent.start),
+        NONE if extent is None or extent.start is None else str(extent.start),
         NONE if extent is None else str(extent.end),
         NONE if row.lag is None else str(row.lag),
         NONE if committed is None else time_text(committed.commit_ms),
