@@ -5,7 +5,8 @@ replicas     The copy of a partition from which each offset is taken.
 committed    The batches that a read_committed consumer gets.
 plan         What one log holds: its offsets, gaps and transactions, read once before an export.
 spread       Where the tasks of an export run: in workers of this process, or on Spark.
-starts       The log start offset of each partition: a broker serves no record below it.
+starts       The log start offset of each partition, and its offsets that are in remote storage
+             only.
 upload       New objects in a store, visible once closed.
 destination  The directory or prefix that new files appear in: a new one of an export, or one that
              grows.

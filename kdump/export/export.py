@@ -14,6 +14,8 @@ from itertools import chain, groupby
 from math import ceil
 from typing import Any, Final
 
+from kdump.audit.facts.coordinator import TopicPartition
+from kdump.audit.facts.remote_storage import ranges_text
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target, without_nested
 from kdump.errors import DecodeError
@@ -22,8 +24,9 @@ from kdump.export.files import Layout, Ledger, file_name
 from kdump.export.manifest import FileEntry, Manifest, PartitionEntry, partition_entry
 from kdump.export.output import Form
 from kdump.export.parts import Choice, Part, make_parts, plan
+from kdump.export.ranges import Ranges
 from kdump.export.spread import Spread
-from kdump.export.starts import log_starts
+from kdump.export.starts import log_starts, remote_only
 from kdump.export.task import (
     ExportResult,
     ExportTask,
@@ -89,8 +92,11 @@ def export(
     if not order.below_log_start:
         troubles.extend(_unread_checkpoints(distinct))
         starts = log_starts(distinct, spread)
+    context = context or Context(now_ms=0)
+    remote = remote_only(distinct, context, order.selection, spread)
+    troubles.extend(_unread_remote(distinct, remote))
     choice = Choice(order.selection, order.read_committed, order.dedupe_replicas)
-    parts = make_parts(distinct, starts, choice, sizes, context or Context(now_ms=0))
+    parts = make_parts(distinct, starts, choice, sizes, context)
     if choice.committed or choice.merged:
         plan(parts, choice, spread, troubles)
     tasks = list(_tasks(parts, order, destination))
@@ -103,7 +109,8 @@ def export(
         else:
             troubles.extend(missing_result(share.log, result) for share in tasks[number].shares)
     files = tuple(_take_files(results, destination))
-    manifest = Manifest(files, tuple(_entries(parts, files, results)), tuple(troubles))
+    entries = tuple(_entries(parts, files, results, remote))
+    manifest = Manifest(files, entries, tuple(troubles))
     destination.finish(manifest.encode())
     return manifest
 
@@ -120,6 +127,19 @@ def _unread_checkpoints(targets: Iterable[Target]) -> Iterator[Trouble]:
             reason = f"the log start offsets are unknown: {read.error}"
             damaged = isinstance(read.error, DecodeError)
             yield Trouble(utf8(str(path)), None, None, reason, damaged)
+
+
+def _unread_remote(
+    targets: Iterable[Target], remote: Mapping[TopicPartition, Ranges]
+) -> Iterator[Trouble]:
+    """Yield a trouble for the first directory of each partition with offsets in remote storage."""
+    left = dict(remote)
+    for target in targets:
+        name = None if target.partition is None else target.partition.name
+        ranges = None if name is None else left.pop((name.topic, name.partition), None)
+        if ranges is not None:
+            reason = f"offsets {ranges_text(ranges)} are in remote storage, not read"
+            yield Trouble(utf8(str(target.path)), None, None, reason, damaged=False)
 
 
 def _tasks(parts: Sequence[Part], order: Order, destination: Destination) -> Iterator[ExportTask]:
@@ -185,12 +205,19 @@ def _take_files(
             number += 1
 
 
+def _of_part(part: Part, remote: Mapping[TopicPartition, Ranges]) -> Ranges:
+    if part.topic is None or part.partition is None:
+        return ()
+    return remote.get((part.topic, part.partition), ())
+
+
 def _entries(
     parts: Sequence[Part],
     files: Sequence[FileEntry],
     results: Iterable[tuple[ExportTask, ExportResult]],
+    remote: Mapping[TopicPartition, Ranges],
 ) -> Iterator[PartitionEntry]:
-    """Yield what the export has of each part."""
+    """Yield what the export has of each part, and of ``remote`` without a part."""
     files_by_log: dict[str, list[tuple[FileEntry, Ledger]]] = defaultdict(list)
     for file in files:
         for ledger in file.logs:
@@ -211,7 +238,12 @@ def _entries(
             part.topic, part.partition, part_files.values(), [ledger for _, ledger in found]
         )
         count = sum(below.get(share.log.path, 0) for share in part.shares)
-        entry = replace(entry, log_start=part.log_start, below_log_start=count)
+        entry = replace(
+            entry,
+            log_start=part.log_start,
+            below_log_start=count,
+            remote=_of_part(part, remote),
+        )
         committed = part.committed
         if committed is not None:
             end = None if committed.end == HIGHEST else committed.end
@@ -225,3 +257,7 @@ def _entries(
                 overtaken=tuple(each for each in merged.overtaken if each.last >= start),
             )
         yield entry
+    exported = {(part.topic, part.partition) for part in parts}
+    for (topic, partition), ranges in sorted(remote.items()):
+        if (topic, partition) not in exported:
+            yield replace(partition_entry(topic, partition, (), ()), remote=ranges)

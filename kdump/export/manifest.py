@@ -46,7 +46,8 @@ class PartitionEntry:
     ``end`` is the last stable offset, None if it does not bound the export. ``undecided`` are
     producers and first offsets of transactions whose markers may be lost in damage. ``log_start``
     is the log start offset, None if nothing lies below it, and ``below_log_start`` the number of
-    records below it that are left out.
+    records below it that are left out. ``remote`` are offsets that are left out because they are in
+    remote storage only.
     """
 
     topic: str | None
@@ -61,6 +62,7 @@ class PartitionEntry:
     overtaken: tuple[StaleOffsets, ...] = ()
     log_start: int | None = None
     below_log_start: int = 0
+    remote: tuple[tuple[int, int], ...] = ()
 
 
 @frozen

@@ -1,11 +1,12 @@
-"""The log start offset of each partition: a broker serves no record below it.
+"""The log start offset of each partition, and its offsets that are in remote storage only.
 
-A request to delete records raises the log start offset of the leader, and followers learn it later.
-Of several copies the highest one counts, so that a copy that lags does not bring deleted records
-back. Copies are those of one topic id, as far as the ids are known.
+A broker serves no record below the log start offset. A request to delete records raises that of the
+leader, and followers learn it later. Of several copies the highest one counts, so that a copy that
+lags does not bring deleted records back. Copies are those of one topic id, as far as the ids are
+known.
 
 Spec: ``UnifiedLog.maybeIncrementLogStartOffset``, ``LogManager.checkpointLogStartOffsets``
-(KIP-107).
+(KIP-107); KIP-405.
 """
 
 from __future__ import annotations
@@ -15,15 +16,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
+from kdump.audit.facts.coordinator import TopicPartition
+from kdump.audit.facts.remote_storage import RemoteStorage, remote_offsets
 from kdump.audit.facts.small_files import checkpoint_line, read_small, read_topic_id
+from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.errors import SourceError
+from kdump.export.ranges import Ranges, overlap
 from kdump.export.spread import Spread
 from kdump.format.checkpoint import decode_epochs
 from kdump.storage.access import open_source
 from kdump.storage.logdir import directory_name
-from kdump.storage.names import FileKind
+from kdump.storage.names import PARTITION_METADATA, DirectoryName, FileKind
 from kdump.storage.objects.address import AnyPath
+from kdump.storage.selection import Selection
 from kdump.storage.walk import first_batch
 from kdump.values import frozen
 
@@ -63,6 +69,55 @@ def log_starts(targets: Sequence[Target], spread: Spread) -> list[int | None]:
             if start > targets[number].segments[0].base_offset:
                 starts[number] = start
     return starts
+
+
+def remote_only(
+    targets: Sequence[Target], context: Context, selection: Selection, spread: Spread
+) -> dict[TopicPartition, Ranges]:
+    """Return the selected offsets that none of ``targets`` has, because they are in remote storage.
+
+    Partitions without such offsets are left out.
+    """
+    tiered = [
+        (name, target)
+        for target in targets
+        if target.partition is not None
+        and (name := target.partition.name) is not None
+        and context.settings(target).remote_storage
+    ]
+    tasks = []
+    for name, target in tiered:
+        read = None if target.directory is None else target.directory.log_starts
+        first = target.segments[0].base_offset if target.segments else None
+        files = target.path / PARTITION_METADATA
+        remote = context.node(target).remote
+        tasks.append(_RemoteTask(remote, name, files, checkpoint_line(read, name), first))
+    found: dict[TopicPartition, Ranges] = {}
+    selected = ((selection.first_offset, selection.last_offset),)
+    for number, result in spread(read_remote, tasks, [0] * len(tasks)) if tasks else ():
+        name, _ = tiered[number]
+        place = name.topic, name.partition
+        ranges: Ranges = result if isinstance(result, tuple) else ()
+        # Of several copies one may still have what is remote for the others.
+        found[place] = overlap(ranges, found.get(place, selected))
+    return {place: ranges for place, ranges in found.items() if ranges}
+
+
+@frozen
+class _RemoteTask:
+    """A partition with remote storage: its log start offset, and its first offset here."""
+
+    remote: RemoteStorage | None
+    name: DirectoryName
+    metadata: AnyPath
+    log_start: int | None
+    local_start: int | None
+
+
+def read_remote(task: _RemoteTask) -> Ranges:
+    """Return the offsets of a partition that are in remote storage only. Runs in a task."""
+    topic_id = read_topic_id(task.metadata)
+    return remote_offsets(task.remote, task.name, topic_id, task.log_start, task.local_start)
 
 
 @frozen

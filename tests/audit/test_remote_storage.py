@@ -144,7 +144,7 @@ def test_what_is_remote_alone_lies_between_the_log_start_and_the_first_segment(
 
 def test_few_ranges_are_spelled_out() -> None:
     assert ranges_text(((0, 1), (3, 4))) == "0..1, 3..4"
-    assert ranges_text(((0, 1), (3, 4), (6, 6), (8, 9))) == "0..1, 3..4, 6..6 and 1 ranges more"
+    assert ranges_text(((0, 1), (3, 4), (6, 6), (8, 9))) == "0..1, 3..4, 6..6 and 1 more"
 
 
 def test_the_broker_told_the_same_of_the_fixture() -> None:

@@ -210,7 +210,7 @@ def test_the_sums_of_partitions_take_linear_time() -> None:
         took[count] = inf
         for _ in range(3):
             start = time.process_time()
-            entries = list(_entries(parts, files, results))
+            entries = list(_entries(parts, files, results, {}))
             took[count] = min(took[count], time.process_time() - start)
         assert [entry.records for entry in entries] == [1] * count
     assert took[4000] < 8 * took[1000]

@@ -116,7 +116,7 @@ def ranges_text(ranges: OffsetRanges) -> str:
     """Return the first ranges as text, and how many more there are."""
     shown = ", ".join(f"{first}..{last}" for first, last in ranges[:_SHOWN])
     more = len(ranges) - _SHOWN
-    return shown if more <= 0 else f"{shown} and {more} ranges more"
+    return shown if more <= 0 else f"{shown} and {more} more"
 
 
 class _Log:

@@ -55,7 +55,8 @@ def groups(
     offset, the metadata and the time of the commit, and the time from which the coordinator may
     remove it (offsets.retention.minutes of --config, otherwise 7 days). With the log of that
     partition in the same log directories, kdump shows its start, its end and the lag, and marks
-    offsets outside of it: the consumer then resets its position, by its auto.offset.reset.
+    offsets outside of it: the consumer then resets its position, by its auto.offset.reset. The log
+    start of a topic with remote storage is known from the checkpoint of its log directory alone.
 
     Offsets of open transactions are not counted, as by brokers. The report holds what clients have
     written as metadata of a commit. It changes nothing, and can run beside a broker.

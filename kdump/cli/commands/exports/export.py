@@ -144,6 +144,9 @@ def export(
     Without a checkpoint it is the first offset on disk. A segment that PATH names is exported
     whole.
 
+    Records that are in remote storage only are not read. They are named, also in the manifest, and
+    the exit code is 5. --offsets can leave them out.
+
     As root, kdump writes with the rights of the owner of the directory that DIR is made in, and the
     files belong to that owner. Parquet and object stores need the extra parquet. Only --master and
     --remote need Spark, and with it Java.

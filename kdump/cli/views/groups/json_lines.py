@@ -95,7 +95,8 @@ def _row_fields(group: Group, row: Row) -> dict[str, object]:
         "log_end_offset": extent and extent.end,
         "lag": row.lag,
         "outside": row.outside and row.outside.value,
-        "remote_offsets": extent and [list(pair) for pair in extent.remote],
+        "remote": extent
+        and [{"first_offset": first, "last_offset": last} for first, last in extent.remote],
         "in_remote_storage": row.in_remote_storage,
         "open_transaction": row.uncommitted,
         "member_id": member and member.member_id,
