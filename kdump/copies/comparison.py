@@ -414,7 +414,14 @@ def _cuts(
         if found is None:
             yield Cut(number, None)
             continue
-        first = copy.start if found.restart else max(found.offset, copy.start)
+        if found.restart and leader.tiered is not None:
+            # What it drops of the leader's lineage is in remote storage.
+            first = max(shared_end(copy.epochs, leader.tiered), copy.start)
+            if first >= copy.end:
+                yield Cut(number, found)
+                continue
+        else:
+            first = copy.start if found.restart else max(found.offset, copy.start)
         lost = OffsetRange(first, copy.end)
         yield Cut(number, found, lost, count(number, lost))
 
@@ -426,13 +433,19 @@ def _alone(
     left = list(copies[index].sound_ranges())
     for number, other in enumerate(copies):
         if (index, number) in shared:
-            left = list(_without(left, other, shared[index, number]))
+            left = list(_without(left, other.sound_ranges(), shared[index, number]))
+            if other.tiered is not None:
+                remote = (OffsetRange(first, last + 1) for first, last in other.remote)
+                end = shared_end(copies[index].epochs, other.tiered)
+                left = list(_without(left, remote, end))
     return left
 
 
-def _without(left: Iterable[OffsetRange], other: Copy, shared: int) -> Iterator[OffsetRange]:
-    """Yield the parts of ``left``, in order, that another copy cannot give below ``shared``."""
-    ranges = (OffsetRange(first, min(end, shared)) for first, end in other.sound_ranges())
+def _without(
+    left: Iterable[OffsetRange], others: Iterable[OffsetRange], shared: int
+) -> Iterator[OffsetRange]:
+    """Yield the parts of ``left``, in order, that are not in ``others`` below ``shared``."""
+    ranges = (OffsetRange(first, min(end, shared)) for first, end in others)
     held = iter([found for found in ranges if found.first < found.end])
     found = next(held, None)
     for at, end in left:

@@ -12,6 +12,7 @@ from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from kdump.audit.codes import Severity
+from kdump.audit.facts.remote_storage import OffsetRanges
 from kdump.audit.startup.outcome import Outcome
 from kdump.audit.survey.compaction import Compaction
 from kdump.audit.survey.survey import Survey, compaction_of, effective_compaction
@@ -107,6 +108,10 @@ class Copy:
                     Whether its settings or its batches show that the cleaner compacts it.
     once            The leader epochs of its checkpoint up to the end of what is lost behind the
                     last batch; None if nothing is, or batches contradict the checkpoint.
+    remote          Offsets that are in remote storage only, which other brokers of the partition
+                    read there too.
+    tiered          The leader epochs from the log start on, where older offsets are in remote
+                    storage only; ``epochs`` begins at the first segment. None without these.
     """
 
     topic: str
@@ -128,11 +133,18 @@ class Copy:
     unread: tuple[str, ...] = ()
     shows_compaction: bool = False
     once: LeaderEpochs | None = None
+    remote: OffsetRanges = ()
+    tiered: LeaderEpochs | None = None
 
     @property
     def start(self) -> int:
-        """The log start offset."""
+        """The first offset on disk: the log start offset, if no record is in remote storage."""
         return self.epochs.start
+
+    @property
+    def log_start(self) -> int:
+        """The log start offset."""
+        return self.start if self.tiered is None else self.tiered.start
 
     @property
     def end_offset(self) -> int:
@@ -223,6 +235,11 @@ def copy_of(
                 end = min(end, forecast.log_end_offset)
             if forecast.log_start_offset is not None:
                 start = forecast.log_start_offset
+    remote = () if facts is None else facts.remote_offsets
+    log_start = remote[0][0] if remote else start
+    if remote:
+        start = max(start, bases[0] if bases else remote[-1][1] + 1)
+        on_disk = max(on_disk, start)
     policy = None if facts is None else facts.compacted
     compacted = effective_compaction(verdict.surveys, policy) is not False
     metadata = None if facts is None or facts.metadata is None else facts.metadata.value
@@ -250,6 +267,8 @@ def copy_of(
         live=live,
         topic_id=None if metadata is None else metadata.topic_id,
         epochs=epochs,
+        remote=remote,
+        tiered=LeaderEpochs.of(known, log_start, max(on_disk, start)) if remote else None,
         started=LeaderEpochs.of(
             _after_start(known, verdict.surveys, recovered), start, max(end, start)
         ),

@@ -32,7 +32,8 @@ def copy_fields(found: Comparison, index: int, path_fields: PathFields) -> dict[
             {"epoch": entry.epoch, "start_offset": entry.start_offset}
             for entry in copy.epochs.entries
         ],
-        "log_start_offset": copy.start,
+        "log_start_offset": copy.log_start,
+        "remote": [{"first_offset": first, "last_offset": last} for first, last in copy.remote],
         "log_end_offset": copy.end if copy.starts else None,
         "end_offset": copy.end_offset,
         "high_watermark": copy.high_watermark,

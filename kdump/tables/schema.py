@@ -150,6 +150,7 @@ COPIES: Final = pa.schema(
             list_of(pa.struct([("epoch", pa.int32()), ("start_offset", pa.int64())])),
         ),
         ("log_start_offset", pa.int64()),
+        ("remote", list_of(pa.struct([("first_offset", pa.int64()), ("last_offset", pa.int64())]))),
         ("log_end_offset", pa.int64()),
         ("end_offset", pa.int64()),
         ("high_watermark", pa.int64()),

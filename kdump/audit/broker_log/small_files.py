@@ -263,8 +263,9 @@ ROWS: Final = (
         Kind.DISK,
         "A partition.metadata is empty or cut off, or holds no topic id. The broker did not start. "
         "The line does not name the partition.",
-        "Run kdump next-start on the log directory: it names the file. While the broker is stopped, "
-        "kdump reindex --apply on the partition writes it with the id from the metadata log.",
+        "Run kdump next-start on the log directory: it names the file. While the broker is "
+        "stopped, kdump reindex --apply on the partition writes it with the id from the metadata "
+        "log.",
         (
             "Input string `{}` decoded as {} bytes, which is not equal to the expected 16 bytes",
             "PartitionMetadataReadBuffer.read",

@@ -4,8 +4,8 @@ read_errors      Checks of files that kdump could not read, or that the broker m
 batches          Checks of batches and records: damage, offsets, segments that overlap, timestamps,
                  undecodable records.
 segments         Checks of a partition as a whole: no segment left, the first ones missing, records
-                 in remote storage,
-                 timestamps in the future, indexes that a clean stop left untrimmed.
+                 in remote storage, timestamps in the future, indexes that a clean stop left
+                 untrimmed.
 missing_offsets  Checks of offsets that are missing between and inside segments.
 indexes          Checks of offset and time indexes: files, entries, missing indexes.
 txn_indexes      Checks of transaction indexes against the log.

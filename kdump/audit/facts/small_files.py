@@ -182,8 +182,9 @@ class PartitionFacts:
     ``repairs`` are the folders of repairs, None without any; ``repairs_linked`` says that a link
     replaces them. ``coordinator`` and ``remote`` are the node's, if any. ``denied`` are the
     files that the broker's user may not open. ``metadata_notes`` are the records of a metadata log
-    that brokers cannot apply; none unless all records were read. ``leftover_files`` counts the files that a
-    loader deletes first, ``.deleted`` and ``.cleaned`` ones, which take ``leftover_bytes``.
+    that brokers cannot apply; none unless all records were read. ``leftover_files`` counts the
+    files that a loader deletes first, ``.deleted`` and ``.cleaned`` ones, which take
+    ``leftover_bytes``.
     ``first_timestamp`` is the time in ms of the first record in the first segment, read only where
     ``leader-epoch-checkpoint`` begins below it. ``successor`` is the future log that replaces this
     log, None without one.

@@ -11,13 +11,17 @@ from kdump.copies.comparison import Comparison, State
 
 @dataclass(slots=True)
 class Summary:
-    """The number of partitions by their state, and what was read."""
+    """The number of partitions by their state, and what was read.
+
+    ``remote`` counts those with offsets in remote storage only.
+    """
 
     states: Counter[State] = field(default_factory=Counter)
     copies: int = 0
     log_bytes: int = 0
     batches: int = 0
     uncompared: int = 0
+    remote: int = 0
 
     def add(self, found: Comparison) -> None:
         """Count a partition."""
@@ -26,6 +30,7 @@ class Summary:
         self.log_bytes += sum(copy.size for copy in found.copies)
         self.batches += sum(copy.batches for copy in found.copies)
         self.uncompared += sum(batches for _, _, batches in found.uncompared)
+        self.remote += any(copy.remote for copy in found.copies)
 
     @property
     def partitions(self) -> int:

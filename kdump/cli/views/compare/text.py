@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Final
 
 from kdump.audit.commands import Remedy
+from kdump.audit.facts.remote_storage import ranges_text
 from kdump.cli.ui.paragraphs import LABEL, paragraph
 from kdump.cli.ui.table import NONE, table
 from kdump.cli.ui.units import count_text, size_text
@@ -69,6 +70,9 @@ class TextComparisons:
             f"{count_text(summary.partitions, 'partition')}, {size_text(summary.log_bytes)}, "
             f"{count_text(summary.batches, 'batch', 'batches')}: every header and checksum",
         )
+        if summary.remote:
+            partitions = count_text(summary.remote, "partition")
+            self._print("remote", f"{partitions} with offsets in remote storage, not read")
         if summary.uncompared:
             self._print(
                 "",
@@ -104,7 +108,7 @@ def _cells(found: Comparison, index: int) -> tuple[str, ...]:
         "elr" if found.eligible(index) else sync,
         str(found.order.index(index) + 1),
         NONE if latest is None else str(latest),
-        str(copy.start),
+        str(copy.log_start),
         "stray" if copy.stray else str(copy.end) if copy.starts else "offline",
         NONE if copy.high_watermark is None else str(copy.high_watermark),
         size_text(copy.size),
@@ -136,6 +140,9 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
             yield "damage", _lost_text(index, lost, sound_in, held)
         if len(copy.lost) > _LISTED:
             yield "", f"copy {index + 1}: {len(copy.lost) - _LISTED:,} more places"
+        if copy.remote:
+            offsets = ranges_text(copy.remote)
+            yield "remote", f"copy {index + 1}: offsets {offsets} in remote storage, not read"
         if copy.starts and copy.started.latest is None and copy.epochs.latest is not None:
             yield (
                 "epochs",
