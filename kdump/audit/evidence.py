@@ -8,13 +8,14 @@ from functools import cached_property
 from itertools import pairwise
 
 from kdump.audit.facts.cluster import Configs, Node
+from kdump.audit.facts.metadata_log import MissingMetadata
 from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
 from kdump.audit.replay.clock import Clock
 from kdump.audit.replay.replay import Replay, replay_partition
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.future_logs import FutureLog
 from kdump.audit.targets.target import Target
-from kdump.storage.logdir import is_metadata_log
+from kdump.storage.logdir import LogDirectory, is_metadata_log
 from kdump.storage.names import FileKind
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Reason
@@ -159,6 +160,8 @@ class NodeEvidence:
     config       The pairs of its ``server.properties``. None without that file.
     strays       The partition directories that a start renames to ``-stray`` before it loads logs.
     futures      The future logs of the node.
+    missing      Its metadata log, if that is gone.
+    beyond       Its log directories beside those that are checked.
     """
 
     directories: tuple[DirectoryFacts, ...]
@@ -166,6 +169,13 @@ class NodeEvidence:
     config: Configs | None
     strays: frozenset[AnyPath]
     futures: tuple[FutureLog, ...] = ()
+    missing: MissingMetadata | None = None
+    beyond: tuple[LogDirectory, ...] = ()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether certainly no broker uses any of the directories."""
+        return all(facts.stopped for facts in self.directories)
 
 
 def replay_of(

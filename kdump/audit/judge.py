@@ -127,6 +127,7 @@ NODE_CHECKS: Final[tuple[NodeCheck, ...]] = (
     directory.check_twice,
     directory.check_missing_replicas,
     futures.check_future_logs,
+    metadata.check_metadata_log,
 )
 
 
@@ -247,6 +248,14 @@ def judge_directories(context: Context) -> Iterator[Finding]:
             for future in context.futures
             if any(future.path.parent == facts.directory.path for facts in siblings)
         )
-        evidence = NodeEvidence(siblings, node, context.config, context.strays, futures)
+        evidence = NodeEvidence(
+            siblings,
+            node,
+            context.config,
+            context.strays,
+            futures,
+            context.missing.get(siblings[0].directory.path),
+            context.beyond,
+        )
         for check_node in NODE_CHECKS:
             yield from check_node(evidence)

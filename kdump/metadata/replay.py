@@ -56,10 +56,12 @@ class MetadataReplay:
     """The replay of files in the order of their records.
 
     Only records of ``types`` are read, None for all of them; those of transactions have to be among
-    them. ``transaction`` is the offset of the record that began the open transaction.
+    them. ``controls``: control records are read too, as they are with all types. ``transaction`` is
+    the offset of the record that began the open transaction.
     """
 
     types: Collection[int] | None = None
+    controls: bool = False
     builder: ImageBuilder = field(default_factory=ImageBuilder)
     history: VoterHistory = field(default_factory=VoterHistory)
     notes: list[Note] = field(default_factory=list)
@@ -82,7 +84,7 @@ class MetadataReplay:
         return self.builder.freeze(self.history)
 
     def _records(self, path: AnyPath, base_offset: int, start: int) -> Iterator[LogItem]:
-        controls = self.types is None
+        controls = self.controls or self.types is None
         return metadata_records(path, base_offset, start, self.types, controls=controls)
 
     def _read(

@@ -38,15 +38,19 @@ class VoterHistory:
     """The voters and the kraft versions of a log, each with the offset of its record.
 
     The newest are last. Records of a snapshot have the last offset that the snapshot contains.
+    ``electors`` are the ids of the voters of the last election, which a leader writes.
     """
 
     voters: list[tuple[int, tuple[Voter, ...]]] = field(default_factory=list)
     kraft_versions: list[tuple[int, int]] = field(default_factory=list)
+    electors: frozenset[int] = frozenset()
 
     def add(self, offset: int, record: ControlRecord | DecodeError) -> str | None:
         """Add a control record of any type; return why a node cannot apply it, None if it can."""
         if isinstance(record, DecodeError):
             return str(record)
+        if record.type is ControlType.LEADER_CHANGE and record.fields is not None:
+            self.electors = _electors(record.fields)
         if record.type not in (ControlType.KRAFT_VERSION, ControlType.KRAFT_VOTERS):
             return None
         if record.fields is None:
@@ -58,6 +62,10 @@ class VoterHistory:
             assert isinstance(version, int)
             self.kraft_versions.append((offset, version))
         return None
+
+
+def _electors(fields: dict[str, Any]) -> frozenset[int]:
+    return frozenset(voter["voterId"] for voter in fields["voters"])
 
 
 def read_voters(fields: dict[str, Any]) -> tuple[Voter, ...]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
@@ -63,12 +62,6 @@ class Configuration:
             tuple(filter(None, map(str.strip, roles))),
             static_voters(configs.get("controller.quorum.voters", "")),
         )
-
-
-def metadata_directory(directories: Sequence[AnyPath], configs: Configs) -> AnyPath:
-    """Return the one of a configuration's log ``directories`` that has the metadata log."""
-    own = configs.get("metadata.log.dir", "").strip()
-    return next((path for path in directories if own and path == Path(own)), directories[0])
 
 
 def read_replicas(

@@ -42,6 +42,14 @@ def meta_properties(
     )
 
 
+def _quorum_state(*voters: int) -> bytes:
+    listed = ",".join(f'{{"voterId":{voter}}}' for voter in voters)
+    return (
+        '{"clusterId":"","leaderId":2,"leaderEpoch":4,"votedId":-1,"appliedOffset":0,'
+        f'"currentVoters":[{listed}],"data_version":0}}'
+    ).encode()
+
+
 META = {"meta.properties": meta_properties()}
 
 
@@ -231,6 +239,18 @@ _QUORUM = (
 _OTHER = (forge_metadata.topic("other", OTHER_ID), forge_metadata.partition(OTHER_ID))
 
 RECIPES = (
+    # --- a metadata log that is gone
+    _top("metadata-gone", "metadata-log-missing-only", META),
+    _top(
+        "metadata-blank",
+        "metadata-log-missing-only",
+        META | {segment_name(): b"", snapshot_name(0, 0): forge_metadata.snapshot([])},
+    ),
+    _top(
+        "metadata-without-segments",
+        "metadata-log-missing",
+        META | {f"{forge_metadata.METADATA}/quorum-state": _quorum_state(1, 2, 3)},
+    ),
     # --- the top of a log directory
     _top("plain"),
     _top("lost-found", "foreign-directory", {"lost+found": None}),

@@ -16,7 +16,8 @@ partition_files  Checks of a partition's names, log sizes, small files and check
 futures          Checks of future logs, which a move between log directories writes.
 leftovers        Checks of unfinished cleanings, splits and deletions.
 topic            Checks of a partition against the metadata of its topic.
-metadata         Checks of the KRaft metadata log: snapshots, records, ``quorum-state``.
+metadata         Checks of the KRaft metadata log: whether it is there, snapshots, records,
+                 ``quorum-state``.
 repair_records   Checks of backups and unfinished repairs in a partition.
 directory        Checks of log directories and of the directories of one node together.
 """

@@ -216,7 +216,7 @@ def check_missing_replicas(evidence: NodeEvidence) -> Iterator[Finding]:
     created has no line.
     """
     directories = evidence.directories
-    if not all(facts.stopped for facts in directories):
+    if not evidence.stopped:
         return
     paths = chain.from_iterable(facts.directory.partition_paths for facts in directories)
     existing = {(name.topic, name.partition) for name in map(directory_name, paths) if name}

@@ -1,4 +1,4 @@
-"""Checks of the KRaft metadata log: snapshots, records, ``quorum-state``.
+"""Checks of the KRaft metadata log: whether it is there, snapshots, records, ``quorum-state``.
 
 Spec: ``KafkaMetadataLog.recoverSnapshots``, ``RecordsSnapshotReader``, ``FileQuorumStateStore``;
 KOD 9, checks 36 and 42.
@@ -9,9 +9,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kdump.audit import codes
-from kdump.audit.evidence import Evidence
+from kdump.audit.evidence import Evidence, NodeEvidence
+from kdump.audit.facts.metadata_log import MissingMetadata, Quorum
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command, file_finding
 from kdump.errors import DecodeError
+
+
+def check_metadata_log(evidence: NodeEvidence) -> Iterator[Finding]:
+    """Report a metadata log that is gone; a running broker holds it open."""
+    missing = evidence.missing
+    if missing is None or not evidence.stopped:
+        return
+    code = (
+        codes.METADATA_LOG_MISSING
+        if missing.quorum is Quorum.HOLDS
+        else codes.METADATA_LOG_MISSING_ONLY
+    )
+    expected = "the records of the cluster's metadata"
+    yield file_finding(code, missing.path, expected, f"{missing.found}; {_quorum_text(missing)}")
+
+
+def _quorum_text(missing: MissingMetadata) -> str:
+    voters = ", ".join(map(str, sorted(missing.voters or ())))
+    if missing.quorum is Quorum.UNKNOWN:
+        return (
+            "nothing names the voters (--config): if the node is the only voter, the records are "
+            "gone. If it has further log directories, name them too"
+        )
+    if missing.quorum is Quorum.LOST:
+        lost = ", ".join(map(str, sorted(missing.without)))
+        return f"of the voters {voters} the majority has no record: {lost}"
+    if missing.voters is None:
+        return "the node is no controller"
+    return f"the voters are {voters}"
 
 
 def check_quorum_state(evidence: Evidence) -> Iterator[Finding]:

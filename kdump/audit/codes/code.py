@@ -37,6 +37,9 @@ class Harm(Enum):
     EMPTY = "empty"  # replicas that are missing are created again, without their records
     UNSERVED = "unserved"  # some partitions, or all, are not served
     FOLLOWED = "followed"  # replicas that follow this one delete records that it lacks
+    STRAYS = "strays"  # all partitions are renamed to -stray, and no longer served
+    REFETCHED = "refetched"  # replicas are created again, empty, and fetched from their leaders
+    METADATA_FETCHED = "metadata-fetched"  # the metadata log is fetched from a quorum, if one runs
     SHORTENED = "shortened"  # segments make way for files that hold fewer records
 
 

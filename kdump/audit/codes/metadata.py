@@ -7,8 +7,38 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import FindingCode, Outcome, Severity
+from kdump.audit.codes.code import FindingCode, Harm, Outcome, Severity
 
+METADATA_LOG_MISSING: Final = FindingCode(
+    "metadata-log-missing",
+    Severity.WARNING,
+    "The metadata log of the node is gone: __cluster_metadata-0 is missing or holds no record, "
+    "although the node has partitions or had a leader. A majority of the voters may still have "
+    "the log.",
+    "The node fetches the whole log from the leader, and loads its partitions after that. A voter "
+    "has also lost its vote.",
+    "First start a majority of the voters that have the log, and wait until they have a leader. "
+    "Then start this node. kdump quorum shows which voters can lead.",
+    check=36,
+    harm=Harm.METADATA_FETCHED,
+)
+METADATA_LOG_MISSING_ONLY: Final = FindingCode(
+    "metadata-log-missing-only",
+    Severity.ERROR,
+    "The metadata log of the node is gone: __cluster_metadata-0 is missing or holds no record, "
+    "although the node has partitions or had a leader. The node is the only voter, or a majority "
+    "of the voters has no record either, or nothing shows who the voters are. A log directory of a "
+    "broker with ZooKeeper that is started with process.roles is in the same state.",
+    "The voters elect a leader, which begins an empty log: the cluster knows no topic. Each broker "
+    "renames all its partitions to -stray and no longer serves them. Voters that only the metadata "
+    "log names (kraft.version 1) are lost with it: no leader is elected, and the broker waits.",
+    "Do not start the node. Bring back its file system, or __cluster_metadata-0 from a backup. Or "
+    "copy the whole __cluster_metadata-0 of another controller or broker of the cluster, and "
+    "delete quorum-state in the copy: kdump quorum shows how far each one reaches. If there is "
+    "none, kdump export and kdump salvage copy the records of the partitions.",
+    check=36,
+    harm=Harm.STRAYS,
+)
 QUORUM_STATE_MALFORMED: Final = FindingCode(
     "quorum-state-malformed",
     Severity.ERROR,

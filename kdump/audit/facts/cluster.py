@@ -15,7 +15,7 @@ from kdump.audit.facts.coordinator import Coordinator
 from kdump.audit.facts.remote_storage import RemoteStorage
 from kdump.audit.facts.small_files import read_small
 from kdump.errors import SourceError
-from kdump.format.properties import decode_quorum_state
+from kdump.format.properties import QuorumState, decode_quorum_state
 from kdump.metadata.builder import RecordType
 from kdump.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kdump.metadata.log import Stop, metadata_partition, read_snapshots
@@ -88,7 +88,8 @@ class ClusterImage:
     ``broker_configs`` are by node id as text, or ``ALL_BROKERS``. ``problem`` says what could not
     be read: topics that are not in the image may then exist. ``left`` are the partitions, by topic
     id, whose records remain when the next start cuts the log at its damage; None if it cuts
-    nothing. ``leader`` is the last controller that led.
+    nothing. ``leader`` is the last controller that led. ``voters`` are the ids of the voters, None
+    if neither the log nor ``quorum-state`` names them.
     """
 
     end_offset: int
@@ -101,6 +102,12 @@ class ClusterImage:
     problem: str | None
     left: frozenset[tuple[str, int]] | None = None
     leader: int | None = None
+    voters: frozenset[int] | None = None
+
+    @property
+    def blank(self) -> bool:
+        """Whether the log has no record, and nothing shows that damage or a gap replaces some."""
+        return not self.end_offset and self.complete
 
     @property
     def complete(self) -> bool:
@@ -216,7 +223,7 @@ def find_cluster(directories: Iterable[LogDirectory]) -> ClusterImage | None:
 
 def read_cluster(partition: Partition) -> ClusterImage:
     """Read the newest whole snapshot of a metadata partition, and the log after it."""
-    replay = MetadataReplay(_TYPES)
+    replay = MetadataReplay(_TYPES, controls=True)
     left: frozenset[tuple[str, int]] | None = None
     problem: str | None = None
     end = 0
@@ -237,6 +244,10 @@ def read_cluster(partition: Partition) -> ClusterImage:
             )
         problem = problem or _problem(replay, stop)
         end = max(end, stop.offset)
+    state = _quorum_state(partition)
+    history = replay.history
+    dynamic = frozenset(voter.id for voter in history.voters[-1][1]) if history.voters else None
+    listed = frozenset(() if state is None else state.current_voters)
     return ClusterImage(
         end_offset=end,
         topics=replay.builder.topics,
@@ -253,7 +264,8 @@ def read_cluster(partition: Partition) -> ClusterImage:
         broker_configs=_configs(replay, BROKER_RESOURCE),
         problem=problem,
         left=left,
-        leader=_leader(partition),
+        leader=None if state is None else state.leader_id,
+        voters=dynamic or history.electors or listed or None,
     )
 
 
@@ -268,9 +280,8 @@ def _configs(replay: MetadataReplay, kind: int) -> dict[str, Configs]:
     return {resource.name: values for resource, values in configs.items() if resource.type == kind}
 
 
-def _leader(partition: Partition) -> int | None:
+def _quorum_state(partition: Partition) -> QuorumState | None:
     for entry in partition.entries:
         if entry.name.kind is FileKind.QUORUM_STATE and entry.name.suffix == "":
-            read = read_small(entry.path, decode_quorum_state)
-            return None if read.value is None else read.value.leader_id
+            return read_small(entry.path, decode_quorum_state).value
     return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ from kdump.audit.facts.small_files import TopicSettings
 from kdump.errors import SourceError, UsageError
 from kdump.format.properties import parse_properties
 from kdump.storage.access import open_source
+from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
 
 _CONFIG_BYTES: Final = 1 << 20
@@ -112,6 +114,19 @@ def log_directories(config: Configs) -> tuple[Path, ...]:
     """
     names = [*_log_dirs(config), config.get("metadata.log.dir", "").strip()]
     return tuple(dict.fromkeys(_path(name) for name in names if name))
+
+
+def metadata_directory(directories: Sequence[AnyPath], config: Configs) -> AnyPath:
+    """Return the one of a configuration's log ``directories`` that has the metadata log."""
+    own = config.get("metadata.log.dir", "").strip()
+    return next((path for path in directories if own and path == Path(own)), directories[0])
+
+
+def voter_ids(config: Configs) -> frozenset[int]:
+    """Return the node ids in ``controller.quorum.voters``, which is ID@HOST:PORT with commas."""
+    parts = config.get("controller.quorum.voters", "").split(",")
+    ids = (part.partition("@")[0].strip() for part in parts)
+    return frozenset(int(text[:10]) for text in ids if text.isascii() and text.isdecimal())
 
 
 def data_directories(config: Configs) -> int:

@@ -103,7 +103,8 @@ def reconcile_directories(context: Context) -> tuple[Finding, ...]:
     if not all(facts.stopped for facts in directories):
         time.sleep(_RECHECK_SECONDS)
     now = [_read_again(facts) for facts in directories]
-    again = tuple(judge_directories(read_context(now, context.config, context.now_ms)))
+    context = read_context(now, context.config, context.now_ms, context.beyond)
+    again = tuple(judge_directories(context))
     seen = {(finding.code.name, finding.path) for finding in first}
     return tuple(
         finding

@@ -12,6 +12,7 @@ from itertools import chain
 
 from kdump.audit.facts.cluster import ClusterImage, Configs, Node, find_cluster
 from kdump.audit.facts.coordinator import find_coordinator
+from kdump.audit.facts.metadata_log import MissingMetadata, Sighted, missing_metadata
 from kdump.audit.facts.remote_storage import find_remote_storage
 from kdump.audit.facts.settings import Overrides, Sources, topic_settings
 from kdump.audit.facts.small_files import DirectoryFacts, TopicSettings, read_small
@@ -19,6 +20,7 @@ from kdump.audit.targets.future_logs import Fate, FutureLog, find_future_logs
 from kdump.audit.targets.node_directories import copies, siblings
 from kdump.audit.targets.target import Target, identity
 from kdump.format.properties import decode_partition_metadata
+from kdump.metadata.log import metadata_partition
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import (
     CLUSTER_METADATA_TOPIC,
@@ -39,8 +41,9 @@ class Context:
     ``nodes`` has the node of each log directory by its path, ``siblings`` the directories of each
     node together. ``config`` are the pairs of ``server.properties``, None without it. ``now_ms`` is
     the time by this machine's clock. ``strays`` has, for partitions with several directories, those
-    that a start sets aside. ``futures`` has the future logs of all nodes. ``wanted`` are settings
-    that override all others.
+    that a start sets aside. ``futures`` has the future logs of all nodes. ``missing`` has the
+    metadata logs that are gone, by the path of the node's first directory. ``beyond`` are further
+    log directories of the node of ``config``. ``wanted`` are settings that override all others.
     """
 
     now_ms: int
@@ -49,6 +52,8 @@ class Context:
     nodes: Mapping[AnyPath, Node] = field(default_factory=dict)
     strays: frozenset[AnyPath] = frozenset()
     futures: tuple[FutureLog, ...] = ()
+    missing: Mapping[AnyPath, MissingMetadata] = field(default_factory=dict)
+    beyond: tuple[LogDirectory, ...] = ()
     wanted: Overrides = field(default_factory=Overrides)
 
     def node(self, target: Target) -> Node:
@@ -71,7 +76,8 @@ class Context:
         nodes = {path: self.nodes[path] for path in paths if path in self.nodes}
         wanted = {target.path for target in targets} if self.futures else set()
         futures = tuple(future for future in self.futures if future.current in wanted)
-        return replace(self, siblings=(), strays=frozenset(), futures=futures, nodes=nodes)
+        bare = replace(self, siblings=(), strays=frozenset(), missing={}, beyond=())
+        return replace(bare, futures=futures, nodes=nodes)
 
     def successor(self, target: Target) -> AnyPath | None:
         """Return the future log that a start makes the current log in place of ``target``."""
@@ -132,11 +138,18 @@ def read_context(
     distinct = [same[0] for same in by_identity.values()]
     groups = tuple(map(tuple, siblings(distinct, same_node=config is not None)))
     known_image: ClusterImage | None = None
+    sights: dict[AnyPath, Sighted] = {}
     for group in groups:
         metas = [facts.meta.value for facts in group if facts.meta is not None]
         known = next((meta for meta in metas if meta is not None), None)
         directories_of_node = [*(facts.directory for facts in group), *beyond]
+        logs = (metadata_partition(directory) for directory in directories_of_node)
+        path = next((log for log in logs if log is not None), None)
         image = find_cluster(directories_of_node)
+        sighted = Sighted(directories_of_node, known, path, image)
+        sights[group[0].directory.path] = sighted
+        if sighted.blank:
+            image = None
         if image is not None:
             known_image = image = image if known_image is None else image.sharing(known_image)
         numbers = None if image is None else image.partitions(TRANSACTION_TOPIC)
@@ -152,7 +165,15 @@ def read_context(
         futures += find_future_logs(group, beyond, node)
     for first, *others in by_identity.values():
         nodes.update((facts.directory.path, nodes[first.directory.path]) for facts in others)
-    return Context(now_ms, config, groups, nodes, frozenset(strays), tuple(futures))
+    missing = {}
+    for path, sighted in sights.items():
+        others_given = (other for other in sights.values() if other is not sighted)
+        found = missing_metadata(sighted, others_given, config)
+        if found is not None:
+            missing[path] = found
+    return Context(
+        now_ms, config, groups, nodes, frozenset(strays), tuple(futures), missing, beyond
+    )
 
 
 def _strays(directories: Sequence[DirectoryFacts], node: Node) -> Iterator[AnyPath]:

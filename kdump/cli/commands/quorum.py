@@ -60,10 +60,11 @@ def quorum(
 
     It changes nothing, and can run beside a broker.
     """
+    from kdump.audit.facts.settings import metadata_directory
     from kdump.cli.options.targets import named_paths
     from kdump.cli.views.quorum.json_lines import print_json
     from kdump.cli.views.quorum.text import print_text
-    from kdump.quorum.reading import metadata_directory, read_replicas
+    from kdump.quorum.reading import read_replicas
     from kdump.quorum.state import Quorum
     from kdump.storage.workers import default_jobs
 

@@ -22,6 +22,9 @@ OUTCOMES: Final = {
 }
 _HARMS: Final = {
     Harm.EMPTY: "creates missing replicas again, empty",
+    Harm.STRAYS: "renames all partitions to -stray and no longer serves them",
+    Harm.REFETCHED: "creates missing replicas again and fetches them from their leaders",
+    Harm.METADATA_FETCHED: "fetches the metadata log again, from a majority that has to run first",
     Harm.UNSERVED: "not all partitions are served",
     Harm.FOLLOWED: "if a shortened replica leads, others delete the records that it lacks",
     Harm.SHORTENED: "unknown loss, a .swap file with fewer records replaces segments",

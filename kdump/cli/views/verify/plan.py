@@ -55,7 +55,9 @@ def plan_lines(
             0, _Step("stop this broker before any repair: repairs refuse to run beside it")
         )
     check = "kdump", "verify", operand(root.path)
-    steps.append(_Step("check all again, then start the broker:", check))
+    lost = any(finding.code.harm is Harm.STRAYS for finding in top)
+    then = "start no broker before the metadata log is back" if lost else "then start the broker"
+    steps.append(_Step(f"check all again, {then}:", check))
     for number, step in enumerate(steps, 1):
         yield paragraph("plan" if number == 1 else "", f"{number} {step.text}")
         if step.command is not None:
