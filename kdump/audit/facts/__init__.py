@@ -10,5 +10,6 @@ missing_start   Whether a log lacks its first segments, and whether retention ca
 cluster         Topics, replicas and configs from the node's own metadata log.
 settings        The topic settings that apply: metadata log, cleaner checkpoint,
                 ``server.properties``, defaults.
-metadata_log    A metadata log that is gone: whether the quorum of the cluster still has its records.
+metadata_log    A metadata log that is gone: whether the quorum of the cluster still has its
+                records.
 """
