@@ -53,6 +53,10 @@ class ForeignDirectoryError(SourceError):
     """A directory that holds none of a broker's files."""
 
 
+class ForeignFileError(SourceError):
+    """A file of a name that no broker gives to files."""
+
+
 class MissingDirectoryError(SourceError):
     """A log directory that a broker's configuration names, and in whose place ``found`` is."""
 

@@ -6,7 +6,7 @@ Spec: ``KafkaRaftServer.initializeLogDirs``, ``RaftManager``: the metadata log l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Final
@@ -19,7 +19,7 @@ from kdump.audit.judge import judge_directories
 from kdump.audit.run.verify import verify
 from kdump.audit.startup.room import space_findings
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Root, Target, assign, open_roots
+from kdump.audit.targets.target import Root, Target, assign
 from kdump.audit.verdicts.next_start import add_forecast
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import ForeignDirectoryError, SourceError, UsageError
@@ -65,18 +65,18 @@ class Configuration:
 
 
 def read_replicas(
-    paths: Sequence[AnyPath],
+    roots: Iterable[Root],
     configs: Configs | None,
     *,
     jobs: int,
 ) -> Iterator[MetadataReplica]:
-    """Yield the copy at each of ``paths``, each directory once.
+    """Yield the copy at each of ``roots``.
 
     The voters of ``configs`` count for all copies, its roles for those of its node. ``jobs``
-    processes read a log, one beside a broker. Raises UsageError for a path that is something else.
+    processes read a log, one beside a broker. Raises UsageError for a root that is something else.
     """
     configuration = None if configs is None else Configuration.of(configs)
-    for root in open_roots(paths):
+    for root in roots:
         yield read_replica(root, configuration, jobs=jobs if root.stopped else 1)
 
 
@@ -139,15 +139,18 @@ def read_replica(
 def _without_log(root: Root, static: VoterSet | None, error: SourceError) -> MetadataReplica:
     """Return the copy of a path that cannot be opened; an empty directory is a lost disk."""
     replica = MetadataReplica(root.path, static=static)
-    if isinstance(error, ForeignDirectoryError) and _is_empty(root.path):
+    if is_lost_disk(root):
         return replace(replica, refusals=(Refusal("the directory is empty", root.path),))
     return replace(replica, errors=(error,))
 
 
-def _is_empty(path: AnyPath) -> bool:
+def is_lost_disk(root: Root) -> bool:
+    """Return whether a root is an empty directory or file system: a disk that was replaced."""
+    if not isinstance(root.content, ForeignDirectoryError):
+        return False
     try:
-        with scan(path) as entries:
-            return not any(entries)
+        with scan(root.path) as entries:
+            return all(entry.name == "lost+found" for entry in entries)
     except OSError:
         return False
 

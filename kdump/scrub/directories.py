@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from kdump.audit.targets.scope import wrong_paths
 from kdump.audit.targets.target import Root
 from kdump.format.properties import MetaProperties
 from kdump.scrub.state import State
@@ -16,16 +17,27 @@ from kdump.storage.logdir import LogDirectory, is_log_directory
 from kdump.storage.objects.address import AnyPath
 
 
-def register_directories(state: State, roots: Iterable[Root]) -> list[int]:
-    """Return the number of each root in the state, which gets those that it does not have."""
+def register_directories(state: State, roots: Iterable[Root]) -> list[int | None]:
+    """Return the number of each root in the state, which gets those that it does not have.
+
+    It is None for a wrong path at which no run has found anything: a mistyped path is no directory.
+    """
     return list(_register(state, roots))
 
 
-def _register(state: State, roots: Iterable[Root]) -> Iterator[int]:
+def knows_any(state: State, roots: Iterable[Root]) -> bool:
+    """Return whether the state has one of ``roots``."""
+    return any(find_root(state, root) is not None for root in roots)
+
+
+def _register(state: State, roots: Iterable[Root]) -> Iterator[int | None]:
     numbers = set[int]()
     for root in roots:
         ids, path = _ids(root), root.path.absolute()
         number = find_directory(state, ids, path)
+        if number is None and wrong_paths([root]):
+            yield None
+            continue
         if number is None or number in numbers:
             key = _key(ids, path)
             if number in numbers:  # a copy of another root

@@ -148,6 +148,8 @@ class Scrub:
         for directory, part in zip(self._directories, self._scope.parts, strict=True):
             numbers = range(start, start + len(part))
             start += len(part)
+            if directory is None:
+                continue
             with self._state.transaction():
                 listed = take_inventory(
                     self._state, directory, numbers, self._targets, self._begin_ms
@@ -207,13 +209,15 @@ class Scrub:
             reason = Reason.SIGNAL
         elif self._deadline.reached or self._left_out:
             reason = Reason.DURATION
-        done = dict(zip(self._directories, directories, strict=True))
+        pairs = zip(self._directories, directories, strict=True)
+        done = {number: run for number, run in pairs if number is not None}
         self._state.end_run(self._run, _now_ms(), reason, done if self.checked_all else {})
         self._state.forget_runs(self._begin_ms - max(_FORGET_MS, 2000 * self._max_age_s))
 
     def status(self, now_ms: int) -> list[Status]:
         """Return the state of the roots after the end of the run."""
-        return list(self._state.status(now_ms, self._directories))
+        known = [number for number in self._directories if number is not None]
+        return list(self._state.status(now_ms, known))
 
     def _due(self) -> list[Item]:
         now_ms = _now_ms()

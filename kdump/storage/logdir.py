@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from kdump.errors import ForeignDirectoryError, SourceError
+from kdump.errors import ForeignDirectoryError, ForeignFileError, SourceError, VanishedError
 from kdump.storage.names import (
     CLEANER_CHECKPOINT,
     CLUSTER_METADATA_TOPIC,
@@ -46,9 +47,21 @@ _LOG_DIRECTORY_FILES = (
     LOG_START_CHECKPOINT,
     CLEANER_CHECKPOINT,
 )
-_PARTITION_KINDS = frozenset(
-    {*EXTENSIONS, FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE}
+# The kinds of a partition's files: with an offset in the name, and by the name alone.
+_NUMBERED_KINDS = frozenset({*EXTENSIONS, FileKind.METADATA_SNAPSHOT})
+_NAMED_KINDS = frozenset(
+    {FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE}
 )
+_REPAIRS = ".kdump"
+_EXPECTED = "expected a segment, a partition directory or a log directory"
+#: The levels below a directory in which log directories are searched: mounts, and their folders.
+_LEVELS: Final = 2
+_SEARCHED: Final = 200  # directories that a search opens
+_READ_NAMES: Final = 1000  # names that it reads in each
+#: The levels above a directory in which the log directory or partition is searched that it is in.
+_LEVELS_ABOVE: Final = 3
+#: The number of paths that an error names.
+_NAMED: Final = 3
 
 
 class EntryType(Enum):
@@ -159,40 +172,29 @@ def open_paths(paths: Iterable[AnyPath]) -> Iterator[PathContent | SourceError]:
 def open_path(path: AnyPath) -> PathContent:
     """Return what ``path`` leads to.
 
-    The entries of a directory decide whether it is a log directory or a partition directory; where
-    they do not, its name does. A file of a segment gives that segment, any other file an ``Entry``.
-    Raises SourceError if ``path`` cannot be read or is none of these.
+    A log directory has ``meta.properties`` or a checkpoint at its top, or holds partition
+    directories and few others. A partition directory holds a file of a partition, or has the name
+    of one and lies in a log directory. A file of a segment gives that segment, any other file of a
+    broker an ``Entry``. Raises SourceError if ``path`` cannot be read or is none of these; the
+    error names the path that was perhaps meant.
     """
     try:
         if not path.is_dir():
             path.stat()
             return _open_file(path)
     except OSError as error:
-        raise source_error(path, error) from error
+        raise _unopened(path, error) from error
     children = _list(path)
-    if not is_log_directory(path):
-        if any(
-            child.name.kind in _PARTITION_KINDS and child.type is EntryType.FILE
-            for child in children
-        ):
+    if is_log_directory(path):
+        return _log_directory(path, children)
+    if any(map(_is_of_partition, children)):
+        return _partition(path, children)
+    below = _look_below(children)
+    if below.directories or below.mostly_foreign:
+        inside = directory_name(path) is not None and enclosing_log_directory(path) is not None
+        if inside and not below.directories:
             return _partition(path, children)
-        inner = [child for child in children if _partition_name(child) is not None]
-        nested = [child.path.name for child in inner if is_log_directory(child.path)]
-        if nested:
-            found = ", ".join(nested[:3]) + (", ..." if nested[3:] else "")
-            raise SourceError(
-                path,
-                f"{path}: expected a log directory, found a directory that holds log directories "
-                f"({found}): name these instead",
-            )
-        if not inner and directory_name(path) is not None:
-            return _partition(path, children)
-        if not inner:
-            raise ForeignDirectoryError(
-                path,
-                f"{path}: expected a segment, a partition directory or a log directory, found a "
-                f"directory with {len(children)} entries and none of a broker's files in it",
-            )
+        raise ForeignDirectoryError(path, f"{path}: {_foreign_text(path, children, below)}")
     return _log_directory(path, children)
 
 
@@ -212,11 +214,16 @@ def list_partition(path: AnyPath) -> Partition | SourceError:
 def directory_name(path: AnyPath) -> DirectoryName | None:
     """Parse the name of the directory at ``path``; return None if a broker would refuse it."""
     # "." and ".." have no name of their own. They are resolved by spelling, not through links.
+    spelled = _spelled(path) if isinstance(path, Path) and path.name in ("", "..") else path
+    return parse_directory_name(spelled.name)
+
+
+def _spelled(path: Path) -> Path:
+    """Return the absolute path by its spelling, without links resolved. Raises SourceError."""
     try:
-        spelled = path if path.name not in ("", "..") else Path(os.path.normpath(Path.cwd() / path))
+        return Path(os.path.normpath(Path.cwd() / path))
     except OSError as error:  # the current directory was removed
         raise source_error(path, error) from error
-    return parse_directory_name(spelled.name)
 
 
 def has_lines(path: AnyPath) -> bool:
@@ -265,6 +272,139 @@ def ancestors(path: AnyPath) -> Iterator[AnyPath]:
     yield from (real, *real.parents)
 
 
+@frozen
+class _Below:
+    """What lies below a directory that is not itself one of a broker.
+
+    ``directories`` are log directories, ``partitions`` directories with a file of a partition.
+    ``mostly_foreign``: directly below are more other directories than such partitions, or none.
+    """
+
+    directories: Sequence[AnyPath]
+    partitions: Sequence[AnyPath]
+    mostly_foreign: bool
+
+
+def _look_below(children: Sequence[Entry]) -> _Below:
+    """Search ``_LEVELS`` levels from ``children`` on. No link is followed but to a partition."""
+    named = {child.path for child in children if _partition_name(child) is not None}
+    others = sum(child.type is EntryType.DIRECTORY for child in children) - len(named)
+    directories: list[AnyPath] = []
+    partitions: list[AnyPath] = []
+    level = [
+        child.path
+        for child in children
+        if child.type is EntryType.DIRECTORY and (child.path in named or not _is_link(child.path))
+    ]
+    left = _SEARCHED
+    for _ in range(_LEVELS):
+        following: list[AnyPath] = []
+        for path in level[:left]:
+            inner, linked = _peek(path), _is_link(path)
+            if not linked and is_log_directory(path):
+                directories.append(path)
+            elif any(map(_is_of_partition, inner)):
+                partitions.append(path)
+            elif not linked:
+                following += (entry.path for entry in inner if entry.type is EntryType.DIRECTORY)
+        left = max(left - len(level), 0)
+        level = following
+    own = sum(path in named for path in partitions)
+    return _Below(directories, partitions, mostly_foreign=own == 0 or others > own)
+
+
+def _peek(path: AnyPath) -> list[Entry]:
+    """Return some entries of a directory, links aside; none if it cannot be listed."""
+    try:
+        with scan(path) as entries:
+            return [
+                Entry(path, parse_file_name(entry.name), _type(entry, follow=False))
+                for entry in islice(entries, _READ_NAMES)
+            ]
+    except OSError:
+        return []
+
+
+def _is_link(path: AnyPath) -> bool:
+    return isinstance(path, Path) and path.is_symlink()
+
+
+def _is_of_partition(child: Entry) -> bool:
+    """Return whether a broker, or a repair, makes such an entry in partition directories."""
+    name = child.name
+    if child.type is EntryType.DIRECTORY:
+        return name.name == _REPAIRS
+    if name.kind in _NUMBERED_KINDS:
+        return name.base_offset is not None
+    return name.kind in _NAMED_KINDS
+
+
+def _foreign_text(path: AnyPath, children: Sequence[Entry], below: _Below) -> str:
+    """Return what was found in place of a directory of a broker, and what was perhaps meant."""
+    if below.directories:
+        inside = _instead_of(("a log directory", "log directories"), below.directories)
+        return f"expected a log directory, found a directory that holds {inside}"
+    names = [child.name.name for child in children]
+    empty = not names or names == ["lost+found"]
+    if empty:
+        text = f"{_EXPECTED}, found an empty {'file system' if names else 'directory'}"
+    else:
+        count = f"{len(names)} {'entries' if names[1:] else 'entry'}"
+        text = f"{_EXPECTED}, found a directory with {count} and none of a broker's files in it"
+    if below.partitions:
+        what = "a partition directory", "partition directories"
+        return f"{text}, but below {_instead_of(what, below.partitions)}"
+    above = _owner(path)
+    if above is not None:
+        return f"{text}: it lies in {above}, name that instead"
+    if empty:
+        return f"{text}: is the disk mounted?"
+    return f"{text}: log.dirs in server.properties names the log directories of a broker"
+
+
+def _instead_of(what: tuple[str, str], paths: Sequence[AnyPath]) -> str:
+    """Return ``paths`` as what a user should name; ``what`` they are, as one and as several."""
+    names = ", ".join(map(str, paths[:_NAMED])) + (", ..." if paths[_NAMED:] else "")
+    return f"{what[len(paths) > 1]} ({names}): name {'these' if paths[1:] else 'it'} instead"
+
+
+def _owner(path: AnyPath) -> AnyPath | None:
+    """Return the partition or log directory that a directory lies in, None without one."""
+    if not isinstance(path, Path):
+        return None
+    for above in islice(_spelled(path).parents, _LEVELS_ABOVE):
+        if is_log_directory(above) or any(map(_is_of_partition, _peek(above))):
+            return above
+    return None
+
+
+def _unopened(path: AnyPath, error: OSError) -> SourceError:
+    """Return the error of a path that cannot be opened; of a missing one, with what is there."""
+    found = source_error(path, error)
+    if not isinstance(found, VanishedError) or not isinstance(path, Path):
+        return found
+    if _is_link(path):
+        return VanishedError(path, f"{found}: it is a link")
+    missing = path
+    for above in path.parents:
+        if os.path.lexists(above):
+            return VanishedError(path, f"{found}{_near(above, missing.name)}")
+        missing = above
+    return found
+
+
+def _near(above: Path, missing: str) -> str:
+    """Return what an error says of the directory ``above``, which does not have ``missing``."""
+    close: Sequence[str] = ()
+    if parse_file_name(missing).base_offset is None:  # all offsets look alike
+        from difflib import get_close_matches
+
+        close = get_close_matches(missing, [entry.name.name for entry in _peek(above)], n=1)
+    if close:
+        return f": did you mean {above / close[0]}?"
+    return f": {_spelled(above)} has no {missing}"
+
+
 def _list(path: AnyPath) -> list[Entry]:
     """List a directory by name."""
     try:
@@ -276,11 +416,11 @@ def _list(path: AnyPath) -> list[Entry]:
     return children
 
 
-def _type(entry: ScanEntry) -> EntryType:
+def _type(entry: ScanEntry, *, follow: bool = True) -> EntryType:
     try:
-        if entry.is_file():
+        if entry.is_file(follow_symlinks=follow):
             return EntryType.FILE
-        if entry.is_dir():
+        if entry.is_dir(follow_symlinks=follow):
             return EntryType.DIRECTORY
     except OSError:  # a symbolic link in a circle, or into a directory that denies access
         return EntryType.OTHER
@@ -297,6 +437,8 @@ def _open_file(path: AnyPath) -> PathContent:
         existing = {kind: file for kind, file in paths.items() if file.is_file()}
         if FileKind.LOG in existing:
             return _segment(name.base_offset, name.suffix, existing)
+    if name.kind is FileKind.UNKNOWN:
+        raise ForeignFileError(path, f"{path}: {_EXPECTED}, found a file that no broker writes")
     return Entry(path.parent, name, EntryType.FILE if path.is_file() else EntryType.OTHER)
 
 

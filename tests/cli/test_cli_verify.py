@@ -842,7 +842,9 @@ def test_many_sound_segments_share_a_line(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_named_with_its_reason(cli: Cli, tmp_path: Path) -> None:
-    text = " ".join(" ".join(cli.text(tmp_path / "missing-0", code=exits.INCOMPLETE)).split())
+    path = forge.write_partition(tmp_path, "orders", 0, {0: [forge.batch(0, [forge.record()])]})
+    lines = cli.text(path, tmp_path / "missing-0", code=exits.INCOMPLETE)
+    text = " ".join(" ".join(lines).split())
     assert "missing-0: cannot be read: No such file or directory" in text
     assert text.count("cannot be read: ") == 1
     assert "expected something" not in text

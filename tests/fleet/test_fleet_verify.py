@@ -366,6 +366,34 @@ def test_paths_of_every_kind(tmp_path: Path, verified: Verified, on_spark: Verif
     assert_equal(here, on_spark(*paths))
 
 
+def test_a_wrong_path_is_one_line(
+    tmp_path: Path,
+    session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    through(session, monkeypatch)
+    (tmp_path / "data-0").mkdir()
+    fleet_broker(tmp_path / "data-0" / "kafka-log0", 1)
+    (tmp_path / "disk-1" / "lost+found").mkdir(parents=True)
+    wrong = {
+        "nosuch": f"{tmp_path} has no nosuch",
+        "disk-1": "is the disk mounted?",
+        "data-0": f"({tmp_path}/data-0/kafka-log0): name it instead",
+    }
+    for name, text in wrong.items():
+        for command in (["verify"], ["compare"], ["export", "--to", str(tmp_path / "out")]):
+            argv = [*command, "--master", "local[2]", "--progress", "none", str(tmp_path / name)]
+            capfd.readouterr()
+            assert main(argv) == exits.INCOMPLETE
+            printed = capfd.readouterr()
+            lines = [line for line in printed.err.splitlines() if line.startswith("kdump: ")]
+            assert len(lines) == 1, command
+            assert text in lines[0]
+            assert printed.out == ""
+            assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

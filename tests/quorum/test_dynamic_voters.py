@@ -10,6 +10,7 @@ import pytest
 from forge import batch, control_batch, record
 from forge_metadata import METADATA, NO_OP, feature, segment_name, snapshot_name, uuid
 
+from kdump.audit.targets.target import open_roots
 from kdump.quorum.election import Answer
 from kdump.quorum.problems import ProblemKind
 from kdump.quorum.reading import read_replicas
@@ -85,7 +86,7 @@ def some(nodes: Sequence[int]) -> dict[int, str]:
 
 
 def quorum_of(*paths: Path) -> Quorum:
-    return Quorum(tuple(read_replicas(paths, None, jobs=1)))
+    return Quorum(tuple(read_replicas(open_roots(paths), None, jobs=1)))
 
 
 LOG = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.errors import KdumpError, SourceError, VanishedError
+from kdump.errors import ForeignDirectoryError, KdumpError, SourceError, VanishedError
 from kdump.storage import logdir
 from kdump.storage.logdir import (
     Entry,
@@ -167,11 +167,15 @@ def test_a_partition_needs_no_proper_name(tmp_path: Path) -> None:
     assert isinstance(only_metadata, Partition)
 
 
-def test_an_empty_directory_is_a_partition_by_its_name_alone(tmp_path: Path) -> None:
-    partition = open_path(fill(tmp_path / "orders-3"))
+def test_an_empty_directory_is_a_partition_in_a_log_directory_alone(
+    tmp_path: Path, log_directory_path: Path
+) -> None:
+    partition = open_path(fill(log_directory_path / "orders-3"))
     assert isinstance(partition, Partition)
     assert partition.segments == ()
-    with pytest.raises(SourceError, match="directory with 1 entries and none of a broker's"):
+    with pytest.raises(ForeignDirectoryError, match="found an empty directory"):
+        open_path(fill(tmp_path / "orders-3"))
+    with pytest.raises(ForeignDirectoryError, match="directory with 1 entry and none of a broker"):
         open_path(fill(tmp_path / "pictures", "cat.png"))
 
 
@@ -233,7 +237,8 @@ def test_a_directory_of_log_directories_is_refused(tmp_path: Path) -> None:
     for number in range(5):
         fill(tmp_path / f"kafka-{number}", "meta.properties")
     with pytest.raises(
-        SourceError, match=r"holds log directories \(kafka-0, kafka-1, kafka-2, \.\.\.\)"
+        SourceError,
+        match=r"holds log directories \(\S+/kafka-0, \S+/kafka-1, \S+/kafka-2, \.\.\.\)",
     ):
         open_path(tmp_path)
     assert is_log_directory(tmp_path / "kafka-0")
@@ -268,7 +273,6 @@ def test_a_file_that_waits_for_deletion_is_a_segment_of_its_own(partition_path: 
         ("00000000000000000042-0000000001.checkpoint", FileKind.METADATA_SNAPSHOT),
         ("copy.log", FileKind.LOG),
         ("42.log", FileKind.LOG),
-        ("notes.txt", FileKind.UNKNOWN),
     ],
 )
 def test_any_other_file_is_an_entry(tmp_path: Path, name: str, kind: FileKind) -> None:

@@ -139,6 +139,24 @@ def test_a_prefix_that_is_not_there_is_incomplete(bucket: Bucket, ran: Callable[
     assert [line["code"] for line in lines if line["type"] == "finding"] == ["vanished"]
 
 
+def test_a_prefix_above_a_log_directory_names_it(
+    tmp_path: Path, bucket: Bucket, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the prefix has the name of a partition, as a mount of Strimzi has."""
+    log_directory = tmp_path / "data-0" / "kafka-log0"
+    damaged.RECIPES[0].write(log_directory)
+    (log_directory / "meta.properties").write_text("version=0\nbroker.id=1\n")
+    address = bucket.upload(tmp_path / "data-0", "mounts/data-0")
+    for above in (address, bucket.address("mounts")):
+        for command in ("verify", "next-start", "dump", "compare"):
+            assert main([command, above]) == 5
+            printed = capfd.readouterr()
+            (line,) = printed.err.splitlines()
+            assert "holds a log directory (s3://" in line
+            assert "/mounts/data-0/kafka-log0" in line
+            assert printed.out == ""
+
+
 def test_a_dead_endpoint_is_incomplete(bucket: Bucket, ran: Callable[..., Ran]) -> None:
     code, lines = ran("verify", bucket.address("logs/t-0", free_port()))
     assert code == 5

@@ -10,8 +10,15 @@ from kdump.audit import codes
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.findings import Finding
 from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Root, Target, TopicSelection, identity, unmatched_patterns
-from kdump.errors import SourceError, UsageError
+from kdump.audit.targets.target import (
+    Root,
+    Target,
+    TopicSelection,
+    identity,
+    leaves_nothing,
+    unmatched_patterns,
+)
+from kdump.errors import MissingDirectoryError, SourceError, UsageError
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.values import frozen
 
@@ -42,10 +49,23 @@ class Scope:
 
 def readable(scope: Scope) -> Scope:
     """Return ``scope``. Raise the SourceError of a root that cannot be opened."""
-    for root in scope.roots:
-        if isinstance(root.content, SourceError):
-            raise root.content
+    for error in errors_of(scope.roots):
+        raise error
     return scope
+
+
+def errors_of(roots: Iterable[Root]) -> list[SourceError]:
+    """Return the errors of the roots that cannot be opened."""
+    return [root.content for root in roots if isinstance(root.content, SourceError)]
+
+
+def wrong_paths(roots: Iterable[Root]) -> list[SourceError]:
+    """Return the errors of the paths at which there is nothing to check.
+
+    A log directory that a broker's configuration names is none of them: that it is missing is a
+    finding.
+    """
+    return [error for error in errors_of(roots) if not isinstance(error, MissingDirectoryError)]
 
 
 def requested_findings(findings: Iterable[Finding], scope: Scope) -> tuple[Finding, ...]:
@@ -78,6 +98,12 @@ def directories_of(roots: Iterable[Root]) -> tuple[DirectoryFacts, ...]:
 
 
 def check_patterns(roots: Sequence[Root], selection: TopicSelection) -> None:
-    """Raise UsageError if a pattern matches no topic."""
+    """Raise UsageError if a pattern matches no topic, or if patterns leave out all partitions."""
     for pattern in unmatched_patterns(roots, selection):
         raise UsageError(f"--topic {pattern}: expected a pattern that some topic matches here")
+    if selection.excluded and leaves_nothing(roots, selection):
+        patterns = " ".join(f"--exclude {pattern}" for pattern in selection.excluded)
+        raise UsageError(
+            f"{patterns}: expected patterns that leave some partition to check, found that all are "
+            "left out"
+        )

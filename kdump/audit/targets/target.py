@@ -15,6 +15,7 @@ from typing import TypeVar
 from kdump.audit.facts.small_files import DirectoryFacts, read_directory
 from kdump.errors import (
     ForeignDirectoryError,
+    ForeignFileError,
     MissingDirectoryError,
     SourceError,
     UsageError,
@@ -132,7 +133,7 @@ def open_roots(paths: Iterable[AnyPath], configured: Collection[AnyPath] = ()) -
 
     ``configured`` are the log directories that a broker's configuration names: a missing or empty
     one is a root with a MissingDirectoryError. A directory that was named before, in whatever
-    spelling, is left out. Raises UsageError for a file that is not part of a segment.
+    spelling, is left out. Raises UsageError for a broker's file that is not part of a segment.
     """
     configured_paths = {path.absolute() for path in configured}
     for path in without_repeats(paths, lambda path: path):
@@ -153,8 +154,12 @@ def open_roots(paths: Iterable[AnyPath], configured: Collection[AnyPath] = ()) -
         except VanishedError as error:
             missing = MissingDirectoryError(path, "nothing")
             yield Root(path, missing if is_configured else error, None, manifest=head)
-        except ForeignDirectoryError as error:
-            found = "a directory that holds none of a broker's files"
+        except (ForeignDirectoryError, ForeignFileError) as error:
+            found = (
+                "a file"
+                if isinstance(error, ForeignFileError)
+                else "a directory that holds none of a broker's files"
+            )
             yield Root(path, MissingDirectoryError(path, found) if is_configured else error, None)
         except SourceError as error:
             yield Root(path, error, None, manifest=head)
@@ -213,6 +218,25 @@ def unmatched_patterns(roots: Iterable[Root], selection: TopicSelection) -> tupl
         pattern
         for pattern in selection.topics
         if topics and not any(fnmatchcase(topic, pattern) for topic in topics)
+    )
+
+
+def leaves_nothing(roots: Iterable[Root], selection: TopicSelection) -> bool:
+    """Return whether ``roots`` are log directories whose partitions are all left out.
+
+    False if there are no partitions at all: a directory may be empty.
+    """
+    contents = [root.content for root in roots]
+    paths = [
+        path
+        for content in contents
+        if isinstance(content, LogDirectory)
+        for path in content.partition_paths
+    ]
+    return (
+        bool(paths)
+        and all(isinstance(content, LogDirectory | SourceError) for content in contents)
+        and not any(map(selection.selects, paths))
     )
 
 

@@ -26,6 +26,7 @@ from kdump.cli.options.targets import (
     find_read_scope,
     named_paths,
     note_manifests,
+    say_unreadable,
     target_options,
 )
 from kdump.cli.ui.progress import progress_option
@@ -136,12 +137,11 @@ def _find_copies(
     refuse_worker_options(jobs, limit_rate)
     paths, settings = named_paths(targets)
     with spark_session(spark, paths) as session:
-        from kdump.audit.targets.scope import readable
         from kdump.fleet.compare import compare_copies, find_groups
         from kdump.fleet.verify.listing import list_paths
 
         listing = list_paths(session, paths, settings, targets.topic_selection, manifests=True)
-        scope = readable(listing.scope)
+        scope = say_unreadable(listing.scope)
         note_manifests(scope)
         groups = find_groups(session, scope)
         compared = {number for group in groups for number in group.numbers}

@@ -12,6 +12,7 @@ import click
 
 from kdump.cli.options.reports import format_option
 from kdump.cli.options.targets import TargetOptions, target_options
+from kdump.cli.ui.exits import INCOMPLETE
 from kdump.cli.ui.units import LARGEST_LONG
 
 
@@ -68,12 +69,14 @@ def next_start(
     from kdump.audit.targets.scope import requested_findings
     from kdump.audit.verdicts.next_start import Assumptions, add_forecast, read_recovered
     from kdump.audit.verdicts.verdict import Verdict
-    from kdump.cli.options.targets import find_scope, note_manifests
+    from kdump.cli.options.targets import find_scope, note_manifests, say_wrong_paths
     from kdump.cli.views.verify.next_start import JsonStarts, TextStarts
     from kdump.storage.workers import default_jobs
 
     scope = find_scope(targets, manifests=True)
     note_manifests(scope)
+    if say_wrong_paths(scope.roots) and form == "text":
+        return INCOMPLETE
     assumptions = Assumptions(clean, recovery_point, log_start)
     report = (JsonStarts if form == "json" else TextStarts)(
         click.echo, scope.roots, scope.context.config

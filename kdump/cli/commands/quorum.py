@@ -61,17 +61,23 @@ def quorum(
     It changes nothing, and can run beside a broker.
     """
     from kdump.audit.facts.settings import metadata_directory
-    from kdump.cli.options.targets import named_paths
+    from kdump.audit.targets.target import open_roots
+    from kdump.cli.options.targets import named_paths, say_wrong_paths
+    from kdump.cli.ui.exits import INCOMPLETE
     from kdump.cli.views.quorum.json_lines import print_json
     from kdump.cli.views.quorum.text import print_text
-    from kdump.quorum.reading import read_replicas
+    from kdump.quorum.reading import is_lost_disk, read_replicas
     from kdump.quorum.state import Quorum
     from kdump.storage.workers import default_jobs
 
     named, configs = named_paths(TargetOptions(paths, config))
     if not paths and configs is not None:
         named = (metadata_directory(named, configs),)
-    found = Quorum(tuple(read_replicas(named, configs, jobs=default_jobs())))
+    roots = tuple(open_roots(named))
+    given = tuple(root for root in roots if not is_lost_disk(root))
+    if say_wrong_paths(given or roots):
+        return INCOMPLETE
+    found = Quorum(tuple(read_replicas(roots, configs, jobs=default_jobs())))
     if form == "json":
         return print_json(found, click.echo)
     return print_text(found, click.echo, leader_changes)

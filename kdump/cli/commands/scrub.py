@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -13,7 +14,8 @@ import click
 from kdump.cli.options.rate import rate_option
 from kdump.cli.options.reports import fail_on_option, format_option, info_option, quiet_option
 from kdump.cli.options.state import DEFAULT_AGE, max_age_option, read_duration, state_option
-from kdump.cli.options.targets import TargetOptions, find_scope, path_options
+from kdump.cli.options.targets import TargetOptions, find_scope, path_options, say_wrong_paths
+from kdump.cli.ui.exits import INCOMPLETE
 from kdump.cli.ui.progress import progress_option
 
 if TYPE_CHECKING:
@@ -117,6 +119,9 @@ def scrub(
         quiet=quiet,
     )
     scope = find_scope(targets, stores=False)
+    all_wrong = say_wrong_paths(scope.roots)
+    if all_wrong and not os.path.lexists(path):  # no run has found anything there
+        return INCOMPLETE
     if state_file is None:
         make_parent(path)
-    return run_scrub(options, scope, path)
+    return run_scrub(options, scope, path, all_wrong=all_wrong)

@@ -29,6 +29,7 @@ from kdump.cli.views.verify.summary import Due, Run, Summary, summarize
 from kdump.errors import UsageError
 from kdump.format.lines.text import printable
 from kdump.scrub.deadline import Deadline
+from kdump.scrub.directories import knows_any
 from kdump.scrub.files import check_metrics, replace_file, writing_rights
 from kdump.scrub.metrics import metrics_lines
 from kdump.scrub.records import DirectoryRun, ReadPace, Status
@@ -58,8 +59,12 @@ class ScrubOptions:
     quiet: bool
 
 
-def run_scrub(options: ScrubOptions, scope: Scope, path: Path) -> int:
-    """Scrub ``scope`` with the state in the file ``path``; return the exit code."""
+def run_scrub(options: ScrubOptions, scope: Scope, path: Path, *, all_wrong: bool) -> int:
+    """Scrub ``scope`` with the state in the file ``path``; return the exit code.
+
+    ``all_wrong``: there is nothing to check at any of the paths, which has been said. The state is
+    told of those where earlier runs have found something.
+    """
     _refuse_segments(scope.roots)
     deadline = Deadline(options.max_duration_s)
     quiet = options.quiet and options.progress == "auto"
@@ -74,9 +79,12 @@ def run_scrub(options: ScrubOptions, scope: Scope, path: Path) -> int:
         open_state(path, rights) as state,
         Progress("none" if quiet else options.progress) as meter,
     ):
+        if all_wrong and not knows_any(state, scope.roots):
+            return INCOMPLETE
         meter.expect(len(scope.targets), "partitions")
         run = Scrub(state, scope, manners, deadline, options.max_age_s, version())
-        return _Course(options, scope, state, run, meter, metrics).follow()
+        silent = all_wrong and options.form == "text"
+        return _Course(options, scope, state, run, meter, metrics, silent=silent).follow()
 
 
 def show_status(path: Path, form: Literal["text", "json"]) -> int:
@@ -114,6 +122,8 @@ class _Course:
         run: Scrub,
         meter: Progress,
         metrics: _Metrics | None,
+        *,
+        silent: bool,
     ) -> None:
         self._options = options
         self._scope = scope
@@ -121,13 +131,15 @@ class _Course:
         self._run = run
         self._meter = meter
         self._metrics = metrics
+        self._silent = silent
         self._started = time.monotonic()
         self._starts = Starts(scope.roots, scope.context.config)
 
     def follow(self) -> int:
         """Go through the run, and return its exit code."""
         lines, verdicts = list[str](), list[Verdict]()
-        report = self._report(lines.append if self._options.quiet else click.echo, verdicts)
+        held = self._options.quiet or self._silent
+        report = self._report(lines.append if held else click.echo, verdicts)
         found = requested_findings(reconcile_directories(self._scope.context), self._scope)
         report.directories(found)
         stopped_by = None
@@ -160,7 +172,7 @@ class _Course:
         )
         summary = replace(summary, run=replace(summary.run, due=due))
         report.finish_scrub(summary, status, now_ms)
-        if summary.exit_code != OK:
+        if summary.exit_code != OK and not self._silent:
             for line in lines:
                 click.echo(line)
         self._warn(status)

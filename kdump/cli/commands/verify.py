@@ -6,7 +6,7 @@ The checks are in ``kdump.audit``.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 
@@ -127,6 +127,10 @@ def verify(
         )
 
 
+def _nothing(_: str) -> None:
+    """Print nothing."""
+
+
 def _run(
     request: Request,
     tables: RunTables | None,
@@ -144,6 +148,7 @@ def _run(
     from kdump.audit.verdicts.packs import PackedVerdicts
     from kdump.audit.verdicts.verdict import Verdict
     from kdump.cli.commands.verify_engine import start_engine
+    from kdump.cli.options.targets import say_wrong_paths
     from kdump.cli.ui.progress import Progress
     from kdump.cli.views.verify.json_lines import JsonReport
     from kdump.cli.views.verify.summary import Run, summarize
@@ -153,7 +158,7 @@ def _run(
 
     started = time.monotonic()
     lines: list[str] = []
-    emit = lines.append if quiet else click.echo
+    emit: Callable[[str], None] = lines.append if quiet else click.echo
     verdicts, read_bytes = PackedVerdicts(), 0
     stopped_by = None
     run_depth = request.depth
@@ -162,6 +167,8 @@ def _run(
         start_engine(request, meter) as engine,
     ):
         scope = engine.scope
+        if say_wrong_paths(scope.roots) and form == "text":
+            emit = _nothing
         starts = Starts(scope.roots, scope.context.config)
         report: JsonReport | TextReport
         if form == "json":

@@ -14,7 +14,8 @@ from kdump.values import frozen
 if TYPE_CHECKING:
     from kdump.audit.facts.cluster import Configs
     from kdump.audit.targets.scope import Scope
-    from kdump.audit.targets.target import TopicSelection
+    from kdump.audit.targets.target import Root, TopicSelection
+    from kdump.errors import SourceError
     from kdump.storage.objects.address import AnyPath
 
 
@@ -136,9 +137,52 @@ def find_read_scope(
     options: TargetOptions, *, stores: bool = True, manifests: bool = False
 ) -> Scope:
     """Return what `find_scope` does. Raise the error of a root that cannot be read."""
-    from kdump.audit.targets.scope import readable
+    return say_unreadable(find_scope(options, stores=stores, manifests=manifests))
 
-    return readable(find_scope(options, stores=stores, manifests=manifests))
+
+def say_unreadable(scope: Scope) -> Scope:
+    """Return ``scope``. Say of each root why it cannot be read; the last error is raised."""
+    from kdump.audit.targets.scope import errors_of
+
+    _raise_last(errors_of(scope.roots))
+    return scope
+
+
+def say_wrong_paths(roots: Sequence[Root]) -> bool:
+    """Say on standard error of each path with nothing to check what is there instead.
+
+    Return whether all of ``roots`` are such: a report would then claim something about nothing.
+    """
+    from kdump.audit.targets.scope import wrong_paths
+
+    errors = wrong_paths(roots)
+    for error in errors:
+        _say(error)
+    return bool(errors) and len(errors) == len(roots)
+
+
+def refuse_wrong_paths(roots: Sequence[Root]) -> None:
+    """Do what `say_wrong_paths` does. Raise the last error if all of ``roots`` are such."""
+    from kdump.audit.targets.scope import wrong_paths
+
+    errors = wrong_paths(roots)
+    if len(errors) == len(roots):
+        _raise_last(errors)
+    say_wrong_paths(roots)
+
+
+def _raise_last(errors: Sequence[SourceError]) -> None:
+    """Raise the last of ``errors``, which is said where it ends the command; say the others."""
+    for error in errors[:-1]:
+        _say(error)
+    for error in errors[-1:]:
+        raise error
+
+
+def _say(error: SourceError) -> None:
+    from kdump.format.lines.text import printable
+
+    click.echo(f"kdump: {printable(str(error))}", err=True)
 
 
 def _refuse_stores(paths: Sequence[AnyPath]) -> None:

@@ -16,7 +16,12 @@ from kdump.cli.options.filters import filter_options
 from kdump.cli.options.jobs import jobs_option, reading_jobs
 from kdump.cli.options.reports import quiet_option
 from kdump.cli.options.spark import SparkOptions, spark_options, spark_session
-from kdump.cli.options.targets import LogPath, TargetOptions, target_options
+from kdump.cli.options.targets import (
+    LogPath,
+    TargetOptions,
+    refuse_wrong_paths,
+    target_options,
+)
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.cli.ui.progress import Mode, progress_option
 from kdump.values import frozen
@@ -223,6 +228,7 @@ def _open_source(
             from kdump.fleet.verify.listing import list_paths
 
             listing = list_paths(session, paths, settings, selection)
+            refuse_wrong_paths(listing.scope.roots)
             context = listing.scope.context
             yield _Source(listing.open(), listing.sizes(), context, partial(spread, session))
         return
@@ -231,6 +237,7 @@ def _open_source(
     from kdump.export.spread import Workers
 
     scope = list_scope(paths, settings, selection)
+    refuse_wrong_paths(scope.roots)
     targets = [target.with_listing() for target in scope.targets]
     sizes = {segment.log: log_bytes(segment) for target in targets for segment in target.segments}
     workers = Workers(reading_jobs(jobs, targets))

@@ -54,11 +54,15 @@ def heal(targets: TargetOptions, copies: tuple[AnyPath, ...], choice: Choice) ->
     it is, and the plan says so. Indexes, transaction indexes, producer snapshots and leader epochs
     follow the log. The replaced files go into a backup, and kdump undo restores them.
     """
-    from kdump.cli.options.targets import find_scope
+    from kdump.cli.options.targets import find_scope, refuse_manifests
     from kdump.repair.heal.plan import plan_heal
+    from kdump.storage.logdir import open_path
     from kdump.storage.objects.address import typed_text
 
     scope = find_scope(targets, stores=False)
+    refuse_manifests(copies)
+    for copy in copies:
+        open_path(copy)  # a wrong path is one error, not one for each partition
     choice = choice.with_arguments(
         *(("--from", typed_text(copy)) for copy in copies), ("--config", targets.config)
     )

@@ -126,6 +126,8 @@ class _Text:
         if max(partitions, counts["failed"]) > 1:
             click.echo(paragraph("result", "; ".join(self._sums())))
             return
+        if not counts and not self._nothing:
+            click.echo("no partition here: nothing to do")
         for plan in self._nothing:
             for line in nothing_lines(plan.partition, plan.notes):
                 click.echo(line)
