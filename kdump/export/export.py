@@ -24,7 +24,7 @@ from kdump.export.files import Layout, Ledger, file_name
 from kdump.export.manifest import FileEntry, Manifest, PartitionEntry, partition_entry
 from kdump.export.output import Form
 from kdump.export.parts import Choice, Part, make_parts, plan
-from kdump.export.ranges import Ranges
+from kdump.export.ranges import Ranges, join
 from kdump.export.spread import Spread
 from kdump.export.starts import log_starts, remote_only
 from kdump.export.task import (
@@ -110,7 +110,8 @@ def export(
             troubles.extend(missing_result(share.log, result) for share in tasks[number].shares)
     files = tuple(_take_files(results, destination))
     entries = tuple(_entries(parts, files, results, remote))
-    manifest = Manifest(files, entries, tuple(troubles))
+    # Logs of a partition that is deleted during the export have the same trouble.
+    manifest = Manifest(files, entries, tuple(dict.fromkeys(troubles)))
     destination.finish(manifest.encode())
     return manifest
 
@@ -214,7 +215,7 @@ def _of_part(part: Part, remote: Mapping[TopicPartition, Ranges]) -> Ranges:
 def _entries(
     parts: Sequence[Part],
     files: Sequence[FileEntry],
-    results: Iterable[tuple[ExportTask, ExportResult]],
+    results: Sequence[tuple[ExportTask, ExportResult]],
     remote: Mapping[TopicPartition, Ranges],
 ) -> Iterator[PartitionEntry]:
     """Yield what the export has of each part, and of ``remote`` without a part."""
@@ -226,6 +227,12 @@ def _entries(
         share.log.path: count
         for task, result in results
         for share, count in zip(task.shares, result.below_log_start, strict=True)
+    }
+    deleted = {
+        share.log.path: offsets
+        for task, result in results
+        for share, offsets in zip(task.shares, result.deleted, strict=False)
+        if offsets is not None
     }
     for part in parts:
         found = [
@@ -243,6 +250,9 @@ def _entries(
             log_start=part.log_start,
             below_log_start=count,
             remote=_of_part(part, remote),
+            deleted=join(
+                deleted[share.log.path] for share in part.shares if share.log.path in deleted
+            ),
         )
         committed = part.committed
         if committed is not None:

@@ -47,7 +47,7 @@ class PartitionEntry:
     producers and first offsets of transactions whose markers may be lost in damage. ``log_start``
     is the log start offset, None if nothing lies below it, and ``below_log_start`` the number of
     records below it that are left out. ``remote`` are offsets that are left out because they are in
-    remote storage only.
+    remote storage only, ``deleted`` those whose logs a running broker deleted during the export.
     """
 
     topic: str | None
@@ -63,6 +63,7 @@ class PartitionEntry:
     log_start: int | None = None
     below_log_start: int = 0
     remote: tuple[tuple[int, int], ...] = ()
+    deleted: tuple[tuple[int, int], ...] = ()
 
 
 @frozen

@@ -2,16 +2,21 @@
 
 The files of one attempt get their final names. Another attempt leaves at most files that readers
 ignore.
+
+Beside a running broker, the cleaner replaces logs that are listed: the records of their offsets are
+then in the logs that took their place. Retention removes logs, and nothing takes their place.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from kdump.audit.survey.record_runs import Unread, record_runs
-from kdump.errors import DecodeError, SourceError
+from kdump.errors import DecodeError, SourceError, VanishedError
 from kdump.export.committed import CommittedFilter
 from kdump.export.destination import write_error
 from kdump.export.files import Files, Layout, TaskFile
@@ -21,13 +26,17 @@ from kdump.format.batch import BatchTable, RecordRun, RecordTable
 from kdump.format.kernel import ranges as _ranges
 from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
+from kdump.storage.logdir import read_partition
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.rights import Rights
 from kdump.storage.selection import HIGHEST, LOWEST, Selection
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason
-from kdump.tables.logs import Log
+from kdump.tables.logs import Log, utf8
 from kdump.values import frozen
+
+#: How often logs are looked for that a running broker replaces.
+_ATTEMPTS: Final = 5
 
 
 @frozen
@@ -108,12 +117,14 @@ class ExportResult:
     """The result of a task.
 
     ``below_log_start`` has for each share the number of records that were left out because they
-    are below the log start offset.
+    are below the log start offset. ``deleted`` are the offsets of each share whose log a running
+    broker has deleted since it was listed, None for others.
     """
 
     files: tuple[TaskFile, ...]
     troubles: tuple[Trouble, ...]
     below_log_start: tuple[int, ...]
+    deleted: tuple[tuple[int, int] | None, ...] = ()
 
 
 def export_logs(task: ExportTask) -> ExportResult:
@@ -135,7 +146,34 @@ def export_logs(task: ExportTask) -> ExportResult:
         files.discard()
         raise
     troubles = tuple(trouble for each in exports for trouble in each.troubles)
-    return ExportResult(written, troubles, tuple(each.below_log_start for each in exports))
+    return ExportResult(
+        written,
+        troubles,
+        tuple(each.below_log_start for each in exports),
+        tuple(each.deleted for each in exports),
+    )
+
+
+@frozen
+class _Place:
+    """A log that holds the offsets of a share: its own, or one that took its place."""
+
+    path: AnyPath
+    base_offset: int
+    index: AnyPath | None
+    sealed: bool
+
+
+def _find_places(share: Share) -> list[_Place]:
+    """Return the logs that now hold the offsets of a share. Raise SourceError."""
+    log, segments = share.log, read_partition(share.log.path.parent).segments
+    following = HIGHEST if share.following is None else share.following
+    ends = [*(segment.base_offset for segment in segments[1:]), HIGHEST]
+    return [
+        _Place(segment.log, segment.base_offset, segment.index, segment is not segments[-1])
+        for segment, end in zip(segments, ends, strict=False)
+        if segment.base_offset < following and end > log.base_offset
+    ]
 
 
 @dataclass(slots=True)
@@ -149,43 +187,77 @@ class _LogExport:
     mapped: bool
     troubles: list[Trouble] = field(default_factory=list)
     below_log_start: int = 0
+    deleted: tuple[int, int] | None = None
+    #: The log that is read.
+    _where: str = ""
     #: Damages of which it is not known yet at which offset the log goes on.
     damages: list[Damage] = field(default_factory=list)
 
     def run(self) -> None:
+        share, log = self.share, self.share.log
+        places = [_Place(log.path, log.base_offset, share.index, log.sealed)]
+        attempts = _ATTEMPTS if share.live else 1
+        try:
+            while not self._open(places, again=attempts > 1):
+                attempts -= 1
+                places = _find_places(share)
+            if not places:
+                following = HIGHEST if share.following is None else share.following
+                self.deleted = log.base_offset, following - 1
+        except SourceError as error:
+            self._note_damages(share.following)
+            if not share.hides(share.following):
+                where = utf8(str(error.path))
+                self.troubles.append(Trouble(where, None, None, str(error), damaged=False))
+
+    def _open(self, places: Sequence[_Place], *, again: bool) -> bool:
+        """Export ``places``. Return False, if ``again``, if one of them has vanished."""
+        with ExitStack() as opened:
+            try:
+                sources = [
+                    opened.enter_context(
+                        open_source(place.path, mapped=self.mapped, sealed=place.sealed)
+                    )
+                    for place in places
+                ]
+            except VanishedError:
+                if again:
+                    return False
+                raise
+            for place, source in zip(places, sources, strict=True):
+                self._export(place, source)
+        return True
+
+    def _export(self, place: _Place, source: Source) -> None:
         share, limit = self.share, self.selection.limit
         taken = ((LOWEST, HIGHEST),) if share.ranges is None else share.ranges
+        if place.path != share.log.path or (share.live and source.size != share.log.size):
+            # What took its place may hold the offsets of the logs beside it too.
+            following = HIGHEST if share.following is None else share.following - 1
+            taken = overlap(taken, ((share.log.base_offset, following),))
         start = LOWEST if share.start is None else share.start
         served = packed(overlap(taken, ((start, HIGHEST),)))
         hidden = overlap(taken, ((LOWEST, start - 1),)) if start > LOWEST else ()
         everything = packed(((LOWEST, HIGHEST),))
         complete = served == everything and share.committed is None and limit is None
-        origin = share.log.origin
-        try:
-            opened = open_source(share.log.path, mapped=self.mapped, sealed=share.log.sealed)
-            with opened as source:
-                self.files.start(origin, source.size)
-                for run in self._runs(source):
-                    left = None if limit is None else limit - self.files.records
-                    if left is not None and left <= 0:
-                        break
-                    if hidden:
-                        self.below_log_start += _count_records(run, share.committed, hidden)
-                    selected = run
-                    if not complete:
-                        selected = _select_records(run, share.committed, served, left)
-                    if len(selected.rows):
-                        self.files.add(selected)
-        except SourceError as error:
-            self._note_damages(share.following)
-            if not share.hides(share.following):
-                text = str(error)
-                self.troubles.append(Trouble(origin.source_file, None, None, text, damaged=False))
+        self.files.start(share.log.origin, source.size)
+        self._where = utf8(str(place.path))
+        for run in self._runs(place, source):
+            left = None if limit is None else limit - self.files.records
+            if left is not None and left <= 0:
+                break
+            if hidden:
+                self.below_log_start += _count_records(run, share.committed, hidden)
+            selected = run
+            if not complete:
+                selected = _select_records(run, share.committed, served, left)
+            if len(selected.rows):
+                self.files.add(selected)
 
-    def _runs(self, source: Source) -> Iterator[RecordRun]:
+    def _runs(self, place: _Place, source: Source) -> Iterator[RecordRun]:
         """Yield the selected records, also those below the log start offset, and note troubles."""
         share, selection = self.share, self.selection
-        pieces = selection.pieces(source, share.log.base_offset, share.index, records=True)
+        pieces = selection.pieces(source, place.base_offset, place.index, records=True)
         for _, piece in pieces:
             if isinstance(piece, Damage):
                 self.damages.append(piece)
@@ -208,7 +280,7 @@ class _LogExport:
         At the end of the last log, zeros are room for batches to come, and a broker may be writing
         a batch.
         """
-        where, sealed = self.share.log.origin.source_file, self.share.log.sealed
+        where, sealed = self._where, self.share.log.sealed
         damages, self.damages = self.damages, []
         if self.share.hides(end):
             return
@@ -221,7 +293,7 @@ class _LogExport:
             self.troubles.append(Trouble(where, damage.position, damage.size, reason, damaged=True))
 
     def _add_unread(self, unread: Unread) -> None:
-        where, batch = self.share.log.origin.source_file, unread.batch
+        where, batch = self._where, unread.batch
         damaged = isinstance(unread.error, DecodeError)
         text = str(unread.error)
         self.troubles.append(Trouble(where, batch.position, batch.size, text, damaged))

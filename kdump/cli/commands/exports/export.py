@@ -274,6 +274,7 @@ def _report(manifest: Manifest, *, quiet: bool) -> int:
 def _decisions(entry: PartitionEntry) -> Iterator[str]:
     """Yield the choices of the export in a partition that a reader may want to check."""
     from kdump.audit.codes import TRANSACTION_END_LOST
+    from kdump.audit.facts.remote_storage import ranges_text
     from kdump.cli.ui.units import count_text
 
     if entry.below_log_start:
@@ -281,6 +282,11 @@ def _decisions(entry: PartitionEntry) -> Iterator[str]:
         yield (
             f"{count} below the log start offset {entry.log_start}, which no broker serves: left "
             "out (--below-log-start exports them)"
+        )
+    if entry.deleted:
+        yield (
+            f"the broker deleted offsets {ranges_text(entry.deleted)} during the export: they are "
+            "left out"
         )
     for conflict in entry.conflicts:
         epochs = ", ".join(map(str, conflict.epochs))
