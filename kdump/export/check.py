@@ -19,7 +19,7 @@ from zstandard import ZstdDecompressor, ZstdError
 from kdump.errors import DecodeError, SourceError, VanishedError
 from kdump.export.destination import MANIFEST
 from kdump.export.files import Ledger
-from kdump.export.manifest import FileEntry, decode_files
+from kdump.export.manifest import FileEntry, Lack, decode_manifest
 from kdump.export.output import Form
 from kdump.storage.access import open_source, read_end
 from kdump.storage.objects.address import AnyPath, StoredPath, as_local
@@ -58,10 +58,11 @@ class Difference:
 
 @frozen
 class Export:
-    """An export: its directory or prefix, and the files in its manifest."""
+    """An export: its directory or prefix, the files in its manifest, and what these lack."""
 
     path: AnyPath
     files: tuple[FileEntry, ...]
+    lacks: tuple[Lack, ...] = ()
 
     @property
     def records(self) -> int:
@@ -83,7 +84,7 @@ def read_export(path: AnyPath) -> Export:
                 file, f"{file}: expected at most {_MANIFEST_BYTES} bytes, found {size}"
             )
         _, data = read_end(file, _MANIFEST_BYTES)
-        return Export(file.parent, decode_files(data))
+        return Export(file.parent, *decode_manifest(data))
     except VanishedError as error:
         if not directory:
             raise

@@ -101,8 +101,17 @@ def partition_entry(
     )
 
 
-def decode_files(data: bytes) -> tuple[FileEntry, ...]:
-    """Return the files of a manifest, without what it says of partitions and errors.
+@frozen
+class Lack:
+    """What an export lacks, by its manifest. ``damaged`` is as for ``Trouble``."""
+
+    path: str
+    reason: str
+    damaged: bool
+
+
+def decode_manifest(data: bytes) -> tuple[tuple[FileEntry, ...], tuple[Lack, ...]]:
+    """Return the files of a manifest, and what it says that they lack.
 
     Raise DecodeError, also if its sums are not those of its files.
     """
@@ -116,7 +125,12 @@ def decode_files(data: bytes) -> tuple[FileEntry, ...]:
         raise DecodeError(f"expected a manifest of schema {known}, found {schema}")
     files = tuple(map(_file, _field(fields, "files", list)))
     _compare_sums(fields, files)
-    return files
+    return files, tuple(map(_lack, _optional(fields, "troubles", list) or []))
+
+
+def _lack(fields: object) -> Lack:
+    damaged = fields.get("damaged") if isinstance(fields, Mapping) else None
+    return Lack(_field(fields, "path", str), _field(fields, "reason", str), damaged is True)
 
 
 def _file(fields: object) -> FileEntry:

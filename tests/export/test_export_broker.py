@@ -15,7 +15,7 @@ from served import COMMITTED, READ
 
 from kdump.cli.main import main
 from kdump.cli.ui import exits
-from kdump.export.manifest import Manifest, decode_files
+from kdump.export.manifest import Manifest, decode_manifest
 
 pytestmark = [pytest.mark.broker, pytest.mark.nightly]
 
@@ -33,7 +33,7 @@ DELETED = NAMES[1:]
 
 def records(to: Path) -> dict[str, list[object]]:
     """What an export holds of each topic, without markers, in the form of a consumer."""
-    files = decode_files((to / "_manifest.json").read_bytes())
+    files, _ = decode_manifest((to / "_manifest.json").read_bytes())
     found: dict[str, list[object]] = {name: [] for name in NAMES}
     lines = lines_of(to, Manifest(files, (), ()))
     for line in sorted(lines, key=lambda line: int(line["offset"])):

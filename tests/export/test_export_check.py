@@ -17,7 +17,7 @@ from zstandard import ZstdCompressor, ZstdDecompressor
 from kdump.cli.main import main
 from kdump.cli.ui import exits
 from kdump.errors import DecodeError
-from kdump.export.manifest import decode_files
+from kdump.export.manifest import decode_manifest
 from kdump.export.output import Form
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("unsearched")]
@@ -73,6 +73,30 @@ def test_an_export_is_as_its_manifest_says(made: Path, capsys: pytest.CaptureFix
     assert (ran.code, statuses(ran)) == (exits.OK, ["equal"])
     (summary,) = ran.of("summary")
     assert (summary["files"], summary["records"], summary["exit"]) == (1, 9, 0)
+
+
+@pytest.mark.parametrize(
+    ("damaged", "code", "label"),
+    [(True, exits.PROBLEMS, "damage"), (False, exits.INCOMPLETE, "incomplete")],
+)
+def test_an_export_that_lacks_something_is_not_called_complete(
+    damaged: bool, code: int, label: str, made: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trouble = {"path": "/data/a-0", "position": None, "size": None, "reason": "gone"}
+    edit(made, lambda manifest: manifest["troubles"].append({**trouble, "damaged": damaged}))
+    assert main(["check", str(made)]) == code
+    said = capsys.readouterr().out
+    assert f"{label}: /data/a-0: gone\n" in said
+    assert said.endswith(
+        "all as in the manifest; not complete: the manifest names 1 part that could not be "
+        "exported\n"
+    )
+    ran = kdump("check", made)
+    assert ran.code == code
+    (line,) = ran.of("trouble")
+    assert (line["path"], line["reason"], line["damaged"]) == ("/data/a-0", "gone", damaged)
+    (summary,) = ran.of("summary")
+    assert (summary["damaged"], summary["incomplete"]) == (int(damaged), int(not damaged))
 
 
 @pytest.mark.parametrize("name", ["4.3.1/killed"])
@@ -200,7 +224,7 @@ def test_a_manifest_that_contradicts_itself_is_refused(
 ) -> None:
     edit(lines, change)
     with pytest.raises(DecodeError) as raised:
-        decode_files((lines / "_manifest.json").read_bytes())
+        decode_manifest((lines / "_manifest.json").read_bytes())
     assert said in str(raised.value)
     ran = kdump("check", lines)
     assert (ran.code, ran.lines) == (5, ())
@@ -209,7 +233,7 @@ def test_a_manifest_that_contradicts_itself_is_refused(
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b"null", bytes(64), b"[" * 100_000])
 def test_what_is_no_manifest_is_an_error(data: bytes) -> None:
     with pytest.raises(DecodeError, match="expected the manifest of an export"):
-        decode_files(data)
+        decode_manifest(data)
 
 
 def test_lines_are_read_across_frames(lines: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Protocol
 
 from kdump.cli.ui import jsonl
@@ -25,14 +26,17 @@ class CheckReport(Protocol):
 
 
 class _Summary:
-    def __init__(self) -> None:
+    def __init__(self, export: Export) -> None:
         self.kinds: Counter[Kind] = Counter()
+        self.damaged = sum(lack.damaged for lack in export.lacks)
+        self.incomplete = len(export.lacks) - self.damaged
 
     @property
     def exit_code(self) -> int:
-        if self.kinds[Kind.UNREAD]:
+        """The code of the comparison, and of the export that it is about."""
+        if self.kinds[Kind.UNREAD] or self.incomplete:
             return INCOMPLETE
-        return PROBLEMS if self.kinds.total() else OK
+        return PROBLEMS if self.kinds.total() or self.damaged else OK
 
 
 class TextCheck:
@@ -41,7 +45,10 @@ class TextCheck:
     def __init__(self, emit: Callable[[str], None], export: Export) -> None:
         self._emit = emit
         self._export = export
-        self._summary = _Summary()
+        self._summary = _Summary(export)
+        for lack in export.lacks:
+            kind = "damage" if lack.damaged else "incomplete"
+            emit(printable(f"{kind}: {lack.path}: {lack.reason}"))
 
     def add(self, path: str, file: FileEntry | None, difference: Difference | None) -> None:
         """Print a line if the file differs."""
@@ -63,6 +70,9 @@ class TextCheck:
         ending = "all as in the manifest"
         if different:
             ending = f"{count_text(different, 'difference')} from the manifest"
+        if export.lacks:
+            parts = count_text(len(export.lacks), "part")
+            ending += f"; not complete: the manifest names {parts} that could not be exported"
         self._emit(printable(f"{export.path}: {what}: {ending}"))
         return self._summary.exit_code
 
@@ -76,8 +86,10 @@ class JsonCheck:
     def __init__(self, emit: Callable[[str], None], export: Export) -> None:
         self._emit = emit
         self._export = export
-        self._summary = _Summary()
+        self._summary = _Summary(export)
         emit(jsonl.line("header", jsonl.header("check", [export.path])))
+        for lack in export.lacks:
+            emit(jsonl.line("trouble", asdict(lack)))
 
     def add(self, path: str, file: FileEntry | None, difference: Difference | None) -> None:
         """Emit the line of a file."""
@@ -102,6 +114,8 @@ class JsonCheck:
             "files": len(self._export.files),
             "records": self._export.records,
             **{kind.value: kinds[kind] for kind in Kind},
+            "incomplete": self._summary.incomplete,
+            "damaged": self._summary.damaged,
         }
         self._emit(jsonl.line("summary", fields))
         return self._summary.exit_code

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 @click.command(
     short_help="Compare the files of an export with its manifest.",
     epilog="Exit codes: 0 all is as the manifest says; 2 wrong usage; 4 a file is missing, "
-    "differs, or is not in the manifest; 5 something could not be read, which comes before 4; "
+    "differs, or is not in the manifest, or the export met damage; 5 something could not be read, "
+    "now or by the export, which comes before 4; "
     "130, 143 ended by a signal; 141 the reader of the output went away.",
 )
 @format_option("Text for people, or JSON Lines of all files.")
@@ -39,7 +40,8 @@ def check(
     both may be an address in an object store. Every file must be there, with the size and the
     SHA-256 of the manifest, and must hold as many records of each log, from the same lowest to the
     same highest offset. Another file that readers of the directory would take for one of the export
-    is a difference too. Names that begin with _ or . are ignored, as readers do.
+    is a difference too. Names that begin with _ or . are ignored, as readers do. What the export
+    could not read, by the manifest, is reported again: such an export is not complete.
 
     It reads the files of the export alone, not the logs, and changes nothing. The files that kdump
     manifest writes are of another kind: they are about log directories.
