@@ -406,10 +406,25 @@ def test_a_receipt_ends_with_the_way_back(
     assert "\nLOSS        170 records" in text
     assert list(commands(text)) == [[*undo, "--discard"], [*undo, "--apply"]]
     shown, _, last = told(capsys, exits.OK, *undo[1:], "--apply").rpartition("UNDONE ")
-    assert shown.startswith(f"UNDO {plan_id}  truncate-to-valid orders-0: undoes the steps,")
+    assert shown.startswith(f"UNDO {plan_id}  truncate-to-valid orders-0: nothing is")
     assert "\nsteps       1 " in shown
     assert last == f"{plan_id}  truncate-to-valid orders-0\n"
     assert told(capsys, exits.OK, "undo", path) == "no backup of a repair here\n"
+
+
+def test_an_undo_that_is_refused_does_not_read_as_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, batches(FIRST), batches(LAST))
+    index = path / name(FIRST, ".index")
+    index.unlink()
+    told(capsys, exits.OK, "reindex", path, "--apply")
+    index.write_bytes(index.read_bytes() + bytes(8))
+    text = told(capsys, exits.REFUSED, "undo", path, "--apply")
+    plan_id = text.split()[1]
+    assert text.startswith(f"UNDO {plan_id}  reindex orders-0: nothing is changed yet\n")
+    assert "UNDONE" not in text
+    assert text.endswith(f"REFUSED {plan_id}  reindex orders-0: this undo changed nothing\n")
 
 
 def test_a_receipt_names_what_is_still_wrong(

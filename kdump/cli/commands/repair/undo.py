@@ -96,7 +96,7 @@ def undo(
                 for record in begun[-1:]:
                     if not discard:
                         plan = Folder(path, record.id).plan()
-                        report.undo(with_paths(plan, path, log_directory_of(target)))
+                        report.undo(record, with_paths(plan, path, log_directory_of(target)))
                     _change(
                         record,
                         path,

@@ -19,7 +19,7 @@ from kdump.audit.targets.scope import Scope
 from kdump.audit.verdicts.next_start import next_start
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui import jsonl
-from kdump.cli.ui.paragraphs import paragraph
+from kdump.cli.ui.paragraphs import paragraph, wrap
 from kdump.cli.ui.units import count_text
 from kdump.cli.views.forecast_json import forecast_fields
 from kdump.cli.views.forecast_text import effect_text
@@ -33,14 +33,16 @@ from kdump.cli.views.repair.text import (
     pending_lines,
     plan_lines,
     receipt_lines,
+    refused_line,
     steps_lines,
     undo_lines,
 )
+from kdump.errors import Refused
 from kdump.format.lines.text import printable
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Plan, encode
 from kdump.storage.objects.address import AnyPath
-from kdump.storage.repair_record import RepairRecord
+from kdump.storage.repair_record import RepairRecord, RepairState
 
 _PROBLEMS = frozenset({Severity.ERROR, Severity.WARNING, Severity.INCOMPLETE})
 
@@ -193,6 +195,7 @@ class BackupReport:
     def __init__(self, form: Literal["text", "json"], scope: Scope) -> None:
         self.count = 0
         self._listed = False
+        self._shown: Plan | None = None
         self._json = form == "json"
         if self._json:
             paths = [root.path for root in scope.roots]
@@ -233,17 +236,19 @@ class BackupReport:
         else:
             yield paragraph("undo", f"refused: {printable(str(refused))}")
 
-    def undo(self, plan: Plan) -> None:
+    def undo(self, record: RepairRecord, plan: Plan) -> None:
         """Print the repair that is undone next."""
         if self._json:
             click.echo(jsonl.line("plan", {**_plan_fields(plan), "undo": True}))
             return
-        for line in undo_lines(plan):
+        self._shown = plan
+        for line in undo_lines(plan, interrupted=record.state is not RepairState.DONE):
             click.echo(line)
 
     def change(self, record: RepairRecord, partition: AnyPath, *, discarded: bool) -> None:
         """Print that a repair was undone, or its backup removed."""
         self.count += 1
+        self._shown = None
         what = "discarded" if discarded else "undone"
         if self._json:
             click.echo(jsonl.line(what, _backup_fields(record, partition)))
@@ -252,6 +257,10 @@ class BackupReport:
 
     def error(self, error: Exception) -> None:
         """Print an error or a refusal."""
+        if self._shown is not None and isinstance(error, Refused):
+            for line in wrap(refused_line(self._shown), 0):
+                click.echo(line)
+        self._shown = None
         for line in error_lines(error):
             click.echo(line, err=True)
 

@@ -158,12 +158,20 @@ def _taken_lines(taken: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[s
         yield paragraph("taken", f"{size_text(size)} from {printable(path)}")
 
 
-def undo_lines(plan: Plan) -> Iterator[str]:
-    """Yield the steps of a repair that an undo takes back, the last step first."""
-    yield from wrap(
-        f"UNDO {plan.id}  {_command_text(plan)}: undoes the steps, the last step first", 0
-    )
+def undo_lines(plan: Plan, *, interrupted: bool) -> Iterator[str]:
+    """Yield the steps of a repair that an undo is about to take back, the last step first.
+
+    ``interrupted``: the repair, or an undo of it, has done some of its steps.
+    """
+    state = "interrupted between its steps" if interrupted else "nothing is changed yet"
+    yield from wrap(f"UNDO {plan.id}  {_command_text(plan)}: {state}", 0)
     yield from steps_lines(plan)
+    yield paragraph("undo", "these steps, the last one first")
+
+
+def refused_line(plan: Plan) -> str:
+    """Return the line that follows the steps if an undo is refused."""
+    return f"REFUSED {plan.id}  {_command_text(plan)}: this undo changed nothing"
 
 
 def pending_lines(record: RepairRecord, plan: Plan) -> Iterator[str]:
