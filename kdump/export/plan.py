@@ -68,7 +68,8 @@ class LogPlan:
     damage, up to the next log, unless this log shows compaction. ``breaks`` counts those between
     batches, and ``cleaned`` is as for ``compaction_evidence``. ``aborts`` is the transaction index
     of a log with gaps, holes or aborts, None without a readable one. ``snapshots`` are the readable
-    producer snapshots of the partition of a log with gaps or holes, by offset.
+    producer snapshots of the partition of a log with gaps or holes, by offset. ``error`` is why the
+    log was not read to its end.
     """
 
     marks: array[int]
@@ -81,6 +82,7 @@ class LogPlan:
     cleaned: bool = False
     aborts: TransactionIndex | None = None
     snapshots: Mapping[int, ProducerEntries] = field(default_factory=dict)
+    error: SourceError | None = None
 
     @classmethod
     def unread(cls, base_offset: int) -> LogPlan:
@@ -97,6 +99,7 @@ def plan_log(task: PlanTask) -> LogPlan:
     holes: list[tuple[int, int]] = []
     stretches: list[Stretch] = []
     last, epoch, damaged = log.base_offset - 1, -1, False
+    failure: SourceError | None = None
     try:
         with open_source(log.path, mapped=False, sealed=log.sealed) as source:
             for piece in walk(source, log.base_offset):
@@ -117,8 +120,8 @@ def plan_log(task: PlanTask) -> LogPlan:
                 if task.stretches:
                     for stretch in _stretches(piece, source, _reader()):
                         _append(stretches, stretch)
-    except SourceError:
-        damaged = True
+    except SourceError as error:
+        damaged, failure = True, error
     events = gathering.events()
     has_aborts = _add_marks(marks, events)
     if damaged:
@@ -132,7 +135,17 @@ def plan_log(task: PlanTask) -> LogPlan:
     ordered = not (state[_headers.T_BACKWARDS] or state[_headers.T_INVERTED])
     if not (ordered and missing_means_lost(task.compacted, gaps=breaks, cleaned=cleaned)):
         holes.clear()
-    plan = LogPlan(marks, join(gaps), tuple(stretches), last, epoch, join(holes), breaks, cleaned)
+    plan = LogPlan(
+        marks,
+        join(gaps),
+        tuple(stretches),
+        last,
+        epoch,
+        join(holes),
+        breaks,
+        cleaned,
+        error=failure,
+    )
     if plan.gaps or plan.holes:
         plan = replace(plan, snapshots=_snapshots(log))
     elif not has_aborts:

@@ -16,6 +16,7 @@ Spec: ``pyspark.sql.datasource`` of Spark 4.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain
@@ -38,16 +39,18 @@ from kdump.audit.targets.scope import Scope, readable
 from kdump.audit.targets.target import Target
 from kdump.copies.comparison import NodeDirectory
 from kdump.copies.reading import Group, compare_copies, group_copies, whole_directories
-from kdump.errors import UsageError
+from kdump.errors import UsageError, VanishedError
 from kdump.fleet.job.packing import log_cost, pack_tasks
+from kdump.fleet.source.bad_records import BadRecords
 from kdump.fleet.source.columns import (
+    CORRUPT,
     KAFKA,
     KAFKA_WITH_HEADERS,
     record_names,
     record_rows,
 )
-from kdump.fleet.source.committed import WITHOUT_MARKERS, committed_logs
-from kdump.fleet.source.offsets import PartitionLogs, select_logs
+from kdump.fleet.source.committed import WITHOUT_MARKERS, committed_records
+from kdump.fleet.source.offsets import PartitionLogs, is_gone, select_logs
 from kdump.fleet.source.options import Layout, Options, given_options, of_table
 from kdump.fleet.source.paths import expand_paths
 from kdump.storage.manifests.path import paths_in
@@ -64,6 +67,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+_LOG: Final = logging.getLogger(__name__)
 #: The key of the options of a table, in the metadata of its first column: of what a catalog has of
 #: a table, Spark 4.1 to 4.3 passes the schema alone (``PythonDataSourceV2.getTable``).
 _OPTIONS: Final = "kdump.options"
@@ -79,15 +83,16 @@ class KdumpDataSource(DataSource):
 
     Options: ``table`` is ``records`` (the default), ``batches``, ``findings`` or ``copies``. The
     last one has a row for each copy of each partition, with its differences from the others as an
-    array: paths are those of ``kdump compare``, manifests too. ``mode`` is ``permissive`` (the
-    default), which leaves out records that cannot be read, or ``failfast``.
-    ``topic`` and ``exclude`` are patterns. With ``deep``, every record is read for the findings.
-    ``cores`` is the number of tasks that run at a time; the work is divided by it. ``schema`` is
-    ``kafka`` for the columns of Spark's Kafka source. Records have these options of that source:
-    ``assign``, ``subscribe``, ``subscribePattern``; ``startingOffsets``, ``startingTimestamp``,
-    ``startingOffsetsByTimestamp``, ``startingOffsetsByTimestampStrategy``, and those of the end;
-    ``includeHeaders``, ``failOnDataLoss``, ``kafka.isolation.level``. A stream has no end, and has
-    ``maxOffsetsPerTrigger`` or ``maxBytesPerTrigger``.
+    array: paths are those of ``kdump compare``, manifests too. ``mode`` is ``FAILFAST`` (the
+    default), with which a query of records fails at corruption; with ``PERMISSIVE`` and
+    ``DROPMALFORMED`` it goes on, and ``badRecordsPath`` is a directory that gets a row for each
+    corrupt range. ``topic`` and ``exclude`` are patterns. With ``deep``, every record is read for
+    the findings. ``cores`` is the number of tasks that run at a time; the work is divided by it.
+    ``schema`` is ``kafka`` for the columns of Spark's Kafka source. Records have these options of
+    that source: ``assign``, ``subscribe``, ``subscribePattern``; ``startingOffsets``,
+    ``startingTimestamp``, ``startingOffsetsByTimestamp``, ``startingOffsetsByTimestampStrategy``,
+    and those of the end; ``includeHeaders``, ``failOnDataLoss``, ``kafka.isolation.level``. A
+    stream has no end, and has ``maxOffsetsPerTrigger`` or ``maxBytesPerTrigger``.
     """
 
     @classmethod
@@ -182,12 +187,12 @@ class _Reader(DataSourceReader):
         if copies:
             return list(_groups(scope, options.cores))
         if options.table == "batches":
-            return self._logs(list_logs(scope.targets, strict=options.strict))
-        selected = [
-            partition
-            for partition in select_logs(scope.targets, options, scope.context)
-            if partition.logs
-        ]
+            return self._logs(list_logs(scope.targets, strict=True))
+        bad = BadRecords(options)
+        bad.prepare()
+        found = select_logs(scope.targets, options, scope.context, bad)
+        bad.write()
+        selected = [partition for partition in found if partition.logs]
         if not options.committed:
             return self._logs(log for partition in selected for log in partition.logs)
         packs = pack_tasks([partition.size for partition in selected], options.cores)
@@ -212,16 +217,16 @@ class _Reader(DataSourceReader):
         """Read the table of the logs or partitions of one task."""
         if isinstance(partition, _Targets):
             batches = self._finding_batches(partition)
-        elif isinstance(partition, _Partitions):
-            batches = self._committed_records(partition)
         elif isinstance(partition, _Groups):
             batches = _copy_rows(partition)
-        else:
+        elif self._options.table == "batches":
             assert isinstance(partition, _Logs)
-            batches = self._log_batches(partition)
+            batches = tables.batch_tables(partition.logs, strict=self._options.strict)
+        else:
+            yield from self._records(partition)
+            return
         for batch in batches:
-            kafka, strict = self._options.kafka, self._options.strict
-            yield record_rows(batch, self._schema, kafka=kafka, strict=strict)
+            yield batch.select(self._schema.names).cast(self._schema)
 
     def _finding_batches(self, partition: _Targets) -> Iterator[pa.RecordBatch]:
         if partition.findings:
@@ -231,24 +236,42 @@ class _Reader(DataSourceReader):
                 partition.targets, partition.context, deep=self._options.deep, jobs=1
             )
 
-    def _log_batches(self, partition: _Logs) -> Iterator[pa.RecordBatch]:
-        strict = self._options.strict
-        if self._options.table == "batches":
-            return tables.batch_tables(partition.logs, strict=strict)
-        keep = WITHOUT_MARKERS.batches if self._options.kafka else None
-        return tables.record_batches(partition.logs, self._names(), strict=strict, keep=keep)
-
-    def _committed_records(self, partition: _Partitions) -> Iterator[pa.RecordBatch]:
-        strict = self._options.strict
-        for each in partition.partitions:
-            logs, committed = committed_logs(each, strict=strict)
-            yield from tables.record_batches(
-                logs, self._names(), strict=strict, keep=committed.batches
+    def _records(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of records, and those of ranges that cannot be read."""
+        kafka, strict = self._options.kafka, self._options.strict
+        bad = BadRecords(self._options)
+        found = (
+            record_rows(batch, self._schema, kafka=kafka, strict=strict)
+            for logs, keep in _kept(partition, bad, kafka=kafka)
+            for batch in tables.record_batches(
+                logs, record_names(self._schema, kafka=kafka), bad, keep=keep, gone=self._gone
             )
+        )
+        return bad.rows(found, self._schema)
 
-    def _names(self) -> list[str]:
-        """Return the columns of the table of records that are read."""
-        return record_names(self._schema, kafka=self._options.kafka)
+    def _gone(self, log: Log, error: VanishedError) -> None:
+        """Raise VanishedError, or log a warning for a log that is gone."""
+        if not is_gone(log.path):
+            raise error
+        if not self._options.lenient:
+            raise VanishedError(
+                log.path,
+                f"{error}: retention or compaction may have removed it: run the query again; with "
+                "failOnDataLoss=false it is passed over",
+            )
+        _LOG.warning("%s; it is passed over", error)
+
+
+def _kept(
+    partition: InputPartition, bad: BadRecords, *, kafka: bool
+) -> Iterator[tuple[Sequence[Log], tables.Keep | None]]:
+    """Yield logs with the filter for their batches."""
+    if isinstance(partition, _Partitions):
+        for each in partition.partitions:
+            yield each.logs, committed_records(each, bad).batches
+        return
+    assert isinstance(partition, _Logs)
+    yield partition.logs, WITHOUT_MARKERS.batches if kafka else None
 
 
 def _groups(scope: Scope, cores: int) -> Iterator[_Groups]:
@@ -281,6 +304,8 @@ def _arrow_schema(schema: StructType, layout: Layout) -> pa.Schema:
     import pyarrow as pa
 
     table_schema = _table_schema(layout)
+    if layout.table == "records":
+        table_schema = table_schema.append(CORRUPT)
     spark_types = {field.name: field.dataType for field in from_arrow_schema(table_schema)}
     fields = []
     for field in schema:

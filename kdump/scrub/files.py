@@ -61,6 +61,13 @@ def writing_rights(option: str, path: Path, read: Iterable[AnyPath]) -> Rights |
     """
     if not path.parent.is_dir():
         raise StateError(f"{option} {path}: expected a directory {path.parent}, found none")
+    check_outside(option, path, read)
+    with open_safely(path.parent) as descriptor:
+        return Rights.of_owner(os.fstat(descriptor)) if is_root() else None
+
+
+def check_outside(option: str, path: Path, read: Iterable[AnyPath]) -> None:
+    """Raise UsageError if ``path`` is in a log directory, or in one of those ``read``."""
     scrubbed = {directory.absolute() for directory in read}
     for directory in ancestors(path.parent):
         if directory in scrubbed or is_log_directory(directory):
@@ -68,8 +75,6 @@ def writing_rights(option: str, path: Path, read: Iterable[AnyPath]) -> Rights |
                 f"{option} {path}: expected a place outside of log directories, found that "
                 f"{directory} is read as one"
             )
-    with open_safely(path.parent) as descriptor:
-        return Rights.of_owner(os.fstat(descriptor)) if is_root() else None
 
 
 def make_directory(path: Path, rights: Rights | None) -> None:

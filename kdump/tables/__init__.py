@@ -1,14 +1,15 @@
 """Arrow tables of records, batches, findings and copies.
 
-logs      The logs whose records are read, and the origin of these records.
-schema    The columns of the tables, in Arrow and in Spark.
-runs      The columns of the tables that runs of ``kdump verify`` are appended to.
-findings  Rows of the table of findings.
-copies    Rows of the table of copies.
-records   Records of any magic and codec as Arrow columns.
-batches   Rows of the table of batches.
-parquet   Records to a Parquet file.
-tables    Reads logs, and yields the tables of records, batches and findings as Arrow batches.
-api       Records, batches, findings and copies for notebooks and programs, read by this process or
-             its workers.
+logs        The logs whose records are read, and the origin of these records.
+corruption  Ranges of a log whose records cannot be read, and who is told of them.
+schema      The columns of the tables, in Arrow and in Spark.
+runs        The columns of the tables that runs of ``kdump verify`` are appended to.
+findings    Rows of the table of findings.
+copies      Rows of the table of copies.
+records     Records of any magic and codec as Arrow columns.
+batches     Rows of the table of batches.
+parquet     Records to a Parquet file.
+tables      Reads logs, and yields the tables of records, batches and findings as Arrow batches.
+api         Records, batches, findings and copies for notebooks and programs, read by this process
+            or its workers.
 """

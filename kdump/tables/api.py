@@ -4,7 +4,7 @@ workers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 
 import pyarrow as pa
@@ -17,37 +17,49 @@ from kdump.audit.targets.target import TopicSelection
 from kdump.audit.verdicts.next_start import add_forecast
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.copies.reading import compare_scope, group_copies
+from kdump.errors import UsageError
 from kdump.storage.manifests.path import paths_in
 from kdump.storage.objects.address import as_path
 from kdump.storage.workers import default_jobs
 from kdump.tables import tables
 from kdump.tables.copies import copy_batches
+from kdump.tables.corruption import CorruptRange
 from kdump.tables.findings import finding_rows
-from kdump.tables.logs import list_logs
+from kdump.tables.logs import Log, list_logs
 from kdump.tables.schema import BATCHES, COPIES, FINDINGS, RECORDS
 
 Paths = Sequence[str | PathLike[str]]
 
 
 def records(
-    *paths: str | PathLike[str], columns: Sequence[str] = RECORDS.names, strict: bool = False
+    *paths: str | PathLike[str],
+    columns: Sequence[str] = RECORDS.names,
+    strict: bool = True,
+    corrupt: Callable[[CorruptRange], None] | None = None,
 ) -> pa.RecordBatchReader:
     """Return the records of segments, partition directories or log directories, read on demand.
 
     Of a log directory, only partitions that a broker serves are read. A log that several paths name
-    is read once. Damage and what cannot be read is left out; with ``strict`` it raises DecodeError,
-    LimitError or SourceError. A path that cannot be opened always raises SourceError.
+    is read once. Raise SourceError for what the system does not read, and DecodeError or LimitError
+    at corruption. With ``strict=False`` corrupt ranges are left out, and ``corrupt`` is called with
+    each of them.
     """
-    logs = list_logs(_open(paths).targets, strict=strict)
+    if corrupt is not None and strict:
+        raise UsageError("corrupt: expected strict=False with it, found strict=True")
+    tell = _fail if strict else corrupt or _pass_over
+    scope = _open(paths)
     schema = pa.schema([RECORDS.field(name) for name in columns])
-    found = tables.record_batches(logs, columns, strict=strict)
+    found = tables.record_batches(_logs(scope), columns, tell)
     return pa.RecordBatchReader.from_batches(schema, found)
 
 
 def batches(*paths: str | PathLike[str], strict: bool = False) -> pa.RecordBatchReader:
-    """Return the headers of batches and the damage between them; otherwise like ``records``."""
-    logs = list_logs(_open(paths).targets, strict=strict)
-    return pa.RecordBatchReader.from_batches(BATCHES, tables.batch_tables(logs, strict=strict))
+    """Return the headers of batches, with a row for damage between them.
+
+    With ``strict`` damage raises DecodeError. Otherwise like ``records``.
+    """
+    found = tables.batch_tables(_logs(_open(paths)), strict=strict)
+    return pa.RecordBatchReader.from_batches(BATCHES, found)
 
 
 def findings(
@@ -95,6 +107,21 @@ def verify(
 
 def _list(paths: Paths, *, served: bool = False) -> Scope:
     return list_scope((as_path(str(path)) for path in paths), None, TopicSelection(served=served))
+
+
+def _logs(scope: Scope) -> Iterator[Log]:
+    context = scope.context
+    return list_logs(
+        scope.targets, strict=True, compacted=lambda target: context.settings(target).compacted
+    )
+
+
+def _fail(found: CorruptRange) -> None:
+    raise found.error("strict=False leaves such ranges out, and tells the argument corrupt of each")
+
+
+def _pass_over(_: CorruptRange) -> None:
+    pass
 
 
 def _open(paths: Paths) -> Scope:

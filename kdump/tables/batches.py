@@ -81,11 +81,6 @@ def damage_row(damage: Damage, origin: Origin) -> pa.RecordBatch:
     return _rows(1, values, origin)
 
 
-def unreadable_row(origin: Origin) -> pa.RecordBatch:
-    """Return the row of a file that cannot be read, in part or as a whole."""
-    return _rows(1, {"damage": pa.array(["unreadable"])}, origin)
-
-
 def _rows(count: int, values: dict[str, pa.Array], origin: Origin) -> pa.RecordBatch:
     """Return ``count`` rows with the columns ``values``; all other columns are null."""
     values["topic"] = pa.repeat(pa.scalar(origin.topic, pa.string()), count)

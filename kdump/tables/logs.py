@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 
+from kdump.audit.facts.small_files import checkpoint_line
 from kdump.audit.targets.target import Target, log_bytes, without_nested
-from kdump.storage.logdir import directory_name
+from kdump.errors import SourceError
+from kdump.storage.logdir import EntryType, directory_name, has_lines
+from kdump.storage.names import FileKind
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import Selection
 from kdump.values import frozen
@@ -25,7 +29,9 @@ class Log:
     """The log of a segment; ``size`` is its size in bytes when it was listed.
 
     ``selection`` has the offsets that are read of it; ``index`` is its offset index, which says
-    from where they are read.
+    from where they are read. ``following`` is the base offset of the next segment, None for the
+    last one, which ends at the offset ``replicated`` or later. ``compacted`` says whether the
+    cleaner may have removed records, None if unknown; ``stopped`` that certainly no broker appends.
     """
 
     path: AnyPath
@@ -34,6 +40,10 @@ class Log:
     size: int
     index: AnyPath | None = None
     selection: Selection = Selection()
+    following: int | None = None
+    replicated: int = 0
+    compacted: bool | None = None
+    stopped: bool = False
 
     @property
     def origin(self) -> Origin:
@@ -44,25 +54,66 @@ class Log:
         return Origin(topic, partition, utf8(str(self.path)))
 
 
-def list_logs(targets: Iterable[Target], *, strict: bool = False) -> Iterator[Log]:
+def list_logs(
+    targets: Iterable[Target],
+    *,
+    strict: bool = False,
+    compacted: Callable[[Target], bool | None] = lambda _: None,
+) -> Iterator[Log]:
     """Yield the logs of partitions that a broker would load, in order, each log once.
 
     A partition that cannot be listed yields none, or with ``strict`` raises SourceError.
+    ``compacted`` is the setting of a partition.
     """
     for target in without_nested(targets):
         listed = target.with_listing()
-        if listed.error is not None and strict:
-            raise listed.error
-        yield from logs_of(listed)
+        if strict:
+            check_listing(listed)
+        yield from logs_of(listed, compacted=compacted(listed))
 
 
-def logs_of(target: Target, selection: Selection | None = None) -> Iterator[Log]:
+def check_listing(target: Target) -> None:
+    """Raise SourceError for a partition that cannot be listed, in part or as a whole."""
+    if target.error is not None:
+        raise target.error
+    for entry in () if target.partition is None else target.partition.entries:
+        name = entry.name
+        is_log = name.kind is FileKind.LOG and name.suffix == "" and name.canonical
+        if is_log and entry.type is EntryType.OTHER:
+            raise SourceError(
+                entry.path,
+                f"{entry.path}: expected a file, found something else, or a link to what cannot be "
+                "read",
+            )
+
+
+def logs_of(
+    target: Target, selection: Selection | None = None, *, compacted: bool | None = None
+) -> Iterator[Log]:
     """Yield the logs of a partition that is listed, those that may hold selected offsets."""
     selected = selection or Selection()
+    bases = [*(segment.base_offset for segment in target.segments), target.next_base]
+    following = dict(pairwise(bases))
     for segment in selected.segments(target.segments):
-        sealed = target.is_sealed(segment)
-        size = log_bytes(segment)
-        yield Log(segment.log, segment.base_offset, sealed, size, segment.index, selected)
+        yield Log(
+            segment.log,
+            segment.base_offset,
+            target.is_sealed(segment),
+            log_bytes(segment),
+            segment.index,
+            selected,
+            following[segment.base_offset],
+            replicated(target),
+            compacted,
+            target.stopped,
+        )
+
+
+def replicated(target: Target) -> int:
+    """Return the high watermark of a partition in the checkpoint, 0 if nothing says it."""
+    if target.directory is None or target.partition is None or not has_lines(target.path):
+        return 0
+    return checkpoint_line(target.directory.high_watermarks, target.partition.name) or 0
 
 
 def utf8(text: str) -> str:

@@ -144,20 +144,32 @@ def test_copies_are_those_of_compare(session: Session, tmp_path: Path) -> None:
 
 
 def test_several_paths_are_one_table(session: Session, damaged: Path, broker: Path) -> None:
-    alone = [load(session, path, schema="offset BIGINT").count() for path in (damaged, broker)]
-    assert load(session, damaged, broker, schema="offset BIGINT").count() == sum(alone)
+    given: dict[str, object] = {"schema": "offset BIGINT", "mode": "DROPMALFORMED"}
+    alone = [load(session, path, **given).count() for path in (damaged, broker)]
+    assert load(session, damaged, broker, **given).count() == sum(alone)
 
 
-def test_failfast_fails_at_damage(session: Session, damaged: Path) -> None:
-    with pytest.raises(PySparkException, match="bad-checksum at position"):
-        load(session, damaged, mode="FAILFAST", schema="offset BIGINT").collect()
+def test_a_query_fails_at_corruption_or_has_rows_for_it(
+    session: Session, damaged: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(PySparkException, match=r"t-3: offsets 5 to 9 cannot be .*PERMISSIVE"):
+        load(session, damaged, schema="offset BIGINT").collect()
+    bad = {"mode": "PERMISSIVE", "badRecordsPath": tmp_path / "bad"}
+    schema = "offset BIGINT, _corrupt_record STRING"
+    rows = load(session, damaged, schema=schema, **bad).collect()
+    assert sorted(row.offset for row in rows) == [*range(6), *range(10, 15)]
+    (told,) = [row for row in rows if row[1] is not None]
+    assert (told.offset, json.loads(told[1])["last_offset"]) == (5, 9)
+    (row,) = session.spark.read.json(str(tmp_path / "bad")).collect()
+    assert (row.topic, row.partition, row.first_offset, row.last_offset) == ("t", 3, 5, 9)
+    assert row.reason == "bad-checksum"
 
 
 @pytest.mark.parametrize(
     ("options", "schema", "what"),
     [
         ({"table": "topics"}, "", "expected records or batches or findings or copies, found"),
-        ({"mode": "dropmalformed"}, "", "expected permissive or failfast"),
+        ({"mode": "lenient"}, "", "expected failfast or permissive or dropmalformed, found"),
         ({"tabel": "batches"}, "", "option tabel: expected one of path"),
         ({}, "offset INT", "column offset of the table records: expected bigint, found int"),
         ({}, "offsets BIGINT", "column offsets of the table records: expected one of topic"),

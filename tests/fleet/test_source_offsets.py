@@ -21,13 +21,14 @@ pa = pytest.importorskip("pyarrow")
 from kdump.audit.targets.listing import list_scope  # noqa: E402
 from kdump.errors import DecodeError, UsageError  # noqa: E402
 from kdump.export.committed import CommittedFilter  # noqa: E402
+from kdump.fleet.source.bad_records import BadRecords  # noqa: E402
 from kdump.fleet.source.by_time import first_offset_since  # noqa: E402
 from kdump.fleet.source.columns import (  # noqa: E402
     KAFKA_WITH_HEADERS,
     kafka_rows,
     source_names,
 )
-from kdump.fleet.source.committed import committed_logs  # noqa: E402
+from kdump.fleet.source.committed import committed_records  # noqa: E402
 from kdump.fleet.source.offsets import PartitionLogs, select_logs  # noqa: E402
 from kdump.fleet.source.options import Options  # noqa: E402
 from kdump.fleet.source.paths import expand_paths  # noqa: E402
@@ -43,6 +44,7 @@ INTERVAL = 1000
 
 
 WITHOUT_MARKERS = CommittedFilter(array("q"), HIGHEST, ()).batches
+FAILING = BadRecords(Options.parse({}))
 
 
 def batches(base: int, stamps: Sequence[int] = ()) -> list[bytes]:
@@ -67,12 +69,12 @@ def partition(parent: Path, topic: str = "t", **files: bytes | None) -> Path:
 def select(*paths: Path | str, **options: str) -> list[PartitionLogs]:
     given = Options.parse({"paths": json.dumps(list(map(str, paths))), **options})
     scope = list_scope(expand_paths(given.paths), None, given.selection)
-    return select_logs(scope.targets, given, scope.context)
+    return select_logs(scope.targets, given, scope.context, BadRecords(given))
 
 
 def offsets(selected: Sequence[PartitionLogs]) -> list[int]:
     logs = [log for each in selected for log in each.logs]
-    found = record_batches(logs, ["offset"])
+    found = record_batches(logs, ["offset"], FAILING)
     return [offset for rows in found for offset in rows.column("offset").to_pylist()]
 
 
@@ -235,7 +237,7 @@ def test_the_first_offset_of_a_time_is_that_of_the_first_such_record(tmp_path: P
             listed = target(path)
             for _ in range(6):
                 timestamp, first = rng.randrange(-1, 1100), rng.choice([0, rng.randrange(400)])
-                found = first_offset_since(listed, timestamp, first)
+                found = first_offset_since(listed, timestamp, first, strict=False)
                 assert found == expected(stamps, timestamp, first), (number, damage, timestamp)
 
 
@@ -247,7 +249,7 @@ def test_segments_that_end_before_a_time_are_not_read(
     stamps = [TIMESTAMP + at for at in range(400)]
     segments = {base: batches(base, stamps[base : base + 100]) for base in BASES}
     path = write_partition(tmp_path, "t", 0, segments, interval=INTERVAL)
-    assert first_offset_since(target(path), stamps[233], 0) == 233
+    assert first_offset_since(target(path), stamps[233], 0, strict=True) == 233
     sizes = {base: (path / f"{base:020d}.log").stat().st_size for base in BASES}
     for base in BASES[:2]:
         assert min(reads[f"t-0/{base:020d}.log"]) > sizes[base] - 2000
@@ -327,8 +329,9 @@ def committed(path: Path, **options: str) -> list[int]:
     level = {"kafka.isolation.level": "read_committed", "schema": "kafka"}
     found = []
     for each in select(path, **level, **options):
-        logs, committed_filter = committed_logs(each, strict=options.get("mode") == "failfast")
-        rows = record_batches(logs, ["offset"], keep=committed_filter.batches)
+        bad = BadRecords(Options.parse(options))
+        keep = committed_records(each, bad).batches
+        rows = record_batches(each.logs, ["offset"], bad, keep=keep)
         found += [offset for batch_ in rows for offset in batch_.column("offset").to_pylist()]
     return found
 
@@ -350,9 +353,9 @@ def test_an_undecided_transaction_is_left_out(tmp_path: Path) -> None:
     lost = flip(marker(2, 7, commit=True), -1)
     segments = {0: [batch(0, [record()]), in_transaction(1, 7), lost, batch(3, [record()])]}
     path = write_partition(tmp_path, "t", 0, segments)
-    assert committed(path) == [0, 3]
-    with pytest.raises(DecodeError, match="the marker of the transaction from offset 1 on"):
-        committed(path, mode="failfast")
+    assert committed(path, mode="permissive") == [0, 3]
+    with pytest.raises(DecodeError, match=r"t-0: offset 1 and later .* marker of this transaction"):
+        committed(path)
 
 
 def test_the_replicas_of_three_brokers_are_read_once(tmp_path: Path) -> None:
@@ -399,10 +402,9 @@ def test_rows_are_what_consumers_read(name: str, grown: Callable[[str], Path]) -
             assign=json.dumps({topic: [int(number)]}),
             **{"kafka.isolation.level": isolation},
         )
-        logs, keep = each.logs, WITHOUT_MARKERS
+        keep = WITHOUT_MARKERS
         if isolation == "read_committed":
-            logs, committed_filter = committed_logs(each, strict=True)
-            keep = committed_filter.batches
+            keep = committed_records(each, FAILING).batches
         names = source_names(KAFKA_WITH_HEADERS)
         found = [
             (
@@ -413,7 +415,7 @@ def test_rows_are_what_consumers_read(name: str, grown: Callable[[str], Path]) -
                 row["timestampType"],
                 row["headers"] and [(pair["key"], pair["value"]) for pair in row["headers"]],
             )
-            for records in record_batches(logs, names, strict=True, keep=keep)
+            for records in record_batches(each.logs, names, FAILING, keep=keep)
             for row in since_epoch(kafka_rows(records, KAFKA_WITH_HEADERS, strict=True))
         ]
         assert found == lines(path), partition_name

@@ -18,10 +18,17 @@ pa = pytest.importorskip("pyarrow")
 
 from kdump.audit.survey.record_runs import Unread, record_runs  # noqa: E402
 from kdump.cli.main import main  # noqa: E402
-from kdump.errors import DecodeError, LimitError, SourceError  # noqa: E402
+from kdump.errors import (  # noqa: E402
+    DecodeError,
+    LimitError,
+    SourceError,
+    UsageError,
+    VanishedError,
+)
 from kdump.format.batch import BatchTable, RecordRun, read_header  # noqa: E402
 from kdump.format.records import RecordReader  # noqa: E402
 from kdump.tables import api, records  # noqa: E402
+from kdump.tables.corruption import CorruptRange  # noqa: E402
 from kdump.tables.logs import Origin  # noqa: E402
 from kdump.tables.records import RecordColumns  # noqa: E402
 from kdump.tables.schema import BATCHES, COPIES, FINDINGS, RECORDS  # noqa: E402
@@ -229,12 +236,21 @@ def test_damage_costs_only_what_it_hit(tmp_path: Path) -> None:
     (path,) = write_partition(
         tmp_path, "t", 0, {0: [good[0], flip(good[1], -1), good[2], cut]}
     ).glob("*.log")
-    assert [row["offset"] for row in api.records(path).read_all().to_pylist()] == [0, 2, 4]
+    told: list[CorruptRange] = []
+    found = api.records(path, strict=False, corrupt=told.append).read_all().to_pylist()
+    assert [row["offset"] for row in found] == [0, 2, 4]
+    assert [(one.first_offset, one.last_offset, one.reason) for one in told] == [
+        (1, 1, "bad-checksum"),
+        (4, 5, "records-unreadable"),
+    ]
+    with pytest.raises(DecodeError, match=r"t-0: offsets 1 to 1 cannot be .*; strict=False leaves"):
+        api.records(path).read_all()
     reasons = [row["damage"] for row in api.batches(path).read_all().to_pylist()]
     assert reasons == [None, "bad-checksum", None, None]
-    for read in (api.records, api.batches):
-        with pytest.raises(DecodeError, match="bad-checksum at position"):
-            read(path, strict=True).read_all()
+    with pytest.raises(DecodeError, match="bad-checksum at position"):
+        api.batches(path, strict=True).read_all()
+    with pytest.raises(UsageError, match="expected strict=False"):
+        api.records(path, corrupt=told.append)
 
 
 def test_unread_records_are_told(tmp_path: Path) -> None:
@@ -245,8 +261,8 @@ def test_unread_records_are_told(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True)
         path.write_bytes(segment([data]))
         with pytest.raises(kind):
-            api.records(path, strict=True).read_all()
-        assert api.records(path).read_all().num_rows == (kind is DecodeError)
+            api.records(path).read_all()
+        assert api.records(path, strict=False).read_all().num_rows == (kind is DecodeError)
     header = read_header(memoryview(cut), 0)
     assert header is not None
     run, unread = record_runs(BatchTable.of(header), Bytes(cut), RecordReader())  # type: ignore[arg-type]
@@ -263,15 +279,19 @@ def test_a_path_that_is_not_there_is_no_empty_table(tmp_path: Path) -> None:
     assert codes == ["unreadable"] or codes == ["vanished"]
 
 
-def test_a_log_that_vanishes_is_a_row_among_the_batches(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("there", "error"), [(False, VanishedError), (True, SourceError)])
+def test_a_log_that_cannot_be_opened_is_an_error(
+    tmp_path: Path, there: bool, error: type[SourceError]
+) -> None:
     partition = write_partition(tmp_path, "t", 0, {0: [batch(0, [record()])]})
     (log,) = partition.glob("*.log")
-    readers = api.records(partition), api.batches(partition)
+    readers = api.records(partition, strict=False), api.batches(partition)
     log.unlink()
-    log.mkdir()
-    found = [reader.read_all().to_pylist() for reader in readers]
-    assert found[0] == []
-    assert [row["damage"] for row in found[1]] == ["unreadable"]
+    if there:
+        log.mkdir()
+    for reader in readers:
+        with pytest.raises(error, match=log.name):
+            reader.read_all()
 
 
 def test_findings_and_judgements_are_those_of_verify(grown: Callable[[str], Path]) -> None:

@@ -20,18 +20,24 @@ from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
 from kdump.storage.selection import Selection, entry_position
 from kdump.storage.source import Source
-from kdump.storage.walk import Damage, walk
+from kdump.storage.walk import Damage, Reason, walk
 
 #: The size of the largest index that is read: an entry for every 256 bytes of the largest segment.
 _INDEX_BYTES: Final = 96 << 20
+#: Damage that may have held batches with any timestamp.
+_WITH_BATCHES: Final = (Reason.BAD_CHECKSUM, Reason.IMPOSSIBLE_SIZE)
 #: Small: mostly one batch is read to check an index.
 _WINDOW_BYTES: Final = 64 << 10
 
 
-def first_offset_since(target: Target, timestamp: int, first_offset: int) -> int | None:
+def first_offset_since(
+    target: Target, timestamp: int, first_offset: int, *, strict: bool
+) -> int | None:
     """Return the first offset from ``first_offset`` on whose record is of ``timestamp`` or later.
 
-    ``target`` is listed. Return None without such a record. Raise SourceError.
+    ``target`` is listed. Return None without such a record. What cannot be read may have such a
+    record: it counts as one if that is ``strict``, so that a read from there on begins with it.
+    Raise SourceError.
     """
     wanted = Selection(first_offset=first_offset, first_timestamp=timestamp)
     for segment in wanted.segments(target.segments):
@@ -40,14 +46,16 @@ def first_offset_since(target: Target, timestamp: int, first_offset: int) -> int
             index = _sound_index(segment)
             if index is not None and index[-1][0] < timestamp:
                 continue
-        found = _first_offset(segment, wanted, index)
+        found = _first_offset(segment, wanted, index, strict=strict)
         if found is not None:
             return found
     return None
 
 
-def _first_offset(segment: Segment, wanted: Selection, index: TimeIndex | None) -> int | None:
-    """Return the first offset of a record of ``segment`` that is ``wanted``."""
+def _first_offset(
+    segment: Segment, wanted: Selection, index: TimeIndex | None, *, strict: bool
+) -> int | None:
+    """Return the first offset of a record of ``segment`` that is ``wanted``, or may be."""
     start, base_offset = wanted.first_offset, segment.base_offset
     if index is not None:
         # No batch before that of the last earlier entry has a later timestamp than this entry.
@@ -57,11 +65,15 @@ def _first_offset(segment: Segment, wanted: Selection, index: TimeIndex | None) 
         position, previous = _position(source, segment, start), base_offset - 1
         for piece in walk(source, base_offset, position):
             if isinstance(piece, Damage):
+                if strict and piece.reason in _WITH_BATCHES:
+                    return max(previous + 1, wanted.first_offset)
                 continue
             table = wanted.batches(piece, previous, records=True)
             previous = piece.column("last_offset")[-1]
             for run in record_runs(table, source, reader):
                 if isinstance(run, Unread):
+                    if strict:
+                        return max(run.batch.base_offset, wanted.first_offset)
                     continue
                 for number in range(len(run)):
                     records = wanted.records(run.table(number))

@@ -9,7 +9,8 @@ Spec: ``KafkaRecordToRowConverter`` of ``spark-sql-kafka-0-10`` 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 
 from kdump.errors import DecodeError
 from kdump.format.kernel import columns as _columns
+from kdump.tables.corruption import CorruptRange
 
 _HEADERS: Final = pa.list_(
     pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -36,6 +38,9 @@ KAFKA: Final = pa.schema(
 #: The columns with headers.
 KAFKA_WITH_HEADERS: Final = KAFKA.append(pa.field("headers", _HEADERS))
 
+#: The column that a schema may have for corrupt ranges, by Spark's name.
+CORRUPT: Final = pa.field("_corrupt_record", pa.string())
+
 #: The columns of the table of records that have other names.
 _SOURCES: Final[Mapping[str, str]] = {"timestampType": "timestamp_type"}
 #: The numbers of the types of timestamps (``TimestampType.id``).
@@ -51,7 +56,8 @@ def source_names(schema: pa.Schema) -> list[str]:
 
 def record_names(schema: pa.Schema, *, kafka: bool) -> list[str]:
     """Return the columns of the table of records that are read for those of ``schema``."""
-    return source_names(schema) if kafka else schema.names
+    names = source_names(schema) if kafka else schema.names
+    return [name for name in names if name != CORRUPT.name] or ["offset"]
 
 
 def record_rows(
@@ -61,9 +67,34 @@ def record_rows(
 
     Raise DecodeError as ``kafka_rows`` does.
     """
+    if CORRUPT.name in schema.names:
+        nulls = pa.nulls(records.num_rows, CORRUPT.type)
+        records = records.append_column(CORRUPT, nulls)
     if kafka:
         return kafka_rows(records, schema, strict=strict)
     return records.select(schema.names).cast(schema)
+
+
+def corrupt_rows(ranges: Sequence[CorruptRange], schema: pa.Schema) -> pa.RecordBatch | None:
+    """Return a row for each range, None if ``schema`` has no column for it.
+
+    Beside the range as JSON it has the topic, the partition and the first offset of the range, and
+    the position in the file; all else is null.
+    """
+    if CORRUPT.name not in schema.names:
+        return None
+    rows = [
+        {
+            "topic": found.topic,
+            "partition": found.partition,
+            "offset": found.first_offset,
+            "source_file": found.path,
+            "position": found.position,
+            CORRUPT.name: json.dumps(found.fields),
+        }
+        for found in ranges
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
 def kafka_rows(records: pa.RecordBatch, schema: pa.Schema, *, strict: bool) -> pa.RecordBatch:
@@ -75,7 +106,7 @@ def kafka_rows(records: pa.RecordBatch, schema: pa.Schema, *, strict: bool) -> p
     for field in schema:
         column = records.column(_SOURCES.get(field.name, field.name))
         if field.name == "timestamp":
-            column = _timestamps(column, strict=strict)
+            column = _timestamps(column, records if strict else None)
         elif field.name == "timestampType":
             numbers = pa.array([_TYPES[word] for word in _columns.TIMESTAMP_TYPES], pa.int32())
             column = numbers.take(pc.index_in(column, pa.array(_columns.TIMESTAMP_TYPES)))
@@ -85,13 +116,21 @@ def kafka_rows(records: pa.RecordBatch, schema: pa.Schema, *, strict: bool) -> p
     return pa.record_batch(columns, schema=schema)
 
 
-def _timestamps(milliseconds: pa.Array, *, strict: bool) -> pa.Array:
+def _timestamps(milliseconds: pa.Array, strict: pa.RecordBatch | None) -> pa.Array:
+    """Return the timestamps; raise DecodeError for one that does not fit in the rows ``strict``."""
     known = pc.fill_null(milliseconds, _NO_TIMESTAMP)
     beyond = pc.or_(pc.less(known, -_MOST_MS), pc.greater(known, _MOST_MS))
     if pc.any(beyond).as_py():
-        if strict:
-            found = known.filter(beyond)[0]
-            raise DecodeError(f"expected a timestamp up to {_MOST_MS} ms, found {found} ms")
+        if strict is not None:
+            row = strict.filter(beyond).slice(0, 1).to_pylist()[0]
+            where = ", ".join(
+                f"{name} {row[name]}" for name in ("topic", "partition", "offset") if name in row
+            )
+            raise DecodeError(
+                f"expected a timestamp up to {_MOST_MS} ms, found {row['timestamp']} ms "
+                f"({where or 'a record'}); with the option mode PERMISSIVE or DROPMALFORMED such a "
+                "timestamp is null"
+            )
         known = pc.if_else(beyond, None, known)
     return pc.multiply(known, 1000).cast(pa.timestamp("us")).cast(KAFKA.field("timestamp").type)
 

@@ -11,65 +11,69 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kdump.errors import DecodeError, VanishedError
 from kdump.export.committed import CommittedFilter
 from kdump.export.plan import LogPlan, PlanTask, combine_logs, plan_log
 from kdump.fleet.source.offsets import PartitionLogs
 from kdump.storage.selection import HIGHEST
-from kdump.tables.logs import Log
+from kdump.tables.corruption import MARKER, CorruptRange, OnCorruption
+from kdump.tables.logs import Log, utf8
 
 #: Leaves out markers alone.
 WITHOUT_MARKERS: Final = CommittedFilter(array("q"), HIGHEST, ())
 
 
-def committed_logs(
-    partition: PartitionLogs, *, strict: bool
-) -> tuple[tuple[Log, ...], CommittedFilter]:
-    """Return the logs that are read up to the last stable offset, and the filter for their batches.
+def committed_records(partition: PartitionLogs, corrupt: OnCorruption) -> CommittedFilter:
+    """Return the filter for the batches of a partition, up to the last stable offset.
 
     Reads the headers of all logs of the partition, which has some. What a broker appends later is
-    left out. Raise DecodeError if it is undecided how a transaction ended, and that is ``strict``.
+    left out. ``corrupt`` is told each transaction of which it is undecided how it ended. Raise
+    SourceError.
     """
     plans = list(_plans(partition, None))
-    found = _decide(plans, partition, strict=strict)
-    lasts = {log.path: min(plan.last, found.end - 1) for log, plan in plans}
-    return tuple(_log_up_to(log, lasts[log.path]) for log in partition.logs), found
+    found = _decide(plans, partition, corrupt)
+    _, last = plans[-1]
+    # By the filter, not the selection of the logs: damage behind the last batch is told too.
+    return replace(found, end=min(found.end, last.last + 1))
 
 
 def committed_until(
-    partition: PartitionLogs, end: int, *, following: int, strict: bool
+    partition: PartitionLogs, end: int, *, following: int, corrupt: OnCorruption
 ) -> CommittedFilter:
     """Return the filter for the batches below offset ``end``; it may not hold for later ones.
 
     All transactions before the evidence are decided. Headers are read up to the marker of the last
     transaction that begins below ``end``, if nothing may be lost. ``following`` is the base offset
-    of the log after the evidence. Raise DecodeError as ``committed_logs`` does, and VanishedError
-    for a log that is gone.
+    of the log after the evidence. ``corrupt`` is told as for ``committed_records``. Raise
+    SourceError, VanishedError for a log that is gone.
     """
     plans: list[tuple[Log, LogPlan]] = []
     whole = True
     for log, plan in _plans(partition, following):
-        if not log.path.exists():
-            raise VanishedError(log.path, f"{log.path}: expected a log, found nothing")
         plans.append((log, plan))
         whole &= not (plan.gaps or plan.holes)
         if whole and plan.last + 1 >= end:
-            found = _decide(plans, partition, strict=False)
+            found = _decide(plans, partition, lambda _: None)
             if found.end >= end:
                 return found
-    return _decide(plans, partition, strict=strict) if plans else WITHOUT_MARKERS
+    return _decide(plans, partition, corrupt) if plans else WITHOUT_MARKERS
 
 
 def _plans(partition: PartitionLogs, following: int | None) -> Iterator[tuple[Log, LogPlan]]:
-    """Read the headers of the evidence; ``following`` is the base offset of the log after it."""
+    """Read the headers of the evidence; ``following`` is the base offset of the log after it.
+
+    Raise SourceError.
+    """
     logs = partition.evidence
     bases = [*(log.base_offset for log in logs[1:]), following]
     for log, base in zip(logs, bases, strict=False):
-        yield log, plan_log(PlanTask(log, False, base, partition.compacted))
+        plan = plan_log(PlanTask(log, False, base, partition.compacted))
+        if plan.error is not None:
+            raise plan.error
+        yield log, plan
 
 
 def _decide(
-    plans: Sequence[tuple[Log, LogPlan]], partition: PartitionLogs, *, strict: bool
+    plans: Sequence[tuple[Log, LogPlan]], partition: PartitionLogs, corrupt: OnCorruption
 ) -> CommittedFilter:
     """Return the filter for the batches of logs in which a partition's transactions are decided."""
     transactions = combine_logs(
@@ -81,16 +85,24 @@ def _decide(
             partition.coordinator, partition.topic_partition
         )
         found = CommittedFilter.from_copies([transactions])
-    if found.undecided and strict:
-        _, offset = found.undecided[0]
-        log, _ = plans[0]
-        raise DecodeError(
-            f"{log.path.parent}: expected the marker of the transaction from offset {offset} on, "
-            "found damage that may hold it"
+    origin = plans[0][0].origin
+    path = utf8(str(plans[0][0].path.parent))
+    left_out = iter(found.left_out)
+    lasts = {(producer, first): last for producer, first, last in zip(*[left_out] * 3, strict=True)}
+    for producer, offset in found.undecided:
+        detail = "damage may hold the marker of this transaction"
+        last = lasts[producer, offset]
+        corrupt(
+            CorruptRange(
+                path,
+                origin.topic,
+                origin.partition,
+                None,
+                None,
+                offset,
+                None if last == HIGHEST else last,
+                MARKER,
+                detail,
+            )
         )
     return found
-
-
-def _log_up_to(log: Log, offset: int) -> Log:
-    last = min(log.selection.last_offset, offset)
-    return replace(log, selection=replace(log.selection, last_offset=last))

@@ -16,17 +16,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from kdump.audit.facts.coordinator import Coordinator
+from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target, without_nested
 from kdump.coordinators.extents import log_start
-from kdump.errors import SourceError, UsageError
+from kdump.errors import SourceError, UsageError, VanishedError
 from kdump.fleet.source.by_time import first_offset_since
 from kdump.fleet.source.options import EARLIEST, LATEST, Limit, Options, TopicPartition
 from kdump.storage.access import open_source
 from kdump.storage.logdir import directory_name
+from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import HIGHEST, LOWEST, Selection, entry_position
+from kdump.storage.source import source_error
 from kdump.storage.walk import Damage, walk
-from kdump.tables.logs import Log, logs_of
+from kdump.tables.corruption import MISSING, CorruptRange, OnCorruption
+from kdump.tables.logs import Log, check_listing, logs_of, replicated, utf8
 from kdump.values import frozen
 
 
@@ -51,11 +55,12 @@ class PartitionLogs:
 
 
 def select_logs(
-    targets: Iterable[Target], options: Options, context: Context
+    targets: Iterable[Target], options: Options, context: Context, corrupt: OnCorruption
 ) -> list[PartitionLogs]:
     """Return the logs of ``targets`` that ``options`` select, by partition, in order.
 
-    Raise UsageError, and SourceError for a partition that cannot be listed, if that is strict.
+    ``corrupt`` is told partitions without a log that a checkpoint says to have one. Raise
+    UsageError, and SourceError for what the system does not read.
     """
     named = [(topic_partition(target), target) for target in without_nested(targets)]
     found = [
@@ -66,13 +71,52 @@ def select_logs(
     names = {name for name, _ in found if name is not None}
     for given in (options.subscription, options.starting, options.ending):
         given.check(names)
-    listed = [(name, target.with_listing()) for name, target in found]
-    for _, target in listed:
-        if target.error is not None and options.strict:
-            raise target.error
+    check_checkpoints(target.directory for _, target in found)
+    listed = [(name, target) for name, pending in found if (target := listing(pending)) is not None]
     if options.kafka:
         listed = _without_copies(listed)
+    for name, target in listed:
+        _check_empty(name, target, corrupt)
     return [_partition_logs(name, target, options, context) for name, target in listed]
+
+
+def listing(target: Target) -> Target | None:
+    """Return the listed target, None for a directory that was removed since its parent was listed.
+
+    Raise SourceError.
+    """
+    listed = target.with_listing()
+    if target.pending and isinstance(listed.error, VanishedError) and is_gone(target.path):
+        return None
+    check_listing(listed)
+    return listed
+
+
+def is_gone(path: AnyPath) -> bool:
+    """Return whether nothing is at ``path``. A stale handle is not an answer. Raise SourceError."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError as error:
+        raise SourceError(path, str(source_error(path, error))) from error
+    return False
+
+
+def check_checkpoints(directories: Iterable[DirectoryFacts | None]) -> None:
+    """Raise SourceError for checkpoints that decide which offsets are read, and cannot be read."""
+    for directory in {id(each): each for each in directories if each is not None}.values():
+        for read in (directory.log_starts, directory.high_watermarks):
+            if read is not None and isinstance(read.error, SourceError):
+                raise read.error
+
+
+def _check_empty(name: TopicPartition | None, target: Target, corrupt: OnCorruption) -> None:
+    """Tell of a partition without segments that has records by the checkpoint."""
+    end = replicated(target)
+    if name is not None and not target.segments and not swaps(target) and end:
+        path, detail = utf8(str(target.path)), f"no log, and the high watermark is {end}"
+        corrupt(CorruptRange(path, utf8(name[0]), name[1], None, None, 0, end - 1, MISSING, detail))
 
 
 def _without_copies(
@@ -97,11 +141,12 @@ def _partition_logs(
     name: TopicPartition | None, target: Target, options: Options, context: Context
 ) -> PartitionLogs:
     selection = _selection(name, target, options) if target.segments else Selection()
+    compacted = context.settings(target).compacted
     return PartitionLogs(
-        () if selection is None else tuple(logs_of(target, selection)),
-        tuple(logs_of(target)) if options.committed else (),
+        () if selection is None else tuple(logs_of(target, selection, compacted=compacted)),
+        tuple(logs_of(target, compacted=compacted)) if options.committed else (),
         name,
-        context.settings(target).compacted,
+        compacted,
         context.node(target).coordinator,
     )
 
@@ -112,12 +157,12 @@ def _selection(name: TopicPartition | None, target: Target, options: Options) ->
     lowest = start if start > target.segments[0].base_offset else LOWEST
     if name is None:
         return Selection(first_offset=lowest)
-    first = _resolve(options.starting, name, target, lowest)
+    first = _resolve(options.starting, name, target, lowest, strict=options.strict)
     if first is None:
         if options.late_is_end:
             return None
         raise _late(options.starting, name)
-    end = _resolve(options.ending, name, target, lowest)
+    end = _resolve(options.ending, name, target, lowest, strict=False)
     if target.partition is not None and not options.lenient:
         for limit in (options.starting, options.ending):
             _check_within(limit, name, target, lowest)
@@ -149,7 +194,7 @@ def starting_offset(name: TopicPartition, target: Target, options: Options) -> i
     lowest = first_offset(target, options)
     if not options.lenient:
         _check_within(options.starting, name, target, lowest)
-    first = _resolve(options.starting, name, target, lowest)
+    first = _resolve(options.starting, name, target, lowest, strict=options.strict)
     if first is None and not options.late_is_end:
         raise _late(options.starting, name)
     _, end = log_tail(target)
@@ -163,11 +208,13 @@ def _late(limit: Limit, name: TopicPartition) -> UsageError:
     )
 
 
-def _resolve(limit: Limit, name: TopicPartition, target: Target, lowest: int) -> int | None:
+def _resolve(
+    limit: Limit, name: TopicPartition, target: Target, lowest: int, *, strict: bool
+) -> int | None:
     """Return the offset of a limit; None for a timestamp after those of all records."""
     value = limit.of(name)
     if limit.by_time:
-        return first_offset_since(target, value, lowest)
+        return first_offset_since(target, value, lowest, strict=strict)
     return {EARLIEST: LOWEST, LATEST: HIGHEST + 1}.get(value, value)
 
 
@@ -191,12 +238,13 @@ def _check_within(limit: Limit, name: TopicPartition, target: Target, lowest: in
 def log_tail(target: Target) -> tuple[int, int]:
     """Return the leader epoch of the last sound batch of a partition, and the offset after it.
 
-    Without a batch the epoch is -1, and the offset the base offset of the last segment. An
-    unreadable log has none of both, -1.
+    Without a batch the epoch is -1, and the offset the base offset of the last segment. A log that
+    is gone has none of both, -1. Raise SourceError.
     """
     try:
         for segment in reversed(target.segments):
-            with open_source(segment.log, mapped=False) as source:
+            log = segment.log
+            with open_source(log, mapped=False) as source:
                 position = entry_position(source, segment.index, segment.base_offset, HIGHEST)
                 tables = [
                     piece
@@ -207,7 +255,9 @@ def log_tail(target: Target) -> tuple[int, int]:
                 batch = tables[-1][len(tables[-1]) - 1]
                 end = max(batch.last_offset + 1, target.segments[-1].base_offset)
                 return batch.leader_epoch, end
-    except SourceError:
+    except VanishedError:
+        if not is_gone(log):
+            raise
         return -1, -1
     return -1, target.segments[-1].base_offset if target.segments else 0
 

@@ -28,8 +28,10 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 _WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
-#: Spark's own names of the modes of a reader for malformed data.
-_MODES: Final = ("permissive", "failfast")
+#: Spark's own names of the modes of a reader for malformed data. Batches have a row for damage.
+_MODES: Final = ("failfast", "permissive", "dropmalformed")
+_DEFAULT_MODES: Final = {"batches": "permissive"}
+_BAD_RECORDS: Final = "badRecordsPath"
 _LONGS: Final = range(-(2**63), 2**63)
 _NUMBER: Final = re.compile(r"-?\d{1,19}", re.ASCII)
 _PARTITION: Final = re.compile(r"\d{1,10}", re.ASCII)
@@ -39,13 +41,16 @@ _ISOLATION_LEVELS: Final = ("read_uncommitted", "read_committed")
 _STRATEGY: Final = "startingOffsetsByTimestampStrategy"
 _STRATEGIES: Final = ("error", "latest")
 
-_OWN: Final = ("path", "paths", "table", "schema", "mode", "topic", "exclude", "deep", "cores")
+_OWN: Final = (
+    "path", "paths", "table", "schema", "mode", _BAD_RECORDS, "topic", "exclude", "deep", "cores",
+)  # fmt: skip
 _SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 #: The options of a limit, the first of which counts: a timestamp, timestamps by partition, offsets.
 _STARTING: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 _ENDING: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _OF_RECORDS: Final = (
     "schema", "includeHeaders", *_SUBSCRIPTIONS, *_STARTING, *_ENDING, _STRATEGY, "failOnDataLoss",
+    _BAD_RECORDS,
 )  # fmt: skip
 #: The options that bound a batch of a stream: offsets, as in Spark's Kafka source, or bytes, as in
 #: Spark's source of files.
@@ -160,6 +165,7 @@ class Layout:
 class Options:
     """The options, parsed.
 
+    ``mode`` is a name of Spark's in lower case; ``bad_records`` is where rows of corrupt ranges go.
     ``lenient``: an offset outside of a log is no error. ``late_is_end``: a starting timestamp after
     all records means the end of a log, and is no error. ``most_offsets`` and ``most_bytes`` bound a
     batch of a stream; at most one of them is given.
@@ -167,7 +173,8 @@ class Options:
 
     layout: Layout
     paths: tuple[str, ...]
-    strict: bool
+    mode: str
+    bad_records: str | None
     selection: TopicSelection
     deep: bool
     cores: int
@@ -184,6 +191,11 @@ class Options:
     def table(self) -> str:
         """The table that is read."""
         return self.layout.table
+
+    @property
+    def strict(self) -> bool:
+        """Whether reading ends at corruption."""
+        return self.mode == "failfast"
 
     @property
     def kafka(self) -> bool:
@@ -207,11 +219,18 @@ class Options:
         starting = _limit(given, _STARTING, "earliest", EARLIEST, others=stream)
         ending = _limit(given, _ENDING, "latest", LATEST)
         _check_order(starting, ending)
+        mode = _choice(given, "mode", _MODES, _DEFAULT_MODES.get(layout.table, _MODES[0]))
+        if _BAD_RECORDS.lower() in given and mode == "failfast":
+            raise UsageError(
+                f"option {_BAD_RECORDS}: expected mode PERMISSIVE or DROPMALFORMED with it, found "
+                "FAILFAST, which ends at the first corrupt range"
+            )
         topics, excluded = _pattern(given, "topic"), _pattern(given, "exclude")
         return cls(
             layout=layout,
             paths=_paths(given),
-            strict=_choice(given, "mode", _MODES, _MODES[0]) == "failfast",
+            mode=mode,
+            bad_records=given.get(_BAD_RECORDS.lower()),
             selection=TopicSelection(topics, excluded, served=layout.table != "findings"),
             deep=_boolean(given, "deep", "false"),
             cores=int(cores),

@@ -13,8 +13,12 @@ from typing import Final
 
 from kdump.errors import UsageError
 from kdump.storage.logdir import is_log_directory
+from kdump.storage.names import META_PROPERTIES
 from kdump.storage.objects.address import AnyPath, as_path, is_address, scan
+from kdump.storage.source import source_error
 
+#: The directory of a file system that only root may search.
+_OF_FILE_SYSTEM: Final = "lost+found"
 _LOCAL: Final = re.compile(r"file:(//)?(?=/)")
 
 
@@ -47,12 +51,32 @@ def _matches(text: str, *, manifests: bool) -> list[AnyPath]:
 
 
 def _log_directories(path: AnyPath) -> list[AnyPath]:
-    """Return the log directories directly below ``path``, none if it is itself one."""
+    """Return the log directories directly below ``path``, none if it is itself one.
+
+    Raise SourceError for a directory below that cannot be searched: it may be one.
+    """
     try:
         if not path.is_dir() or is_log_directory(path):
             return []
         with scan(path) as entries:
-            below = sorted(path / entry.name for entry in entries if entry.is_dir())
+            below = sorted(
+                path / entry.name
+                for entry in entries
+                if entry.is_dir() and entry.name != _OF_FILE_SYSTEM
+            )
     except OSError:  # the listing of targets reports it
         return []
-    return [directory for directory in below if is_log_directory(directory)]
+    found = [directory for directory in below if is_log_directory(directory)]
+    if found:
+        for directory in below:
+            _check_search(directory)
+    return found
+
+
+def _check_search(directory: AnyPath) -> None:
+    try:
+        (directory / META_PROPERTIES).stat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise source_error(directory, error) from error

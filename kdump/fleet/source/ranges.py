@@ -18,13 +18,15 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target, log_bytes
 from kdump.errors import DecodeError, SourceError, VanishedError
 from kdump.fleet.source.committed import WITHOUT_MARKERS, committed_until
-from kdump.fleet.source.offsets import PartitionLogs, swaps
+from kdump.fleet.source.offsets import PartitionLogs, is_gone, swaps
 from kdump.fleet.source.options import Options, TopicPartition
 from kdump.fleet.source.positions import Key, Positions
 from kdump.fleet.source.sealed import Copy, newest, sealed_logs
 from kdump.storage.logdir import list_partition
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import Selection
+from kdump.tables.corruption import OnCorruption
+from kdump.tables.logs import check_listing
 from kdump.tables.tables import Keep, record_batches
 from kdump.values import frozen
 
@@ -115,12 +117,12 @@ def report_loss(where: object, first: int, end: int | None, found: str, options:
 
 
 def read_range(
-    wanted: SealedRange, names: Sequence[str], options: Options
+    wanted: SealedRange, names: Sequence[str], options: Options, corrupt: OnCorruption
 ) -> Iterator[pa.RecordBatch]:
     """Yield the columns ``names`` of the records of a range, in order.
 
-    Raise SourceError for offsets that are gone, unless that is a warning, and DecodeError and
-    LimitError if ``strict``.
+    ``corrupt`` is told what cannot be read. Raise SourceError for what the system does not read,
+    and for offsets that are gone, unless that is a warning.
     """
     position, attempts = wanted.first, 0
     while position < wanted.end:
@@ -144,7 +146,7 @@ def read_range(
             continue
         at = position
         try:
-            for reached, batch in _read_logs(wanted, target, at, names, options):
+            for reached, batch in _read_logs(wanted, target, at, names, options, corrupt):
                 position = reached
                 if batch is not None:
                     yield batch
@@ -158,31 +160,39 @@ def read_range(
 def _listed(wanted: SealedRange, position: int, options: Options) -> Target | None:
     """Return the present listing of a partition, None if it is gone and that is a warning."""
     found = list_partition(wanted.path)
-    if isinstance(found, SourceError) and not isinstance(found, VanishedError):
+    if isinstance(found, SourceError) and not (
+        isinstance(found, VanishedError) and is_gone(wanted.path)
+    ):
         raise found
-    if isinstance(found, VanishedError) or not found.segments:
+    if isinstance(found, SourceError) or not found.segments:
         report_loss(wanted.path, position, wanted.end, "no log", options)
         return None
-    return Target(wanted.path, found.segments, None, stopped=False, size=0, partition=found)
+    listed = Target(wanted.path, found.segments, None, stopped=False, size=0, partition=found)
+    check_listing(listed)
+    return listed
 
 
 def _read_logs(
-    wanted: SealedRange, target: Target, first: int, names: Sequence[str], options: Options
+    wanted: SealedRange,
+    target: Target,
+    first: int,
+    names: Sequence[str],
+    options: Options,
+    corrupt: OnCorruption,
 ) -> Iterator[tuple[int, pa.RecordBatch | None]]:
     """Yield the batches of the logs of a listing, and after each log the offset that is next.
 
     Raise VanishedError for a log that is gone, before any of its batches.
     """
-    keep = _committed(wanted, target, first, options)
-    logs = sealed_logs(target, Selection(first_offset=first, last_offset=wanted.end - 1))
+    keep = _committed(wanted, target, first, options, corrupt)
+    selection = Selection(first_offset=first, last_offset=wanted.end - 1)
+    logs = sealed_logs(target, selection, compacted=wanted.compacted)
     following = [*(log.base_offset for log in logs[1:]), wanted.end]
     position = first
     for log, after in zip(logs, following, strict=False):
         begun = False
         try:
-            for batch in record_batches(
-                [log], names, strict=options.strict, keep=keep, present=True
-            ):
+            for batch in record_batches([log], names, corrupt, keep=keep):
                 begun = True
                 yield position, batch
         except VanishedError as error:
@@ -194,14 +204,16 @@ def _read_logs(
     yield wanted.end, None
 
 
-def _committed(wanted: SealedRange, target: Target, first: int, options: Options) -> Keep | None:
+def _committed(
+    wanted: SealedRange, target: Target, first: int, options: Options, corrupt: OnCorruption
+) -> Keep | None:
     """Return the filter for the batches of a range, None for all."""
     if not options.committed:
         return WITHOUT_MARKERS.batches if options.kafka else None
     evidence = sealed_logs(target, Selection(first_offset=first))
     logs = PartitionLogs((), evidence, wanted.name, wanted.compacted, wanted.coordinator)
     active = target.segments[-1].base_offset
-    found = committed_until(logs, wanted.end, following=active, strict=options.strict)
+    found = committed_until(logs, wanted.end, following=active, corrupt=corrupt)
     if found.end < wanted.end:
         raise DecodeError(
             f"{wanted.path}: expected the marker of the transaction from offset {found.end} on in "

@@ -16,20 +16,23 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from kdump.audit.facts.small_files import checkpoint_line, read_small, read_topic_id
+from kdump.audit.facts.small_files import checkpoint_line, read_small
 from kdump.audit.targets.scope import check_patterns
 from kdump.audit.targets.target import Root, Target, assign, open_roots, without_nested
-from kdump.errors import SourceError, UsageError
+from kdump.errors import SourceError, UsageError, VanishedError
 from kdump.fleet.source.committed import committed_until
 from kdump.fleet.source.offsets import (
     PartitionLogs,
+    check_checkpoints,
     first_offset,
+    listing,
     log_tail,
     topic_partition,
 )
 from kdump.fleet.source.options import Options, TopicPartition
 from kdump.fleet.source.paths import expand_paths
 from kdump.fleet.source.positions import Key
+from kdump.format.properties import decode_partition_metadata
 from kdump.format.snapshot import decode_snapshot
 from kdump.storage.logdir import Segment, has_lines
 from kdump.storage.names import PARTITION_METADATA
@@ -65,7 +68,7 @@ def list_copies(options: Options, *, start: bool = False) -> tuple[Sequence[Root
     """List the paths; return these, and the copies of selected partitions with their segments.
 
     At the ``start`` of a stream, all that the options name must be there. Raise UsageError, and
-    SourceError for a path that cannot be opened; for a partition only if that is strict.
+    SourceError for what the system does not read.
     """
     if not options.paths:
         raise UsageError("expected a path: spark.readStream.format('kdump').load(PATH)")
@@ -75,6 +78,7 @@ def list_copies(options: Options, *, start: bool = False) -> tuple[Sequence[Root
     for root in roots:
         if isinstance(root.content, SourceError):
             raise root.content
+    check_checkpoints(root.directory for root in roots)
     targets = [target for root in roots for target in assign(root, options.selection)]
     copies = [
         copy for target in without_nested(targets) if (copy := _copy(target, options)) is not None
@@ -94,17 +98,23 @@ def _copy(target: Target, options: Options) -> Copy | None:
         )
     if not options.subscription.selects(name):
         return None
-    listed = target.with_listing()
-    if listed.error is not None and options.strict:
-        raise listed.error
-    if not listed.segments:
+    listed = listing(target)
+    if listed is None or not listed.segments:
         return None
     start = first_offset(listed, options)
     bases = [segment.base_offset for segment in listed.segments]
     high_watermark = _high_watermark(listed)
     stable = max((base for base in bases[1:] if base <= high_watermark), default=bases[0])
-    topic_id = read_topic_id(listed.path / PARTITION_METADATA)
+    topic_id = _topic_id(listed)
     return Copy(name, topic_id, listed, start, bases[-1], stable)
+
+
+def _topic_id(target: Target) -> str | None:
+    """Return the topic id, None without a sound one. Raise SourceError."""
+    read = read_small(target.path / PARTITION_METADATA, decode_partition_metadata)
+    if isinstance(read.error, SourceError) and not isinstance(read.error, VanishedError):
+        raise read.error
+    return None if read.value is None else read.value.topic_id
 
 
 def _high_watermark(target: Target) -> int:
@@ -175,9 +185,12 @@ def stable_end(copy: Copy, first: int, options: Options) -> int:
             return max(first, min([end, *producers.open_transactions()]))
     evidence = sealed_logs(copy.target, Selection(first_offset=first, last_offset=end - 1))
     logs = PartitionLogs((), evidence, copy.name, None, None)
-    return max(first, min(end, committed_until(logs, end, following=end, strict=False).end))
+    found = committed_until(logs, end, following=end, corrupt=lambda _: None)  # a task tells it
+    return max(first, min(end, found.end))
 
 
-def sealed_logs(target: Target, selection: Selection) -> tuple[Log, ...]:
+def sealed_logs(
+    target: Target, selection: Selection, *, compacted: bool | None = None
+) -> tuple[Log, ...]:
     """Return the logs of sealed segments that may hold selected offsets."""
-    return tuple(log for log in logs_of(target, selection) if log.sealed)
+    return tuple(log for log in logs_of(target, selection, compacted=compacted) if log.sealed)

@@ -27,6 +27,7 @@ from kdump.audit.targets.listing import time_of
 from kdump.audit.targets.scope import directories_of
 from kdump.fleet.job.packing import pack_tasks
 from kdump.fleet.source.admission import Backlog, ends_by_bytes, ends_by_offsets
+from kdump.fleet.source.bad_records import BadRecords
 from kdump.fleet.source.columns import record_names, record_rows
 from kdump.fleet.source.offsets import log_tail, starting_offset
 from kdump.fleet.source.options import Options
@@ -101,6 +102,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Distribute the offsets between two positions over tasks."""
         if start == end:
             return []
+        BadRecords(self._options).prepare()
         before, after = decode_positions(start), decode_positions(end)
         roots, copies = list_copies(self._options)
         context = read_context(directories_of(roots), None, time_of(roots, time.time_ns()))
@@ -115,8 +117,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         kafka, strict = self._options.kafka, self._options.strict
         names = record_names(self._schema, kafka=kafka)
         for each in partition.ranges:
-            for batch in read_range(each, names, self._options):
-                yield record_rows(batch, self._schema, kafka=kafka, strict=strict)
+            bad = BadRecords(self._options)
+            found = read_range(each, names, self._options, bad)
+            yield from bad.rows(
+                (record_rows(batch, self._schema, kafka=kafka, strict=strict) for batch in found),
+                self._schema,
+            )
 
 
 def starting_positions(copies: Sequence[Copy], options: Options) -> dict[Key, Position]:

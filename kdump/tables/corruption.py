@@ -1,0 +1,208 @@
+"""Ranges of a log whose records cannot be read, and who is told of them.
+
+A range is told when what follows it is known, before any record behind it is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from kdump.audit.survey.anomalies import FaultKind, HeaderFaults
+from kdump.audit.survey.compaction import Compaction, compaction_evidence
+from kdump.errors import DecodeError, LimitError
+from kdump.format.batch import BatchTable, RecordBatch
+from kdump.format.kernel import headers as _headers
+from kdump.format.legacy import is_wrapper
+from kdump.storage.walk import Damage, Reason
+from kdump.tables.logs import Log
+from kdump.values import frozen
+
+#: Reasons beside those of ``walk``: offsets without bytes, records that do not follow their format,
+#: a batch of more bytes than kdump decompresses, and a transaction whose marker may be lost.
+MISSING: Final = "missing-offsets"
+RECORDS: Final = "records-unreadable"
+LIMIT: Final = "limit"
+MARKER: Final = "transaction-end-lost"
+
+
+@frozen
+class CorruptRange:
+    """Offsets of a log that cannot be read.
+
+    ``position`` and ``size`` are None for offsets that no bytes of the file have, ``last_offset``
+    if nothing says where the range ends. ``path`` is that of the log, or of the partition.
+    """
+
+    path: str
+    topic: str | None
+    partition: int | None
+    position: int | None
+    size: int | None
+    first_offset: int
+    last_offset: int | None
+    reason: str
+    detail: str | None = None
+
+    @property
+    def fields(self) -> dict[str, str | int | None]:
+        """The range as an object in JSON."""
+        return {
+            "path": self.path,
+            "topic": self.topic,
+            "partition": self.partition,
+            "position": self.position,
+            "size": self.size,
+            "first_offset": self.first_offset,
+            "last_offset": self.last_offset,
+            "reason": self.reason,
+            "detail": self.detail,
+        }
+
+    def __str__(self) -> str:
+        last = self.last_offset
+        offsets = f"offset {self.first_offset} and later"
+        if last is not None:
+            offsets = f"offsets {self.first_offset} to {last}"
+        where = "" if self.position is None else f" at position {self.position}, {self.size} bytes"
+        name = "" if self.topic is None else f"{self.topic}-{self.partition}: "
+        detail = "" if self.detail is None else f" ({self.detail})"
+        return f"{name}{offsets} cannot be read: {self.path}: {self.reason}{where}{detail}"
+
+    def error(self, way_out: str) -> DecodeError | LimitError:
+        """Return the error of a read that ends here; ``way_out`` says how to go on."""
+        kind = LimitError if self.reason == LIMIT else DecodeError
+        return kind(f"{self}; {way_out}")
+
+
+OnCorruption = Callable[[CorruptRange], None]
+"""Is told each range; it raises if the read ends there."""
+
+
+class Continuity:
+    """Tells what a log lacks, from the pieces of a walk in their order.
+
+    Offsets that no bytes have are told only where the settings exclude compaction. A torn tail of a
+    log that a broker may be appending to is its end. So are zeros of preallocation in the last
+    segment. But a log does not end below the high watermark of its checkpoint.
+    """
+
+    def __init__(self, log: Log, tell: OnCorruption, *, from_start: bool) -> None:
+        self._log = log
+        self._tell = tell
+        self._headers = HeaderFaults(log.base_offset, cleaned=log.compacted is not False)
+        self._last: int | None = log.base_offset - 1 if from_start else None
+        self._damage: list[Damage] = []
+
+    def add(self, piece: BatchTable | Damage) -> int:
+        """Add the next piece; return the last offset before it."""
+        if isinstance(piece, Damage):
+            self._damage.append(piece)
+            self._headers.add_damage()
+            return self._before
+        first, before = piece[0], self._before
+        if self._damage:
+            self._tell_damage(first.base_offset - 1)
+        elif self._last == self._log.base_offset - 1 and not is_wrapper(first):
+            self._tell_missing(self._log.base_offset, first.base_offset - 1)
+        for fault in self._headers.add(piece):
+            if fault.kind is FaultKind.GAP:
+                self._tell_missing(fault.reference + 1, fault.batch.base_offset - 1)
+        self._last = piece.column("last_offset")[-1]
+        return before
+
+    def end(self) -> None:
+        """Note that the file has no more pieces."""
+        log, next_offset = self._log, self._before + 1
+        if log.following is None:
+            self._damage = [damage for damage in self._damage if not self._is_end(damage)]
+            if self._damage:
+                self._tell_damage(None)
+            elif next_offset < log.replicated:
+                detail = f"the high watermark is {log.replicated}"
+                self._tell_range(None, next_offset, log.replicated - 1, MISSING, detail)
+            return
+        if next_offset >= log.following and all(
+            damage.reason is Reason.PREALLOCATED for damage in self._damage
+        ):
+            return
+        if self._damage:
+            self._tell_damage(log.following - 1)
+        else:
+            self._tell_missing(next_offset, log.following - 1)
+
+    def unread(self, batch: RecordBatch, error: DecodeError | LimitError) -> None:
+        """Tell of a batch whose records cannot be read, or not all of them."""
+        reason = LIMIT if isinstance(error, LimitError) else RECORDS
+        first = min(batch.base_offset, batch.last_offset)
+        self._tell_range(batch, first, batch.last_offset, reason, str(error))
+
+    @property
+    def _before(self) -> int:
+        return self._log.base_offset - 1 if self._last is None else self._last
+
+    def _is_end(self, damage: Damage) -> bool:
+        """Return whether damage at the end of the last segment is nothing but its end."""
+        if damage.reason is Reason.PREALLOCATED:
+            return True
+        return damage.reason is Reason.TORN_TAIL and not self._log.stopped
+
+    def _tell_damage(self, last_offset: int | None) -> None:
+        first_offset = self._before + 1
+        if last_offset is not None:
+            last_offset = max(first_offset, last_offset)
+        for damage in self._damage:
+            self._tell_range(damage, first_offset, last_offset, damage.reason.value)
+        self._damage = []
+
+    def _tell_missing(self, first_offset: int, last_offset: int) -> None:
+        if first_offset <= last_offset and self._never_compacted():
+            self._tell_range(None, first_offset, last_offset, MISSING)
+
+    def _never_compacted(self) -> bool:
+        state = self._headers.state
+        gaps, cleaned = state[_headers.T_HOLES], state[_headers.T_MISCOUNTED] > 0
+        found = compaction_evidence(self._log.compacted, gaps=gaps, cleaned=cleaned)
+        return found is Compaction.EXCLUDED
+
+    def _tell_range(
+        self,
+        where: Damage | RecordBatch | None,
+        first_offset: int,
+        last_offset: int | None,
+        reason: str,
+        detail: str | None = None,
+    ) -> None:
+        """Tell of a range, if it may have selected offsets."""
+        selected, origin = self._log.selection, self._log.origin
+        if first_offset > selected.last_offset:
+            return
+        if last_offset is not None and last_offset < selected.first_offset:
+            return
+        self._tell(
+            CorruptRange(
+                origin.source_file,
+                origin.topic,
+                origin.partition,
+                None if where is None else where.position,
+                None if where is None else where.size,
+                first_offset,
+                last_offset,
+                reason,
+                detail,
+            )
+        )
+
+
+def pieces(
+    walked: Iterator[BatchTable | Damage], continuity: Continuity, last_offset: int
+) -> Iterator[tuple[int, BatchTable]]:
+    """Yield the tables of a walk up to ``last_offset``, each with the last offset before it."""
+    for piece in walked:
+        before = continuity.add(piece)
+        if isinstance(piece, Damage):
+            continue
+        yield before, piece
+        if piece.column("last_offset")[-1] >= last_offset:
+            return
+    continuity.end()
