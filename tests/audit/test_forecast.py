@@ -20,7 +20,7 @@ from kdump.audit.facts.small_files import (
 )
 from kdump.audit.startup.forecast import Forecast, forecast, forecast_by, forecast_directory
 from kdump.audit.startup.inputs import read_log_facts, violations
-from kdump.audit.startup.outcome import Outcome, Release
+from kdump.audit.startup.outcome import Outcome, RecoveryReason, Release
 from kdump.audit.survey.log_end import lower_bound
 from kdump.audit.survey.recovery import Records, Span
 from kdump.audit.survey.survey import Survey, survey
@@ -159,13 +159,66 @@ def test_a_damaged_snapshot_costs_a_replay(tmp_path: Path) -> None:
     assert forecast_of(Forged("damaged", files=damaged, clean=True), tmp_path).read_bytes == size
 
 
+REASONS = [
+    ("index-missing", {"recovery_point": 300}, {100: "index-missing", 200: "past-recovery-point"}),
+    ("index-missing", {"clean": True}, {100: "index-missing"}),
+    ("sound", {"recovery_point": 150}, {100: "past-recovery-point", 200: "past-recovery-point"}),
+    ("sound-clean", {}, {}),
+]
+
+
+@pytest.mark.parametrize(("title", "fields", "expected"), REASONS)
+def test_why_a_segment_is_recovered(
+    title: str, fields: dict[str, object], expected: dict[int, str], tmp_path: Path
+) -> None:
+    found = forecast_of(replace(named(title), **fields), tmp_path)  # type: ignore[arg-type]
+    reasons = dict(zip(found.recovered, found.recovery, strict=True))
+    assert {base: reason.value for base, reason in reasons.items()} == expected
+
+
+def test_a_transaction_index_and_a_missing_point_are_reasons(tmp_path: Path) -> None:
+    forged = Forged("t", files={name(200, ".txnindex"): forge.txn_index([(7, 0, 9, 0)])})
+    facts = replace(facts_of(forged, forged.write(tmp_path)), clean=True)
+    found = forecast(facts, read_log_facts(facts, surveys(facts)))
+    assert (found.recovered, found.recovery) == (
+        (200,),
+        (RecoveryReason.TRANSACTION_INDEX_CORRUPT,),
+    )
+    facts = replace(facts, clean=False, recovery_point=None)
+    found = forecast(facts, read_log_facts(facts, surveys(facts)))
+    missing = RecoveryReason.NO_RECOVERY_POINT
+    assert found.recovery == (missing, missing, RecoveryReason.TRANSACTION_INDEX_CORRUPT)
+
+
+def test_more_than_the_logs_hold_is_read_only_again(tmp_path: Path) -> None:
+    size = len(forge.segment(SOUND[0]))
+    found = forecast_of(named("index-missing"), tmp_path)
+    assert found.read_bytes - found.reread_bytes == 3 * size
+    assert found.reread_bytes >= size  # without its index, and because it was not flushed
+    for forged in FORGED:
+        held = sum(sum(map(len, pieces)) for pieces in forged.segments.values())
+        held += sum(len(data) for data in forged.files.values() if data is not None)
+        start = forecast_of(forged, tmp_path / "all")
+        assert 0 <= start.reread_bytes <= start.read_bytes <= start.reread_bytes + held
+
+
+def test_what_is_replayed_unread_is_not_forecast_exactly(tmp_path: Path) -> None:
+    files = {name(200, ".snapshot"): forge.snapshot(), name(300, ".snapshot"): b"\0"}
+    forged = Forged("replayed", files=files, clean=True)
+    facts = facts_of(forged, forged.write(tmp_path))
+    found = forecast(facts, read_log_facts(facts, ()))
+    assert (found.exact, found.unread, found.recovered) == (False, (200,), ())
+    assert forecast(facts, read_log_facts(facts, surveys(facts))).exact
+
+
 def test_without_surveys_the_forecast_is_not_exact(tmp_path: Path) -> None:
     facts = facts_of(Forged("unread"), Forged("unread").write(tmp_path))
     found = forecast(facts, read_log_facts(facts, ()))
     assert not found.exact
     assert (found.outcome, found.log_end_offset) == (Outcome.STARTS, None)
     assert found.segments == (0, 100, 200)
-    assert found.read_bytes >= 3 * len(forge.segment(SOUND[0]))
+    assert found.unread == (0, 100, 200)
+    assert (found.read_bytes, found.reread_bytes) == (3 * len(forge.segment(SOUND[0])), 0)
 
 
 def test_a_clean_start_needs_no_surveys(tmp_path: Path) -> None:

@@ -327,10 +327,12 @@ def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
             }
         ],
         "recovered_segments": [0],
+        "recovery": [{"segment": 0, "reason": "no-recovery-point"}],
         "deleted_segments": [100],
         "deleted_bytes": total - finding["position"],
         "replaced": [],
         "reads_bytes": forecast["reads_bytes"],
+        "rereads_bytes": 0,
         "lost": {
             "sound": 160,
             "unreadable": 10,

@@ -22,6 +22,7 @@ from kdump.audit.startup.outcome import (
     Cut,
     LogFacts,
     Outcome,
+    RecoveryReason,
     Release,
     StartFailure,
     Violation,
@@ -44,14 +45,15 @@ class Forecast:
     ``log_start_offset`` and ``log_end_offset`` are None if the partition is not loaded, the latter
     also if the end was not read. ``segments`` are the base offsets of the remaining segments,
     ``deleted`` of those deleted completely. ``split`` are those of segments that become two or
-    more, ``recovered`` those of segments that recovery reads. ``replaced`` are the files that a
-    ``.swap`` file replaces. ``lost`` counts records, including those that stay in a file past the
-    log end offset.
-    ``snapshots_lost`` are offsets of producer snapshots. ``exact`` is False if the forecast depends
-    on data that was not read; ``release`` is None if all releases do the same. ``set_aside`` is the
-    code of the finding for which the directory is renamed to ``-stray`` once it is loaded: it
-    remains, but is no longer served. ``harms`` are those that no number of records shows. ``room``
-    is the least that the start writes.
+    more, ``recovered`` those of segments that recovery reads, and ``recovery`` the reasons, in the
+    same order. Of ``read_bytes``, ``reread_bytes`` are read once more. ``replaced`` are the files
+    that a ``.swap`` file replaces. ``lost`` counts records, including those that stay in a file
+    past the log end offset. ``snapshots_lost`` are offsets of producer snapshots. ``exact`` is
+    False if the forecast depends on data that was not read; ``unread`` are the segments that would
+    have to be. ``release`` is None if all releases do the same. ``set_aside`` is the code of the
+    finding for which the directory is renamed to ``-stray`` once it is loaded: it remains, but is
+    no longer served. ``harms`` are those that no number of records shows. ``room`` is the least
+    that the start writes.
     """
 
     outcome: Outcome
@@ -73,6 +75,14 @@ class Forecast:
     recovered: tuple[int, ...] = ()
     harms: frozenset[Harm] = frozenset()
     room: Room = Room()
+    recovery: tuple[RecoveryReason, ...] = ()
+    reread_bytes: int = 0
+    unread: tuple[int, ...] = ()
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the start fails, or loses records that could be read."""
+        return bool(self.causes or self.lost.sound)
 
 
 @frozen
@@ -100,6 +110,7 @@ class DirectoryForecast:
     room: Room
     ends_broker: bool | None = None
     space: Space | None = field(default=None, compare=False)  # other processes change it
+    reread_bytes: int = 0
 
     @property
     def whole(self) -> bool:
@@ -159,6 +170,9 @@ def forecast_by(
         exact=loader.exact,
         recovered=tuple(sorted(loader.recovered)),
         room=room_of(facts, known, loader.recovered, loader.snapshots),
+        recovery=tuple(loader.recovered[base] for base in sorted(loader.recovered)),
+        reread_bytes=loader.reread_bytes,
+        unread=tuple(sorted(loader.unread)),
     )
 
 
@@ -175,13 +189,14 @@ def forecast_directory(
     """
     findings = tuple(findings)
     all_causes, harms = list(causes_of(findings)), set(harms_of(findings))
-    count = exact = read_bytes = deleted_bytes = set_aside = 0
+    count = exact = read_bytes = reread_bytes = deleted_bytes = set_aside = 0
     lost, room = Records(), Room()
     for partition in partitions:
         all_causes += partition.causes
         count += 1
         exact += partition.exact
         read_bytes += partition.read_bytes
+        reread_bytes += partition.reread_bytes
         deleted_bytes += partition.deleted_bytes
         set_aside += partition.set_aside is not None
         lost += partition.lost
@@ -200,6 +215,7 @@ def forecast_directory(
         lost,
         frozenset(harms),
         room,
+        reread_bytes=reread_bytes,
     )
 
 

@@ -8,7 +8,7 @@ Spec: ``LogLoader.load``, ``LocalLog.splitOverflowedSegment``, ``UnifiedLog``; K
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +21,7 @@ from kdump.audit.startup.outcome import (
     Effect,
     LogFacts,
     Outcome,
+    RecoveryReason,
     Release,
     StartFailure,
     Violation,
@@ -33,7 +34,7 @@ from kdump.errors import DeniedError, SourceError
 from kdump.format.checkpoint import CheckpointNumberError
 from kdump.format.index import OffsetIndex, TimeIndex, TransactionIndex
 from kdump.format.properties import FatalMetadataError
-from kdump.storage.logdir import MAX_LOG_BYTES, Segment
+from kdump.storage.logdir import MAX_LOG_BYTES, Segment, is_metadata_log
 from kdump.storage.names import FileKind, format_file_name
 from kdump.storage.objects.address import AnyPath
 
@@ -71,8 +72,10 @@ class Loader:
 
     ``segments`` are the base offsets of the remaining segments, ``deleted`` of deleted ones.
     ``split`` are those of segments that became two or more, ``recovered`` those of segments that
-    recovery reads. ``replaced`` are files. ``exact`` is False if the result depends on data that
-    was not read.
+    recovery reads, with the reason. ``replaced`` are files. ``exact`` is False if the result
+    depends on data that was not read; ``unread`` are the segments that would have to be. Of
+    ``read_bytes``, ``reread_bytes`` are read once more: a segment without an index is recovered
+    again if it was not flushed, and one without a producer snapshot after it is replayed.
     """
 
     def __init__(
@@ -87,11 +90,13 @@ class Loader:
         self.log_end_offset: int | None = None
         self.cuts: list[Cut] = []
         self.deleted: list[int] = []
-        self.recovered: set[int] = set()
+        self.recovered: dict[int, RecoveryReason] = {}
         self.split: list[int] = []
         self.replaced: tuple[AnyPath, ...] = ()
-        self.read_bytes = self.deleted_bytes = 0
+        self.read_bytes = self.reread_bytes = self.deleted_bytes = 0
+        self.unread: set[int] = set()
         self.lost = Records()
+        self._read: set[AnyPath] = set()
         self._facts, self._release = facts, release
         self._log_start = facts.log_start or 0
         self._violations: dict[int, list[Violation]] = defaultdict(list)
@@ -100,6 +105,7 @@ class Loader:
         self._logs: dict[int, _Log] = {}
         self._bases: list[int] = []  # of the logs, ascending
         self._found: dict[int, _Log] = {}
+        self._order: list[int] = []  # the bases of what was found, ascending
         self._known = {log.segment.log: log for log in logs}
         self._snapshots = Snapshots({})
 
@@ -193,12 +199,16 @@ class Loader:
         """Open all segments, and recover those without a sound index."""
         self._logs.clear()
         self._bases.clear()
-        for base in sorted(self._found):
+        self._order = sorted(self._found)
+        for base in self._order:
             log = self._found[base]
             if log.facts.size > MAX_LOG_BYTES:
                 raise self._refusal("more bytes than a segment may have", log.path)
-            if not log.index_sound or self._is_transaction_index_bad(base):
-                self._recover(log)
+            reason = None if log.index_sound else RecoveryReason.INDEX_MISSING
+            if reason is None and self._is_transaction_index_bad(base):
+                reason = RecoveryReason.TRANSACTION_INDEX_CORRUPT
+            if reason is not None:
+                self._recover(log, reason)
                 log.index_sound = True
                 if log.result is not None and log.result.ending is Ending.EMPTIED:
                     raise self._refusal("index entries that do not rise", log.path)
@@ -239,21 +249,30 @@ class Loader:
         bases = self.segments
         floor = max((base for base in bases if base <= point), default=point)
         unflushed = [base for base in bases if base >= floor]
+        reason = RecoveryReason.PAST_RECOVERY_POINT
+        if is_metadata_log(self._facts.partition):
+            reason = RecoveryReason.METADATA_LOG
+        elif self._facts.recovery_point is None:
+            reason = RecoveryReason.NO_RECOVERY_POINT
         for number, base in enumerate(unflushed):
             log = self._logs[base]
-            if self._recover(log):
+            if self._recover(log, reason):
                 self._delete(unflushed[number + 1 :])
                 return
 
-    def _recover(self, log: _Log) -> bool:
+    def _recover(self, log: _Log, reason: RecoveryReason) -> bool:
         """Recover one segment and return whether recovery cuts it."""
         self._rebuild(self._log_start, log.base, clean=False)
-        self.read_bytes += log.facts.size
-        self.recovered.add(log.base)
+        self._count_read(log)
+        self.recovered.setdefault(log.base, reason)
         result = log.result
         if result is None:
-            self.exact = False
+            self._miss(log)
             log.recovered = True
+            following = bisect_right(self._order, log.base)
+            if following < len(self._order):  # as if it were whole: no more is read than that
+                self._snapshots.map_end = self._order[following]
+                self._snapshots.take()
             return False
         cut = False
         if not log.recovered:
@@ -336,7 +355,7 @@ class Loader:
             log = self._logs.pop(base)
             self.deleted.append(base)
             if log.result is None:
-                self.exact = False
+                self._miss(log)
                 self.deleted_bytes += log.facts.size
                 continue
             self.lost += Records(log.result.valid_records)
@@ -407,7 +426,9 @@ class Loader:
         replayed = self._snapshots.rebuild(self._bases, log_start, last_offset, clean=clean)
         for base, start in replayed:
             log = self._logs[base]
-            self.read_bytes += log.facts.size
+            self._count_read(log)
+            if log.result is None:
+                self._miss(log)
             for violation in self._violations.get(log.file_base, ()):
                 is_replayed = start <= violation.offset < last_offset
                 if is_replayed and violation.effect is not Effect.STOPS_RECOVERY:
@@ -417,6 +438,17 @@ class Loader:
             last = base == self._bases[-1] and last_offset > base
             if self._release is Release.V4_3 and not _wrappers_readable(log, to_end=last):
                 raise self._refusal("a wrapper that cannot be read", log.path)
+
+    def _count_read(self, log: _Log) -> None:
+        self.read_bytes += log.facts.size
+        if log.path in self._read:
+            self.reread_bytes += log.facts.size
+        self._read.add(log.path)
+
+    def _miss(self, log: _Log) -> None:
+        """Note that the result depends on a segment that was not read."""
+        self.exact = False
+        self.unread.add(log.file_base)
 
     def _check_open_transactions(self) -> None:
         for log in self._logs.values():

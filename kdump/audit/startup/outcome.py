@@ -43,6 +43,16 @@ class LogFacts:
     index_allocated: tuple[int, int] = (0, 0)
 
 
+class RecoveryReason(Enum):
+    """The reason why a start recovers a segment; the first one counts."""
+
+    INDEX_MISSING = "index-missing"
+    TRANSACTION_INDEX_CORRUPT = "transaction-index-corrupt"
+    METADATA_LOG = "metadata-log"  # every start recovers it
+    NO_RECOVERY_POINT = "no-recovery-point"  # after an unclean shutdown
+    PAST_RECOVERY_POINT = "past-recovery-point"  # after an unclean shutdown
+
+
 class Effect(Enum):
     """The effect of a batch that violates the producer state."""
 

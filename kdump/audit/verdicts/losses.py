@@ -39,7 +39,7 @@ class Losses:
     those of the next start that no number of records shows. ``stopped``: no broker runs, so that a
     start follows. ``starts`` counts the forecasts of partitions: without one nothing is known of
     the next start. ``starts_exact``: all that decides them was read. ``read_bytes`` is what
-    recovery reads.
+    startup reads of logs, each byte once.
     """
 
     now: Span
@@ -100,7 +100,7 @@ def losses_of(
             continue
         starts += 1
         starts_exact &= forecast.exact
-        read_bytes += forecast.read_bytes
+        read_bytes += forecast.read_bytes - forecast.reread_bytes
         causes += forecast.causes
         harms |= forecast.harms
         strays += forecast.set_aside is not None and forecast.set_aside.severity is Severity.ERROR

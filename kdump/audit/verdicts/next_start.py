@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Final
@@ -179,48 +179,54 @@ class Conclusion:
         return replace(concluded, statistics=found)
 
 
+def with_forecast(verdict: Verdict) -> Verdict:
+    """Return the verdict with its forecast and all its evidence."""
+    return replace(verdict, forecast=next_start(verdict))
+
+
 def read_recovered(
     verdicts: Sequence[Verdict],
     *,
     jobs: int,
     on_progress: Callable[[int], None] | None = None,
 ) -> list[Verdict]:
-    """Survey the segments that recovery would read, and return ``verdicts`` with these surveys.
+    """Survey the segments on which the forecasts of ``verdicts`` depend.
 
-    The surveys of other segments stay. ``on_progress`` gets counts of bytes that were read since
-    its last call. Raises KdumpError.
+    Return the verdicts with these surveys, and with forecasts from them. The surveys of other
+    segments stay. What a segment holds may decide that a start reads another one: that is read,
+    too. ``on_progress`` gets counts of bytes that were read since its last call. Raises KdumpError.
     """
-    found: dict[int, dict[int, Survey]] = {}
-    tasks = [
-        task for number, verdict in enumerate(verdicts) for task in _recovery_scans(number, verdict)
-    ]
-    with closing(workers.run(_read, tasks, jobs, on_progress=on_progress)) as outcomes:
-        for outcome in outcomes:
-            if isinstance(outcome.value, KdumpError):
-                raise outcome.value
-            if isinstance(outcome.value, Survey):
-                base = outcome.task.segment.base_offset
-                found.setdefault(outcome.task.number, {})[base] = outcome.value
-    return [
-        _with_surveys(verdict, found.get(number, {})) for number, verdict in enumerate(verdicts)
-    ]
+    known, seen = list(verdicts), [set[int]() for _ in verdicts]
+    while True:
+        tasks = list[_Scan]()
+        for number, verdict in enumerate(known):
+            for task in _scans(number, verdict):
+                if task.segment.base_offset not in seen[number]:
+                    seen[number].add(task.segment.base_offset)
+                    tasks.append(task)
+        if not tasks:
+            return known
+        found: dict[int, dict[int, Survey]] = {}
+        with closing(workers.run(_read, tasks, jobs, on_progress=on_progress)) as outcomes:
+            for outcome in outcomes:
+                if isinstance(outcome.value, KdumpError):
+                    raise outcome.value
+                if isinstance(outcome.value, Survey):
+                    base = outcome.task.segment.base_offset
+                    found.setdefault(outcome.task.number, {})[base] = outcome.value
+        for number, surveys in found.items():
+            known[number] = with_forecast(_with_surveys(known[number], surveys))
 
 
-def _recovery_scans(number: int, verdict: Verdict) -> list[_Scan]:
-    facts = verdict.facts
-    if facts is None:
-        return []
-    return [
-        _Scan(number, survey.segment, verdict.target.stopped, next_base is not None, facts.settings)
-        for survey, next_base in neighbours(verdict.target, verdict.surveys)
-        if _is_recovered(facts, next_base) or survey.segment.index is None
-    ]
-
-
-def _is_recovered(facts: PartitionFacts, next_base: int | None) -> bool:
-    if facts.clean:
-        return False
-    return next_base is None or next_base > (facts.recovery_point or 0)
+def _scans(number: int, verdict: Verdict) -> Iterator[_Scan]:
+    """Yield the readings of the segments on which the forecast depends."""
+    if verdict.facts is None or verdict.forecast is None:
+        return
+    stopped, settings = verdict.target.stopped, verdict.facts.settings
+    unread = set(verdict.forecast.unread)
+    for surveyed, next_base in neighbours(verdict.target, verdict.surveys):
+        if surveyed.segment.base_offset in unread:
+            yield _Scan(number, surveyed.segment, stopped, next_base is not None, settings)
 
 
 def _read(task: _Scan, report: Callable[[int], None]) -> Survey:

@@ -67,7 +67,12 @@ def next_start(
     from kdump.audit.run.prescan import quick_pass
     from kdump.audit.run.reconcile import reconcile_directories
     from kdump.audit.targets.scope import requested_findings
-    from kdump.audit.verdicts.next_start import Assumptions, add_forecast, read_recovered
+    from kdump.audit.verdicts.next_start import (
+        Assumptions,
+        add_forecast,
+        read_recovered,
+        with_forecast,
+    )
     from kdump.audit.verdicts.verdict import Verdict
     from kdump.cli.options.targets import find_scope, note_manifests, say_wrong_paths
     from kdump.cli.views.verify.next_start import JsonStarts, TextStarts
@@ -83,12 +88,9 @@ def next_start(
     )
     report.directories(requested_findings(reconcile_directories(scope.context), scope))
 
-    def foresee(verdict: Verdict) -> Verdict:
-        return add_forecast(verdict, segments=False)
-
     def conclude(verdict: Verdict) -> Verdict:
         verdict = assumptions.apply(verdict)
-        return verdict if scan else foresee(verdict)
+        return with_forecast(verdict) if scan else add_forecast(verdict, segments=False)
 
     jobs = default_jobs()
     with closing(
@@ -96,7 +98,7 @@ def next_start(
     ) as verdicts:
         known = list(verdicts)
     if scan:
-        known = list(map(foresee, read_recovered(known, jobs=jobs)))
+        known = read_recovered(known, jobs=jobs)
     for verdict in known:
         report.add(verdict, verdict.forecast)
     report.directories(report.starts.space_findings())

@@ -65,10 +65,15 @@ def forecast_fields(forecast: Forecast) -> dict[str, object]:
         and {"segment": first.segment, "position": first.position, "offset": first.offset},
         "cuts": [asdict(cut) for cut in forecast.cuts],
         "recovered_segments": forecast.recovered,
+        "recovery": [
+            {"segment": base, "reason": reason.value}
+            for base, reason in zip(forecast.recovered, forecast.recovery, strict=True)
+        ],
         "deleted_segments": forecast.deleted,
         "deleted_bytes": forecast.deleted_bytes,
         "replaced": [jsonl.path_value(path) for path in forecast.replaced],
         "reads_bytes": forecast.read_bytes,
+        "rereads_bytes": forecast.reread_bytes,
         "lost": _lost(forecast.lost),
         "snapshots_lost": forecast.snapshots_lost,
         "exact": forecast.exact and not forecast.lost.unreadable.unbounded,
@@ -90,6 +95,7 @@ def directory_fields(forecast: DirectoryForecast) -> dict[str, object]:
         "exact": forecast.whole,
         "set_aside": forecast.set_aside,
         "reads_bytes": forecast.read_bytes,
+        "rereads_bytes": forecast.reread_bytes,
         "seconds": round(forecast.recovery_seconds, 1),
         "deleted_bytes": forecast.deleted_bytes,
         "lost": _lost(forecast.lost),
