@@ -6,7 +6,7 @@ Spec: ``KafkaRaftServer.initializeLogDirs``, ``RaftManager``: the metadata log l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Final

@@ -56,7 +56,8 @@ def test_a_clean_directory_starts_and_loses_nothing(cli: Cli, data: Path) -> Non
     assert cli.text("--scan", data, code=exits.OK) == (
         "OK 22 partitions; only what recovery reads was read. Startup recovers 18.94 KiB and "
         "removes no valid record. data next start no fatal error; recovery reads 18.94 KiB; "
-        "nothing more is lost recovered the last segment of 1 partition checked 22 partitions"
+        "nothing more is lost recovers metadata log, at every start: the last segment of 1 "
+        "partition checked 22 partitions"
     )
     (start,) = cli.json("--scan", data, code=exits.OK)[-1]["next_starts"]
     counts = {key: start[key] for key in ("partitions", "partitions_total", "exact", "set_aside")}
@@ -71,8 +72,9 @@ def test_what_was_not_read_is_no_promise(cli: Cli, data: Path) -> None:
         "NOT CHECKED 22 partitions: nothing wrong in what was read (names, small files, ends of "
         "logs and indexes). Startup recovers at least 70.54 KiB; it may remove records. check with "
         "kdump next-start --scan data data next start 22 partitions checked, 22 by their ends "
-        "alone; no fatal error seen; recovery reads "
-        "70.54 KiB; no more loss seen recovered the last segment of 22 partitions checked 22 "
+        "alone; no fatal error seen; recovery reads at least 70.54 KiB; no more loss seen recovers "
+        "metadata log, at every start: the last segment of 1 partition past the recovery point "
+        "after an unclean shutdown: the last segment of 21 partitions checked 22 "
         "partitions, 22 of them by their ends alone (more with --scan)"
     )
     (start,) = cli.json(data, code=exits.OK)[-1]["next_starts"]
@@ -113,9 +115,10 @@ def test_what_is_not_forecast_is_named(cli: Cli, data: Path) -> None:
 
 def test_the_metadata_log_stops_a_start(cli: Cli, data: Path) -> None:
     metadata = data / METADATA
-    assert "nothing more is lost; recovers 1 segment: 0; reads 18.94 KiB" in cli.text(
-        metadata, code=exits.OK
-    )
+    assert (
+        "no more loss seen; recovers 1 segment: 0 (metadata log, at every start); reads at "
+        "least 18.94 KiB"
+    ) in cli.text(metadata, code=exits.OK)
     (metadata / "quorum-state").write_text("garbage")
     for path in (metadata, data):
         text = cli.text(path, code=exits.PROBLEMS)
@@ -196,7 +199,8 @@ def test_recovered_segments_and_harmless_tails_are_listed(cli: Cli, tmp_path: Pa
     text = cli.text("--scan", path, code=exits.OK)
     assert (
         f"{cut['size']} bytes without records cut off at {cut['offset']} "
-        f"(position {cut['position']}); recovers 2 segments: 0, 100; reads "
+        f"(position {cut['position']}); recovers 2 segments: 0, 100 (no recovery "
+        "point after an unclean shutdown); reads "
     ) in text
 
 
@@ -206,10 +210,25 @@ def test_partitions_that_recover_their_last_segment_alone_are_counted(cli: Cli, 
     listed = [one for one in cli.json("--scan", data, code=exits.OK) if "recovered_segments" in one]
     usual = [one for one in listed if one["recovered_segments"] == one["segments"][-1:]]
     others = [one for one in listed if one not in usual]
-    assert f"recovered the last segment of {len(usual)} partitions" in text
+    known = "past the recovery point after an unclean shutdown"
+    assert f"{known}: the last segment of {len(usual) - 1} partitions" in text
+    assert "recovers metadata log, at every start: the last segment of 1 partition " in text
     for one in others:
         bases = ", ".join(map(str, one["recovered_segments"]))
         assert f"; {one['topic']}-{one['partition']}: {bases}" in text
+
+
+def test_the_reason_of_a_recovery_is_named(cli: Cli, data: Path) -> None:
+    partition = data / "codec-none-0"
+    (partition / "00000000000000000000.index").unlink()
+    assert "recovers index missing: codec-none-0: 0 metadata log, at every start: " in cli.text(
+        "--scan", data, code=exits.OK
+    )
+    (line,) = (
+        one for one in cli.json("--scan", partition, code=exits.OK) if one["type"] == "forecast"
+    )
+    assert line["recovery"] == [{"segment": 0, "reason": "index-missing"}]
+    assert line["recovered_segments"] == [0]
 
 
 #: Harm that no number of records shows: the recipe, its code, lost now, and the next start.

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import forge
 import pytest
 from damaged import RECIPES
 from fixtures_loader import ROOT, copy_fixture
 from forge_metadata import METADATA
+from forged_starts import Forged
 from resealing import places
 
 import kdump.cli.main
 from kdump.cli.ui import exits
+from kdump.cli.ui.folding import fold_texts, likeness
 
 pytestmark = pytest.mark.once
 
@@ -118,9 +121,13 @@ def test_a_clean_directory_is_known_without_a_scan(cli: Cli) -> None:
         "OK 31 partitions, closed cleanly; the contents of logs were not read. Startup recovers "
         "nothing and removes no valid record."
     )
-    # A start that has to replay a segment depends on what is in it.
-    data = path / "transactions-0"
-    assert cli.state("next-start", "--clean", data) == "OK"
+
+
+def test_a_start_that_replays_a_segment_depends_on_it(cli: Cli, tmp_path: Path) -> None:
+    data = copy_fixture("2.8.2/clean", tmp_path / "data")
+    max((data / "transactions-0").glob("*.snapshot")).write_bytes(bytes(8))
+    assert cli.state("next-start", data) == "NOT CHECKED"
+    assert cli.state("next-start", "--scan", data) == "OK"
 
 
 def test_an_error_is_one_at_any_depth(cli: Cli, data: Path) -> None:
@@ -164,3 +171,85 @@ def test_a_scrub_that_has_read_everything_says_so(cli: Cli, data: Path) -> None:
 def test_the_result_counts_what_is_ok(cli: Cli, data: Path) -> None:
     (line,) = (line for line in cli.lines("verify", data) if line.startswith("result"))
     assert line.startswith("result      22 OK; 27 notes hidden (--info); ")
+
+
+# --- causes that stop a start
+
+
+def full_index(directory: Path) -> tuple[Path, Path]:
+    """A killed directory with a partition whose recovery fills its index, and its configuration."""
+    data, config = directory / "data", directory / "server.properties"
+    for name in ("torn-last", "sound"):
+        recipe(name, data)
+    large = [forge.batch(number, [forge.record(b"v" * 3000)]) for number in range(20)]
+    Forged("t-idxfull", segments={0: large}).write(data)
+    (data / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    config.write_text("log.index.size.max.bytes=24\n")
+    return data, config
+
+
+def test_a_cause_that_is_no_finding_has_an_entry_of_its_own(cli: Cli, tmp_path: Path) -> None:
+    data, config = full_index(tmp_path)
+    lines = cli.lines("verify", "--config", config, data, code=exits.PROBLEMS)
+    text = joined(lines)
+    assert text.startswith("ERROR Startup: the broker DOES NOT START. Lost: no record. ")
+    entries = [line for line in lines if line.startswith("ERROR  t-idxfull-0")]
+    assert [entry.split() for entry in entries] == [
+        ["ERROR", "t-idxfull-0", "stops", "the", "broker"]
+    ]
+    assert joined(lines[lines.index(entries[0]) + 1 :]).startswith(
+        f"next start: the broker DOES NOT START: {data}/t-idxfull-0/00000000000000000000.log at "
+    )
+    assert "result 1 OK, 1 with errors, 1 with warnings" in text
+    assert text.count("more index entries than there is room for") == 2
+    assert "then start the broker" not in text
+    assert text.endswith(
+        "check all again; no broker starts while the report names a cause that stops it: "
+        f"kdump verify {data}"
+    )
+    arguments = ["next-start", "--scan", "--config", config, data]
+    assert cli.state(*arguments, code=exits.PROBLEMS) == "ERROR"
+    assert "t-idxfull-0: the broker DOES NOT START: " in joined(
+        cli.lines(*arguments, code=exits.PROBLEMS)
+    )
+
+
+# --- equal entries
+
+
+@pytest.mark.parametrize("command", [["verify"], ["next-start"]])
+def test_equal_entries_are_counted_after_three(command: list[str], cli: Cli, data: Path) -> None:
+    for number in range(69):
+        (data / f"foreign{number}").mkdir()
+    lines = cli.lines(*command, data, code=exits.PROBLEMS)
+    text = joined(lines)
+    assert "... and 66 more like this (--format json lists all)" in text
+    assert text.count("expected a topic, '-'") <= 6
+    assert len(lines) < 40
+    found = [json.loads(line) for line in cli.lines(*command, data, "--format", "json", code=4)]
+    (start,) = found[-1]["next_starts"]
+    assert len(start["reasons"]) == 69
+    if command == ["verify"]:
+        assert sum(line.get("code") == "foreign-directory" for line in found) == 69
+
+
+def test_partitions_with_equal_findings_are_counted_after_three(cli: Cli, data: Path) -> None:
+    lost = [path for path in data.glob("*-0") if path.name != METADATA][:9]
+    for path in lost:
+        min(path.glob("*.index")).unlink()
+    text = joined(cli.lines("verify", data))
+    assert text.count(" index-missing 00000000000000000000.log: ") == 3
+    assert "... and 6 more like this (--format json lists all)" in text
+    found = [json.loads(line) for line in cli.lines("verify", data, "--format", "json")]
+    assert sum(line.get("code") == "index-missing" for line in found) == 9
+
+
+def test_entries_that_differ_in_more_than_names_are_all_listed() -> None:
+    texts = [f"t-{number}: expected {number % 2}" for number in range(8)]
+    alike = [likeness(text, f"t-{number}") for number, text in enumerate(texts)]
+    assert list(fold_texts(texts, alike)) == [
+        *texts[:5],
+        "... and 1 more like this (--format json lists all)",
+        texts[5],
+        "... and 1 more like this (--format json lists all)",
+    ]

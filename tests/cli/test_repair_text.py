@@ -396,7 +396,7 @@ def test_a_receipt_ends_with_the_way_back(
     )
     assert f"\nlost        170 records; what was cut off is in orders-0/.kdump/{plan_id}\n" in text
     assert "\nchecked     0 problems in a quick check\n" in text
-    assert "\nnext start  nothing more is lost; " in text
+    assert "\nnext start  no more loss seen; " in text
     undo = ["kdump", "undo", os.fspath(path), "--plan", plan_id]
     assert list(commands(text)) == [[*undo, "--discard"], [*undo, "--apply"]]
     assert_fits(text)

@@ -5,6 +5,7 @@ kernel      Whether the loops of the kernel run compiled, and a warning where th
 exits       The numbers of the exit codes, and the code of an error that ends a command.
 units       Counts, sizes, durations and times in words.
 paragraphs  Paragraphs of at most 80 columns.
+folding     Lists in which equal entries are counted after the first few.
 table       Tables of columns as wide as their longest cell.
 jsonl       JSON Lines: header, typed lines, summary.
 progress    Progress on standard error: a bar, or a line a minute.

@@ -8,8 +8,9 @@ from typing import Final
 from kdump.audit.codes import Harm
 from kdump.audit.facts.space import Space
 from kdump.audit.startup.forecast import DirectoryForecast, Forecast
-from kdump.audit.startup.outcome import Cause, Outcome
+from kdump.audit.startup.outcome import Cause, Outcome, RecoveryReason
 from kdump.audit.survey.recovery import Records, Span
+from kdump.cli.ui.folding import fold_texts, likeness
 from kdump.cli.ui.units import count_text, duration_text, period_text, size_text
 from kdump.format.lines.text import printable
 
@@ -19,6 +20,14 @@ OUTCOMES: Final = {
     Outcome.STARTS: "starts",
     Outcome.OFFLINE: "the log directory goes OFFLINE",
     Outcome.REFUSES: "the broker DOES NOT START",
+}
+#: Why a start recovers a segment.
+RECOVERY: Final = {
+    RecoveryReason.INDEX_MISSING: "index missing",
+    RecoveryReason.TRANSACTION_INDEX_CORRUPT: "transaction index corrupt",
+    RecoveryReason.METADATA_LOG: "metadata log, at every start",
+    RecoveryReason.NO_RECOVERY_POINT: "no recovery point after an unclean shutdown",
+    RecoveryReason.PAST_RECOVERY_POINT: "past the recovery point after an unclean shutdown",
 }
 _HARMS: Final = {
     Harm.EMPTY: "creates missing replicas again, empty",
@@ -60,10 +69,11 @@ def effect_text(forecast: Forecast) -> str:
     harm = harm_text(forecast)
     if forecast.causes:
         return harm or ""
-    parts = [harm or "nothing more is lost", *harmless_cuts(forecast)]
+    nothing = "nothing more is lost" if forecast.exact else "no more loss seen"
+    parts = [harm or nothing, *harmless_cuts(forecast)]
     if forecast.recovered:
         parts.append(recovered_text(forecast))
-    parts.append(f"reads {size_text(forecast.read_bytes)}")
+    parts.append(f"reads {_reads_text(forecast, exact=forecast.exact)}")
     text = "; ".join(parts)
     if forecast.log_end_offset is not None:
         text += f"; log end offset {forecast.log_end_offset}"
@@ -80,9 +90,28 @@ def harmless_cuts(forecast: Forecast) -> Iterator[str]:
 
 
 def recovered_text(forecast: Forecast) -> str:
-    """Return the segments that recovery reads, by their base offsets."""
-    bases = forecast.recovered
-    return f"recovers {count_text(len(bases), 'segment')}: {bases_text(bases)}"
+    """Return the segments that recovery reads, by their base offsets, and why."""
+    parts = [
+        f"{bases_text(bases)} ({RECOVERY[reason]})"
+        for reason, bases in recovered_by_reason(forecast).items()
+    ]
+    return f"recovers {count_text(len(forecast.recovered), 'segment')}: {', '.join(parts)}"
+
+
+def recovered_by_reason(forecast: Forecast) -> dict[RecoveryReason, list[int]]:
+    """Return the base offsets of the segments that recovery reads, by the reason."""
+    bases: dict[RecoveryReason, list[int]] = {}
+    for base, reason in zip(forecast.recovered, forecast.recovery, strict=True):
+        bases.setdefault(reason, []).append(base)
+    return bases
+
+
+def _reads_text(forecast: Forecast | DirectoryForecast, *, exact: bool) -> str:
+    """Return how much recovery reads; what was not read may make it more."""
+    text = size_text(forecast.read_bytes)
+    if forecast.reread_bytes:
+        text += f", {size_text(forecast.reread_bytes)} of them a second time for producer states"
+    return text if exact else f"at least {text}"
 
 
 def bases_text(bases: Sequence[int]) -> str:
@@ -101,13 +130,13 @@ def directory_sentences(forecast: DirectoryForecast) -> Iterator[str]:
         yield "no fatal error" if forecast.whole else "no fatal error seen"
     if forecast.outcome is Outcome.OFFLINE:
         yield broker_end_text(forecast.ends_broker)
-    yield from map(stopping_text, forecast.causes)
+    yield from causes_texts(forecast.causes)
     if forecast.set_aside:
         strays = count_text(forecast.set_aside, "partition")
         yield f"{strays} renamed to -stray: records stay on disk, but are not served"
     if not forecast.causes:
         yield from harm_parts(forecast.harms)
-    reads = f"recovery reads {size_text(forecast.read_bytes)}"
+    reads = f"recovery reads {_reads_text(forecast, exact=forecast.whole)}"
     if forecast.recovery_seconds >= 1:
         reads += f", about {duration_text(forecast.recovery_seconds)} at 250 MiB/s"
     yield reads
@@ -128,6 +157,16 @@ def space_text(space: Space) -> str:
 def harm_parts(harms: Collection[Harm]) -> list[str]:
     """Return the harms of a start that no number of records shows."""
     return [text for harm, text in _HARMS.items() if harm in harms]
+
+
+def causes_texts(causes: Sequence[Cause]) -> Iterator[str]:
+    """Yield the outcomes and their causes; equal ones are counted after the first few."""
+    texts = [stopping_text(cause) for cause in causes]
+    alike = [
+        likeness(text, printable(str(cause.path)), printable(cause.path.name))
+        for text, cause in zip(texts, causes, strict=True)
+    ]
+    return fold_texts(texts, alike)
 
 
 def stopping_text(cause: Cause) -> str:

@@ -52,7 +52,7 @@ def verdict_lines(
     ``about`` is a sentence: what was read, and how it was found.
     """
     known = losses.starts or losses.at_start or losses.harms
-    start = [f"{_start_text(losses)}."] if known else []
+    start = [f"{_start_text(losses, state)}."] if known else []
     sentences = [f"{about}.", *start]
     if state in _WORSE:  # the worst comes first
         lost = [f"Lost: {lost_now_text(losses)}."]
@@ -78,7 +78,7 @@ def lost_now_text(losses: Losses) -> str:
     return "no record" if losses.now_exact else "none seen, not all was read"
 
 
-def _start_text(losses: Losses) -> str:
+def _start_text(losses: Losses, state: State) -> str:
     when = "Startup" if losses.stopped else "Startup after a crash"
     parts = []
     if losses.outcome is not Outcome.STARTS:
@@ -96,6 +96,8 @@ def _start_text(losses: Losses) -> str:
     if losses.starts_exact:
         what = reads if losses.read_bytes else "nothing"
         return f"{when} recovers {what} and removes no valid record"
+    if state is State.OK:  # which answers for the contents of logs alone
+        return f"{when} was not checked"
     if losses.read_bytes:
         return f"{when} recovers at least {reads}; it may remove records"
     return f"{when} may recover segments and remove records"

@@ -7,6 +7,7 @@ json_lines  The JSON Lines of ``verify``.
 partition   The losses of a partition, and the commands to choose from.
 plan        The numbered plan at the end of a report on a log directory.
 run_tables  The tables that ``verify --to`` appends to.
+entries     The entries of a list in text: findings, and partitions with the worst of theirs.
 text        The text report of ``verify``.
 next_start  The reports of ``next-start``, and its exit code.
 """

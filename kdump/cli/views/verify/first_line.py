@@ -39,16 +39,20 @@ def verify_about(summary: Summary, *, manifests: bool = False) -> str:
     what += counts_text(summary.partitions)
     match summary.state:
         case State.NOT_CHECKED if not summary.holds_bytes:
-            return f"{what}: {'its' if covered.partitions == 1 else 'their'} logs hold no byte"
+            return f"{what}: {'its' if run.total == 1 else 'their'} logs hold no byte"
         case State.NOT_CHECKED:
             return f"{what}: {nothing_text(summary.verdict)} in what was read{_rest_text(summary)}"
         case State.OK:
             if run.depth == "scrub":
-                return f"{what}: every checksum matches, in this scrub or the last"
+                return f"{what}: every checksum matches, in this scrub or an earlier one"
             matches = "matched when the manifest was made" if manifests else "matches"
             read = ", and every record can be read" if run.depth == "deep" else ""
             records = count_text(covered.records, "record")
-            return f"{what}, {records}: every checksum {matches}{read}"
+            earlier = covered.remembered.segments
+            if run.left_out is not None:
+                earlier += run.left_out.segments
+            rest = f"; {count_text(earlier, 'segment')} read by an earlier run" if earlier else ""
+            return f"{what}, {records}: every checksum {matches}{read}{rest}"
     return what
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kdump.audit import codes
@@ -9,7 +10,7 @@ from kdump.audit.codes import Severity
 from kdump.audit.facts.cluster import Configs
 from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import Forecast
-from kdump.audit.startup.outcome import Cause, Outcome
+from kdump.audit.startup.outcome import Cause, Outcome, RecoveryReason
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import Losses, losses_of
@@ -17,6 +18,7 @@ from kdump.audit.verdicts.state import State, state_of
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui import jsonl
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.cli.ui.folding import Entry, fold, fold_texts, likeness
 from kdump.cli.ui.paragraphs import paragraph, wrap
 from kdump.cli.ui.units import count_text
 from kdump.cli.views.forecast_json import (
@@ -26,18 +28,20 @@ from kdump.cli.views.forecast_json import (
     reason_fields,
 )
 from kdump.cli.views.forecast_text import (
+    RECOVERY,
     bases_text,
+    causes_texts,
     directory_sentences,
     effect_text,
     harm_text,
     harmless_cuts,
+    recovered_by_reason,
     space_text,
-    stopping_text,
 )
 from kdump.cli.views.verdict_text import verdict_lines
+from kdump.cli.views.verify.entries import findings_lines
 from kdump.cli.views.verify.first_line import ENDS, check_command, nothing_text
 from kdump.cli.views.verify.json_lines import finding_line
-from kdump.cli.views.verify.text import finding_lines
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
 from kdump.storage.logdir import LogDirectory
@@ -154,19 +158,17 @@ class TextStarts(_Report):
         if self.known or self.harmful:
             check = check_command(["next-start", "--scan"], self.paths)
             self._emit_all(verdict_lines(self.state, self._about(), self.losses, check))
-        for finding in (*self.incomplete, *self.harmful, *self.pending):
-            self._emit_all(finding_lines(finding))
-            if finding.code is codes.REPAIR_PENDING and finding.remedy is not None:
+        self._emit_all(findings_lines((*self.incomplete, *self.harmful)))
+        for finding in self.pending:
+            self._emit_all(findings_lines([finding]))
+            if finding.remedy is not None:
                 self.emit(f"       do: {shell_text(finding.remedy)}")
-        for cause in self.around:
-            self._emit_all(wrap(stopping_text(cause), 0))
+        for text in causes_texts(self.around):
+            self._emit_all(wrap(text, 0))
         listed = [pair for pair in self.known if not self._directories or _is_listed(pair[1])]
         if self._directories:
             listed.sort(key=lambda pair: (pair[1].outcome is Outcome.STARTS, -_lost_count(pair[1])))
-        for verdict, forecast in listed:
-            self._emit_all(
-                wrap(f"{printable(verdict.target.path.name)}: {effect_text(forecast)}", 0)
-            )
+        self._emit_all(fold(_entry(*pair) for pair in listed))
         for path, start in self.starts.directories():
             self._emit_all(wrap(printable(str(path)), 0))
             self.emit(paragraph("next start", "; ".join(directory_sentences(start))))
@@ -174,11 +176,8 @@ class TextStarts(_Report):
                 self.emit(paragraph("disk", space_text(start.space)))
         others = [pair for pair in self.known if pair[1].recovered and not _is_listed(pair[1])]
         if self._directories and others:
-            self.emit(
-                paragraph(
-                    "recovered", "; ".join(_recovered_texts(others, after_others=bool(listed)))
-                )
-            )
+            for number, text in enumerate(_recovered_texts(others, after_others=bool(listed))):
+                self.emit(paragraph("" if number else "recovers", text))
         for path in self.left_out:
             self.emit(paragraph("not checked", f"{printable(str(path))}: a segment alone"))
         if self._directories:
@@ -261,19 +260,34 @@ def _is_listed(forecast: Forecast) -> bool:
 def _recovered_texts(
     known: Sequence[tuple[Verdict, Forecast]], *, after_others: bool
 ) -> Iterator[str]:
-    """Yield the segments that are recovered.
+    """Yield each reason for which segments are recovered, with these segments.
 
     ``after_others``: the report lists other partitions before them.
     """
-    last = [
-        forecast for _, forecast in known if set(forecast.recovered) <= set(forecast.segments[-1:])
-    ]
-    if last:
-        which = count_text(len(last), "other partition" if after_others else "partition")
-        yield f"the last segment of {which}"
+    last = Counter[RecoveryReason]()
+    others: dict[RecoveryReason, list[tuple[str, str]]] = {}
     for verdict, forecast in known:
-        if forecast not in last:
-            yield f"{printable(verdict.target.path.name)}: {bases_text(forecast.recovered)}"
+        if forecast.recovered == forecast.segments[-1:]:
+            last[forecast.recovery[0]] += 1
+            continue
+        name = printable(verdict.target.path.name)
+        for reason, bases in recovered_by_reason(forecast).items():
+            others.setdefault(reason, []).append((name, bases_text(bases)))
+    for reason, text in RECOVERY.items():
+        parts = list[str]()
+        if last[reason]:
+            which = count_text(last[reason], "other partition" if after_others else "partition")
+            parts.append(f"the last segment of {which}")
+        named = others.get(reason, [])
+        parts += fold_texts([f"{name}: {bases}" for name, bases in named], [b for _, b in named])
+        if parts:
+            yield f"{text}: {'; '.join(parts)}"
+
+
+def _entry(verdict: Verdict, forecast: Forecast) -> Entry:
+    name = printable(verdict.target.path.name)
+    text = f"{name}: {effect_text(forecast)}"
+    return Entry(tuple(wrap(text, 0)), likeness(text, printable(str(verdict.target.path)), name))
 
 
 def _lost_count(forecast: Forecast) -> int:

@@ -5,7 +5,7 @@ A command is on one line, so that it can be pasted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kdump.audit import codes
@@ -55,13 +55,21 @@ def plan_lines(
             0, _Step("stop this broker before any repair: repairs refuse to run beside it")
         )
     check = "kdump", "verify", operand(root.path)
-    lost = any(finding.code.harm is Harm.STRAYS for finding in top)
-    then = "start no broker before the metadata log is back" if lost else "then start the broker"
-    steps.append(_Step(f"check all again, {then}:", check))
+    steps.append(_Step(_last_text(top, forecasts.values()), check))
     for number, step in enumerate(steps, 1):
         yield paragraph("plan" if number == 1 else "", f"{number} {step.text}")
         if step.command is not None:
             yield f"{'':{LABEL}}  {shell_text(step.command)}"
+
+
+def _last_text(top: Sequence[Finding], forecasts: Iterable[Forecast]) -> str:
+    """Return the last step: the broker starts only where nothing that stops it may be left."""
+    if any(finding.code.harm is Harm.STRAYS for finding in top):
+        return "check all again, start no broker before the metadata log is back:"
+    stops = any(finding.code.stops is not None for finding in top)
+    if stops or any(forecast.causes for forecast in forecasts):
+        return "check all again; no broker starts while the report names a cause that stops it:"
+    return "check all again, then start the broker:"
 
 
 def _top_steps(top: Sequence[Finding]) -> Iterator[_Step]:

@@ -68,7 +68,7 @@ class Run:
 class Summary:
     """The sums of a run. ``severities`` and ``codes`` count findings, with unlisted repeats.
 
-    ``partitions`` counts partitions by the severity of the worst finding, None for sound ones.
+    ``partitions`` counts partitions as ``worst_severity`` has them, None for those that are OK.
     """
 
     run: Run
@@ -148,25 +148,24 @@ def summarize(
     # Verdicts are many, and held compressed: each is opened once for all of these.
     for verdict in verdicts:
         count(verdict.findings)
-        partitions[
-            _worst_severity((*verdict.findings, *top_findings.get(verdict.target.path, ())))
-        ] += 1
+        partitions[worst_severity(verdict, top_findings.get(verdict.target.path, ()))] += 1
         covered += verdict.covered
     forecasts = ((verdict, verdict.forecast) for verdict in verdicts)
     losses = losses_of(forecasts, starts.top_findings, whole=run.stopped_by is None)
     return Summary(run, covered, severities, names, partitions, losses)
 
 
-def worst_severity(verdict: Verdict) -> Severity | None:
-    """Return the worst severity among the findings of one partition; None if it is sound.
+def worst_severity(verdict: Verdict, others: Iterable[Finding] = ()) -> Severity | None:
+    """Return the worst severity of one partition; None if it is OK.
 
-    Findings of severity INFO do not count.
+    Findings of severity INFO do not count. ``others`` are findings about it elsewhere. A start that
+    follows and fails, or loses records, is an error.
     """
-    return _worst_severity(verdict.findings)
-
-
-def _worst_severity(findings: Iterable[Finding]) -> Severity | None:
+    if verdict.target.stopped and verdict.forecast is not None and verdict.forecast.is_error:
+        return Severity.ERROR
     found = [
-        finding.code.severity for finding in findings if finding.code.severity is not Severity.INFO
+        finding.code.severity
+        for finding in (*verdict.findings, *others)
+        if finding.code.severity is not Severity.INFO
     ]
     return min(found, key=lambda severity: severity.rank, default=None)

@@ -5,7 +5,6 @@ The lines are for people, the worst first. They may change.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
@@ -20,16 +19,22 @@ from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import losses_of
 from kdump.audit.verdicts.remembered import Remembered
 from kdump.audit.verdicts.verdict import Verdict
+from kdump.cli.ui.folding import fold
 from kdump.cli.ui.paragraphs import LABEL, WIDTH, paragraph, wrap
 from kdump.cli.ui.units import count_text, duration_text, part_text, rate_text, size_text
 from kdump.cli.views.forecast_text import (
     broker_end_text,
     directory_sentences,
-    harm_text,
     space_text,
     stopping_text,
 )
 from kdump.cli.views.verdict_text import LABELS, lost_now_text, severity_text, verdict_lines
+from kdump.cli.views.verify.entries import (
+    command_lines,
+    findings_lines,
+    partition_entries,
+    sentence,
+)
 from kdump.cli.views.verify.first_line import verify_about, verify_check
 from kdump.cli.views.verify.partition import (
     neighbours_text,
@@ -175,8 +180,7 @@ def root_lines(
     """
     when = "next start" if root.stopped else "if it died"
     yield from _heading(root, verdicts, count)
-    for finding in _sort_findings(top, info=info):
-        yield from finding_lines(finding)
+    yield from findings_lines(_sort_findings(top, info=info))
     if isinstance(root.content, LogDirectory) and root.directory is not None:
         yield from _partitions(verdicts, forecasts, info=info)
         yield from remote_lines(verdicts, named=True)
@@ -339,12 +343,6 @@ def _node_text(directory: DirectoryFacts | None) -> str:
     return "" if meta is None or meta.node_id is None else f" of node {meta.node_id}"
 
 
-def finding_lines(finding: Finding) -> Iterator[str]:
-    """Yield a finding, with the name of its file."""
-    yield f"{severity_text(finding.code.severity)} {finding.code.name}"
-    yield from wrap(_sentence(finding), 7)
-
-
 def _partitions(
     verdicts: Sequence[Verdict], forecasts: Mapping[AnyPath, Forecast], *, info: bool
 ) -> Iterator[str]:
@@ -358,19 +356,9 @@ def _partitions(
     ]
     names = [printable(verdict.target.path.name) for verdict, findings in rows if findings]
     width = min(max(map(len, names), default=0), 30)
-    for verdict, findings in rows:
-        for finding in findings[:1]:
-            name = printable(verdict.target.path.name)
-            yield f"{severity_text(finding.code.severity)} {name:{width}} {finding.code.name}"
-            yield from wrap(_sentence(finding), 7)
-            yield from _remedy_lines(finding, 7)
-        if findings[1:]:
-            others = Counter(finding.code.name for finding in findings[1:])
-            texts = [name if count == 1 else f"{name} ({count})" for name, count in others.items()]
-            yield from wrap(f"also: {', '.join(texts)}", 7)
-        forecast = forecasts.get(verdict.target.path)
-        if forecast is not None and (harm := harm_text(forecast)) is not None:
-            yield from wrap(f"next start: {harm}", 7)
+    yield from fold(
+        entry for verdict, findings in rows for entry in partition_entries(verdict, findings, width)
+    )
 
 
 def _segments(verdict: Verdict, *, info: bool) -> Iterator[str]:
@@ -429,35 +417,11 @@ def _finding_details(
     """
     for finding in findings:
         yield f"    {severity_text(finding.code.severity)} {finding.code.name}"
-        yield from wrap(_sentence(finding, named=finding.path != log), 11)
+        yield from wrap(sentence(finding, named=finding.path != log), 11)
         gap = None if finding.position is None else gaps.get(finding.position)
         if finding.path == log and gap is not None:
             yield from wrap(neighbours_text(gap), 11)
-        yield from _remedy_lines(finding, 11)
-
-
-def _remedy_lines(finding: Finding, indent: int) -> Iterator[str]:
-    """Yield the remedy, if it is not a kdump command: those are listed at the end."""
-    if finding.remedy is not None and finding.remedy[0] != "kdump":
-        yield f"{'':{indent}}do: {shell_text(finding.remedy)}"
-
-
-def _sentence(finding: Finding, *, named: bool = True) -> str:
-    """Return the position and the text of a finding; ``named`` adds the name of its file."""
-    position_parts = [printable(finding.path.name)] if named else []
-    if finding.position is not None:
-        position_parts.append(f"at position {finding.position}")
-    parts = [" ".join(position_parts)] if position_parts else []
-    if finding.size is not None:
-        parts.append(count_text(finding.size, "byte"))
-    if finding.offsets is not None:
-        parts.append(f"offsets {finding.offsets}")
-    text = ", ".join(parts)
-    if finding.detail is not None:
-        text += f": {printable(str(finding.detail))}" if text else printable(str(finding.detail))
-    if finding.repeats:
-        text += f"; {finding.repeats:,} more of these in this file"
-    return text
+        yield from command_lines(finding, 11)
 
 
 def _listed_findings(verdict: Verdict, *, info: bool) -> list[Finding]:
