@@ -33,7 +33,7 @@ class State(StrEnum):
     """The result of a comparison."""
 
     EQUAL = "equal"
-    LAGGING = "lagging"  # copies are the beginning of others, or a replica has none
+    LAGGING = "lagging"  # copies are parts of others, or a replica has none
     DIFFERENT = "different"
     ALONE = "alone"  # there is one copy
     UNREAD = "unread"  # not all could be read
@@ -68,13 +68,17 @@ class Cut:
     """The effect of a leader on another copy, an index.
 
     ``truncation`` is None if the copy truncates nothing. ``lost`` are the offsets that it removes,
-    None without any, with ``records`` in their batches.
+    None without any, with ``records`` in their batches. ``deleted`` are those at the start of its
+    log that it deletes because the leader's begins later, None without any, with
+    ``deleted_records`` in their batches.
     """
 
     copy: int
     truncation: Truncation | None
     lost: OffsetRange | None = None
     records: int = 0
+    deleted: OffsetRange | None = None
+    deleted_records: int = 0
 
 
 @frozen
@@ -134,7 +138,7 @@ class Comparison:
             copy.lost or copy.start_loses or not copy.starts for copy in self.copies
         ):
             return State.DIFFERENT
-        if self.missing or len({copy.end for copy in self.copies}) > 1:
+        if self.missing or len({(copy.start, copy.end) for copy in self.copies}) > 1:
             return State.LAGGING
         return State.ALONE if len(self.copies) == 1 else State.EQUAL
 
@@ -239,6 +243,7 @@ def compare(
     # Where one copy shows that the cleaner has worked, it may have worked on all.
     if any(copy.shows_compaction for copy in copies):
         copies = [copy.as_compacted() for copy in copies]
+    copies = [copy.beside(other for other in copies if _same_topic(copy, other)) for copy in copies]
     shared = _shared_ends(copies)
     current = [topic_id is None or copy.topic_id in (None, topic_id) for copy in copies]
     holders = {copy.node_id for copy, is_current in zip(copies, current, strict=True) if is_current}
@@ -411,8 +416,12 @@ def _cuts(
         if number == index or not _same_topic(copy, leader):
             continue
         found = truncation(copy.started, leader.started, copy.high_watermark or 0)
+        deleted = None
+        if copy.start < leader.start and not (found is not None and found.restart):
+            deleted = OffsetRange(copy.start, min(leader.start, copy.end))
+        deleted_records = 0 if deleted is None else count(number, deleted)
         if found is None:
-            yield Cut(number, None)
+            yield Cut(number, None, deleted=deleted, deleted_records=deleted_records)
             continue
         if found.restart and leader.tiered is not None:
             # What it drops of the leader's lineage is in remote storage.
@@ -423,7 +432,7 @@ def _cuts(
         else:
             first = copy.start if found.restart else max(found.offset, copy.start)
         lost = OffsetRange(first, copy.end)
-        yield Cut(number, found, lost, count(number, lost))
+        yield Cut(number, found, lost, count(number, lost), deleted, deleted_records)
 
 
 def _alone(

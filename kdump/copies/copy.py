@@ -6,11 +6,12 @@ It is small and can travel: segments are digests and offsets, not batches.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
+from kdump.audit import codes
 from kdump.audit.codes import Severity
 from kdump.audit.facts.remote_storage import OffsetRanges
 from kdump.audit.startup.outcome import Outcome
@@ -34,6 +35,14 @@ SEGMENT_MISSING: Final = "segment-missing"
 _REMOVED: Final = (OFFSETS_MISSING, SEGMENT_MISSING)
 #: The log ends below its high watermark or its recovery point: records are gone from its end.
 END_MISSING: Final = "end-missing"
+#: The log begins after its first leader epoch, and no deletion by a broker explains that.
+START_MISSING: Final = "start-missing"
+#: The same where a deletion may explain it: another copy that begins earlier decides.
+START_UNEXPLAINED: Final = "start-unexplained"
+_STARTS: Final = {
+    codes.FIRST_SEGMENT_MISSING: START_MISSING,
+    codes.LOG_START_UNEXPLAINED: START_UNEXPLAINED,
+}
 #: The most damages of one segment that are listed one by one.
 MOST_LISTED: Final = 10_000
 
@@ -56,7 +65,8 @@ class LostOffsets:
 
     ``position`` and ``size`` are in bytes of the log at ``path``, ``size`` is 0 where nothing is
     left of the batches. ``end`` is exclusive; None if no sound batch follows. ``reason`` is that of
-    the damage, or one of ``OFFSETS_MISSING``, ``SEGMENT_MISSING`` and ``END_MISSING``.
+    the damage, or one of ``OFFSETS_MISSING``, ``SEGMENT_MISSING`` and ``END_MISSING``,
+    ``START_MISSING`` and ``START_UNEXPLAINED``.
     """
 
     path: AnyPath
@@ -177,10 +187,13 @@ class Copy:
         return sum(segment.records for segment in self.segments)
 
     @property
-    def rank(self) -> tuple[bool, int, int]:
-        """Its order in an unclean election: the last leader epoch, then the log end (KIP-966)."""
+    def rank(self) -> tuple[bool, int, int, int]:
+        """Its order in an unclean election: the last leader epoch, then the log end (KIP-966).
+
+        Of equal copies, the one that begins first: as leader it makes no other delete records.
+        """
         latest = self.started.latest
-        return self.can_lead, -1 if latest is None else latest, self.end
+        return self.can_lead, -1 if latest is None else latest, self.end, -self.start
 
     @property
     def can_lead(self) -> bool:
@@ -191,6 +204,17 @@ class Copy:
         """Return the copy if the cleaner may have removed what is missing between its batches."""
         lost = tuple(lost for lost in self.lost if lost.reason not in _REMOVED)
         return replace(self, compacted=True, lost=lost)
+
+    @property
+    def lacks_start(self) -> bool:
+        """Whether the start of its log is lost: followers of its broker would lose it too."""
+        return any(lost.reason in (START_MISSING, START_UNEXPLAINED) for lost in self.lost)
+
+    def beside(self, others: Iterable[Copy]) -> Copy:
+        """Return the copy without an unexplained start, unless one of ``others`` begins earlier."""
+        earlier = any(other.start < self.start for other in others)
+        kept = tuple(lost for lost in self.lost if earlier or lost.reason != START_UNEXPLAINED)
+        return replace(self, lost=kept)
 
     def sound_ranges(self) -> Iterator[OffsetRange]:
         """Yield the offsets of sound batches on disk from the log start on, in order."""
@@ -247,6 +271,7 @@ def copy_of(
     lost: list[LostOffsets] = []
     live = not target.stopped
     try:
+        lost.extend(_lost_start(verdict))
         lost.extend(_lost(verdict.surveys, pace, compacted=compacted, live=live))
     except SourceError as error:
         unread.append(str(error))
@@ -332,6 +357,15 @@ def _extent(survey: Survey) -> SegmentExtent:
         survey.size,
         survey.header_digest,
     )
+
+
+def _lost_start(verdict: Verdict) -> Iterator[LostOffsets]:
+    """Yield the offsets that are missing before the first segment."""
+    for finding in verdict.findings:
+        reason, offsets = _STARTS.get(finding.code), finding.offsets
+        if reason is not None and offsets is not None and offsets.last is not None:
+            path = verdict.target.path
+            yield LostOffsets(path, 0, 0, offsets.first, offsets.last + 1, reason)
 
 
 def _lost(

@@ -119,4 +119,7 @@ def _cut_fields(cut: Cut) -> dict[str, object]:
         "first_offset": None if lost is None else lost.first,
         "last_offset": None if lost is None else lost.end - 1,
         "records": cut.records,
+        "deleted_first_offset": None if cut.deleted is None else cut.deleted.first,
+        "deleted_last_offset": None if cut.deleted is None else cut.deleted.end - 1,
+        "deleted_records": cut.deleted_records,
     }

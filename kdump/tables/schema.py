@@ -53,6 +53,9 @@ _TRUNCATION: Final = pa.struct(
         ("first_offset", pa.int64()),
         ("last_offset", pa.int64()),
         ("records", pa.int64()),
+        ("deleted_first_offset", pa.int64()),
+        ("deleted_last_offset", pa.int64()),
+        ("deleted_records", pa.int64()),
     ]
 )
 _UNCOMPARED: Final = pa.struct([("copies", list_of(pa.int32())), ("batches", pa.int64())])

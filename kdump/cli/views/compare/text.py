@@ -94,6 +94,8 @@ class TextComparisons:
 def _title(found: Comparison) -> str:
     if found.state is State.LAGGING:
         most = max(copy.end for copy in found.copies) - min(copy.end for copy in found.copies)
+        if not most and not found.missing:
+            return "log starts differ"
         return f"lagging, by {count_text(most, 'offset')} at most" if most else "lagging"
     return found.state.value
 
@@ -157,12 +159,21 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
             )
         elif copy.start_loses:
             yield "start", f"copy {index + 1}: the next start removes sound batches"
+        if copy.lacks_start and any(other.start < copy.start for other in found.copies):
+            yield (
+                "start",
+                f"copy {index + 1} lacks the start of its log: do not start its broker first, "
+                "unless the copy is healed",
+            )
     for index, ranges in groupby(found.alone, key=itemgetter(0)):
         yield f"only in {index + 1}", _ranges_text([offsets for _, offsets in ranges])
     for leadership in found.leaderships:
-        cuts = [cut for cut in leadership.cuts if cut.truncation is not None]
-        if cuts:
-            yield f"{leadership.leader + 1} leads", "; ".join(map(_cut_text, cuts))
+        effects = [
+            *(_cut_text(cut) for cut in leadership.cuts if cut.truncation is not None),
+            *_deletion_texts(leadership.cuts),
+        ]
+        if effects:
+            yield f"{leadership.leader + 1} leads", "; ".join(effects)
 
 
 def _difference_text(difference: Difference) -> str:
@@ -197,6 +208,19 @@ def _cut_text(cut: Cut) -> str:
     if cut.lost is None or not cut.records:
         return f"{start}, and loses no record"
     return f"{start}, and loses {count_text(cut.records, 'record')}, {_range_text(cut.lost)}"
+
+
+def _deletion_texts(cuts: Sequence[Cut]) -> Iterator[str]:
+    """Yield what copies delete at their starts because the leader's log begins later."""
+    by_range: dict[OffsetRange, list[Cut]] = {}
+    for cut in cuts:
+        if cut.deleted is not None:
+            by_range.setdefault(cut.deleted, []).append(cut)
+    for offsets, same in by_range.items():
+        numbers = " and ".join(str(cut.copy + 1) for cut in same)
+        copies = f"copies {numbers} lose" if len(same) > 1 else f"copy {numbers} loses"
+        records = count_text(max(cut.deleted_records for cut in same), "record")
+        yield f"{copies} {records}, {_range_text(offsets)}, before the log start of the leader"
 
 
 def _ranges_text(ranges: Sequence[OffsetRange]) -> str:
