@@ -6,18 +6,21 @@ offset of its leader.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import Ran, kdump
+from damaged import FIRST, batches, name
 from fixtures_loader import copy_fixture
 from forge import checkpoint
+from recipes_directory import RECIPES
 
 from kdump.cli.main import main
 from kdump.cli.ui import exits
 
-PARTITION = "same-0"
+BY_NAME = {recipe.name: recipe for recipe in RECIPES}
 EPOCHS = "leader-epoch-checkpoint"
 
 
@@ -103,19 +106,17 @@ def test_a_start_that_a_broker_moved_is_no_difference(
     assert "PARTITION behind-0: log starts differ" in capfd.readouterr().out
 
 
-def test_another_replica_decides_on_a_start_that_configs_do_not_explain(nodes: Path) -> None:
-    """Without the metadata log nothing is known of retention."""
-    for node in nodes.iterdir():
-        for path in sorted((node / "__cluster_metadata-0").glob("*")):
-            path.unlink()
-        (node / "__cluster_metadata-0").rmdir()
-    behead(nodes / "2/behind-0")
-    ran = compared(nodes)
-    reasons = [damage["reason"] for copy in ran.of("copy") for damage in copy["damages"]]
-    assert (ran.code, reasons) == (exits.PROBLEMS, ["start-unexplained"])
-    behead(nodes / "1/behind-0")  # as retention leaves both, if brokers are killed after it
-    ran = compared(nodes)
-    assert (ran.code, [copy["damages"] for copy in ran.of("copy")]) == (exits.OK, [[], []])
+def test_another_replica_decides_on_a_start_that_configs_do_not_explain(tmp_path: Path) -> None:
+    """Nothing is known of retention, and what is left is young."""
+    short = BY_NAME["headless-unknown-young"].write(tmp_path / "short")
+    shutil.copytree(tmp_path / "short", tmp_path / "long")
+    whole = tmp_path / "long" / short.name
+    same = kdump("compare", short, whole, searching=False)
+    assert (same.code, [copy["damages"] for copy in same.of("copy")]) == (exits.OK, [[], []])
+    (whole / name(FIRST, ".log")).write_bytes(b"".join(batches(FIRST)))
+    ran = kdump("compare", short, whole, searching=False)
+    reasons = [[damage["reason"] for damage in copy["damages"]] for copy in ran.of("copy")]
+    assert (ran.code, reasons) == (exits.PROBLEMS, [["start-unexplained"], []])
 
 
 def test_of_equal_replicas_the_one_that_begins_first_is_preferred(nodes: Path) -> None:

@@ -215,6 +215,13 @@ def _retention(title: str, expected: str, stamps: Sequence[int], retention_ms: i
     )
 
 
+#: Later than any time at which this runs, and the last segment with it.
+_FAR = 9_999_999_999_999
+_FAR_FILES: dict[str, bytes | None] = {
+    name(LAST, ".log"): batch(LAST, [record()] * 100, base_timestamp=_FAR),
+    name(LAST, ".index"): b"",
+    name(LAST, ".timeindex"): forge.time_index([(_FAR, END - 1)], LAST),
+}
 #: Longer than the records of the recipes are old.
 _LONG_MS = 200_000 * DAY_MS
 
@@ -589,7 +596,12 @@ RECIPES = (
     ),
     # --- the first segment is missing: retention, DeleteRecords, or something else
     _headless("headless", "first-segment-missing", *_kept("headless")),
-    _headless("headless-unknown", "log-start-unexplained"),
+    _headless("headless-unknown", ""),
+    _headless(
+        "headless-unknown-young",
+        "log-start-unexplained timestamps-future",
+        files=_FAR_FILES,
+    ),
     _headless(
         "headless-compacted",
         "first-segment-missing",

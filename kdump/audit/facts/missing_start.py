@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.facts.small_files import DEFAULT_RETENTION_MS, PartitionFacts
 from kdump.format.checkpoint import EpochEntry, epochs_rise
 from kdump.storage.logdir import Partition, is_metadata_log
 from kdump.storage.names import Suffix
@@ -93,8 +93,8 @@ def retention_deletes(
     Retention by size leaves ``retention.bytes``. Retention by time is decided by a timestamp of the
     missing records: ``youngest_ms``, or the latest one in the producer snapshot at the first
     segment. Without either, the first record that is left shows that the missing ones may have been
-    old enough. ``log_bytes`` is the size of what is left, ``now_ms`` the time by which a broker may
-    have deleted.
+    old enough. An unknown limit is taken for the default. ``log_bytes`` is the size of what is
+    left, ``now_ms`` the time by which a broker may have deleted.
     """
     if missing.orphan is not None:
         return False
@@ -118,14 +118,15 @@ def _by_size(facts: PartitionFacts, log_bytes: int) -> bool | None:
 
 def _by_time(facts: PartitionFacts, now_ms: int, youngest_ms: int | None) -> bool | None:
     limit = facts.settings.retention_ms
-    if limit is None or limit < 0:
-        return None if limit is None else False
-    if youngest_ms is not None:
+    if limit is not None and limit < 0:
+        return False
+    if limit is not None and youngest_ms is not None:
         return now_ms - youngest_ms > limit
-    oldest_left = facts.first_timestamp
-    if oldest_left is not None and oldest_left >= 0 and now_ms - oldest_left > limit:
-        return True
-    return None
+    known_ms = facts.first_timestamp if youngest_ms is None else youngest_ms
+    if known_ms is None or known_ms < 0:
+        return None
+    # A topic of which nothing is known most likely has the default.
+    return True if now_ms - known_ms > (DEFAULT_RETENTION_MS if limit is None else limit) else None
 
 
 def _snapshot_ms(facts: PartitionFacts, missing: MissingStart) -> int | None:

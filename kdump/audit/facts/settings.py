@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit.facts.cluster import ALL_BROKERS, ClusterImage, Configs
-from kdump.audit.facts.small_files import TopicSettings
+from kdump.audit.facts.small_files import DEFAULT_RETENTION_MS, TopicSettings
 from kdump.errors import SourceError, UsageError
 from kdump.format.properties import parse_properties
 from kdump.storage.access import open_source
@@ -25,7 +25,6 @@ _CONFIG_BYTES: Final = 1 << 20
 _NUMBER: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _MAX_INT: Final = 2**31 - 1
 _DEFAULTS: Final = TopicSettings()
-_DEFAULT_RETENTION_MS: Final = 7 * 86_400_000
 _DEFAULT_TRANSACTION_MS: Final = 900_000
 
 #: The broker settings for a topic setting, in order of precedence, with the factor of their units.
@@ -183,7 +182,7 @@ def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSetti
     elif cleaned and not topic_known:
         retention = retention_bytes = None
     elif retention is None and sources.config is not None:
-        retention = _DEFAULT_RETENTION_MS
+        retention = DEFAULT_RETENTION_MS
     if retention_bytes is None and (topic_known or (sources.config is not None and not cleaned)):
         retention_bytes = -1
     remote = sources.find(topic, "remote.storage.enable")

@@ -61,6 +61,9 @@ T = TypeVar("T")
 #: The largest small file that is read: a snapshot of 1.4 million producers.
 _SMALL_BYTES: Final = 64 << 20
 
+#: The default of ``retention.ms``.
+DEFAULT_RETENTION_MS: Final = 7 * 86_400_000
+
 #: The files that a broker writes at the top of a log directory while it runs, and as it stops.
 _WRITTEN: Final = (
     RECOVERY_POINT_CHECKPOINT,
