@@ -18,7 +18,7 @@ MISSING = re.compile(
     r"Could not find offset index file corresponding to log file (\S+), recovering"
 )
 CORRUPT = re.compile(r"Found a corrupted index file corresponding to log file (\S+) due to")
-UNFLUSHED = re.compile(r"Recovering unflushed segment (\d+)\. .* recovered for (\S+?)\.")
+UNFLUSHED = re.compile(r"Recovering unflushed segment (\d+)\. .* recovered for (\S+)\.(?:\s|$)")
 
 
 def logged(lines: list[str]) -> dict[tuple[str, int], str]:
