@@ -159,7 +159,7 @@ def test_a_run_that_checked_no_byte_is_not_ok(cli: Cli, data: Path) -> None:
 
 
 def test_a_scrub_that_has_read_everything_says_so(cli: Cli, data: Path) -> None:
-    command = ["scrub", "--state", "state", data]
+    command: list[str | Path] = ["scrub", "--state", "state", data]
     for _ in range(2):  # the second run reads nothing, because nothing is due
         assert cli.state(*command) == "OK"
     assert cli.state("verify", "--changed-since-last", "--state", "state", data) in (
@@ -207,7 +207,7 @@ def test_a_cause_that_is_no_finding_has_an_entry_of_its_own(cli: Cli, tmp_path: 
         "check all again; no broker starts while the report names a cause that stops it: "
         f"kdump verify {data}"
     )
-    arguments = ["next-start", "--scan", "--config", config, data]
+    arguments: list[str | Path] = ["next-start", "--scan", "--config", config, data]
     assert cli.state(*arguments, code=exits.PROBLEMS) == "ERROR"
     assert "t-idxfull-0: the broker DOES NOT START: " in joined(
         cli.lines(*arguments, code=exits.PROBLEMS)
