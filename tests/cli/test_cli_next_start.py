@@ -100,8 +100,12 @@ def test_a_partition_is_told_what_stands_in_its_directory(cli: Cli, data: Path) 
 
 
 def test_what_is_not_there_is_named(cli: Cli, data: Path) -> None:
-    for arguments in (["nosuch"], [data, "nosuch"]):
-        assert "UNREAD vanished nosuch: " in cli.text(*arguments, code=exits.INCOMPLETE)
+    for paths, part in ((["nosuch"], ""), ([str(data), "nosuch"], "UNREAD vanished nosuch: ")):
+        assert kdump.cli.main.main(["next-start", *paths]) == exits.INCOMPLETE
+        printed = cli.capsys.readouterr()
+        assert printed.err.startswith("kdump: nosuch: cannot be read: No such file or directory")
+        assert part in " ".join(printed.out.split())
+        assert bool(printed.out) is bool(part)
     lines = cli.json("nosuch", code=exits.INCOMPLETE)
     assert [line["type"] for line in lines] == ["header", "finding", "summary"]
     assert lines[1]["path"] == "nosuch"
