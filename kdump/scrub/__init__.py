@@ -8,6 +8,7 @@ directories  Which directory of the state a root is, also after a move to anothe
 due          What is due: the segments of log directories beside the state, and the order of
              reading.
 changes      Changes of a segment between two readings that no broker makes.
+removed      Sealed segments that are gone before retention could delete them.
 reading      Reads one segment, in a worker: its verdict, and what the state keeps of it.
 deadline     Deadline: the end of the time that a run may take, also amid the read of a segment.
 metrics      The metrics of scrubs, as the textfile collector of node_exporter reads them.

@@ -104,6 +104,7 @@ def compare(
         new.version,
         earlier,
         encode_findings(new.findings if finding is None else (*new.findings, finding)),
+        found.max_timestamp,
     )
     record = SegmentRecord(
         before.base_offset, before.seen_ms, file, new.sealed, file.size, reading=reading

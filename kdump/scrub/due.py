@@ -7,7 +7,7 @@ sealed or was read too long ago.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import replace
 
 from kdump.audit.facts.small_files import read_topic_id
@@ -33,14 +33,26 @@ class Item:
     record: SegmentRecord
 
 
+Removed = Callable[[int, Target, Sequence[SegmentRecord]], Collection[int]]
+"""Returns the base offsets of segments that nothing explains to be gone.
+
+Its arguments are the index of a target, the target, and the records of its segments that are gone.
+"""
+
+
 def take_inventory(
-    state: State, directory: int, numbers: range, targets: Sequence[Target], now_ms: int
+    state: State,
+    directory: int,
+    numbers: range,
+    targets: Sequence[Target],
+    now_ms: int,
+    removed: Removed,
 ) -> Generator[list[Item], None, None]:
     """Yield the segments of each target of a directory, with what ``state`` knows of them.
 
     ``numbers`` are the indexes of the targets. New segments are written into ``state``, and
     segments and partitions that no longer exist are removed. What cannot be listed stays, as do all
-    partitions if none is left: a mount may be missing.
+    partitions if none is left: a mount may be missing. What ``removed`` returns stays too.
     """
     present = set[int | None]()
     for number in numbers:
@@ -49,7 +61,7 @@ def take_inventory(
             present.add(state.find_partition(directory, target.path.name, ""))
             continue
         partition = state.partition(directory, target.path.name, topic_id_of(target))
-        items = list(_segments(state, partition, number, target, now_ms))
+        items = list(_segments(state, partition, number, target, now_ms, removed))
         if items:
             present.add(partition)
         yield items
@@ -58,7 +70,7 @@ def take_inventory(
 
 
 def _segments(
-    state: State, partition: int, number: int, target: Target, now_ms: int
+    state: State, partition: int, number: int, target: Target, now_ms: int, removed: Removed
 ) -> Iterator[Item]:
     known = state.segments(partition)
     seen = set[int]()
@@ -81,7 +93,11 @@ def _segments(
             state.record(partition, record)
         seen.add(base)
         yield Item(number, partition, segment.base_offset, sealed, record)
-    state.forget_segments(partition, known.keys() - seen)
+    gone = [known[base] for base in sorted(known.keys() - seen)]
+    kept = set(removed(number, target, gone)) if gone else set()
+    for base in kept:  # what is gone has no bytes that are due
+        state.record(partition, replace(known[base], log_bytes=0))
+    state.forget_segments(partition, known.keys() - seen - kept)
 
 
 def _see(record: SegmentRecord, file: FileState, *, sealed: bool) -> SegmentRecord:

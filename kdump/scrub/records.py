@@ -52,7 +52,8 @@ class Reading:
     at ``digest_ms`` and since; ``ctime_ns`` is the time at which the file's inode had changed.
     ``earlier`` is the digest before something rewrote the segment, which an undo brings back.
     ``findings`` are those of the segment that are more than notes, as ``encode_findings`` writes
-    them.
+    them. ``max_timestamp`` is the largest timestamp of its batches in ms, -1 without any, None if
+    an older release read it.
     """
 
     read_ms: int
@@ -64,6 +65,7 @@ class Reading:
     version: str
     earlier: bytes | None = None
     findings: str = ""
+    max_timestamp: int | None = None
 
     @property
     def is_sound(self) -> bool:

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from kdump.audit.checks.read_errors import killed_reader
 from kdump.audit.findings import Detail, Finding
+from kdump.audit.run.gather import gather
 from kdump.audit.run.prescan import Small, quick_pass
+from kdump.audit.survey.recovery import Span
 from kdump.audit.targets.scope import Scope
+from kdump.audit.targets.target import Target
+from kdump.audit.targets.target import log_bytes as log_bytes_of
 from kdump.audit.verdicts.loss import LostNow, LostRange
 from kdump.audit.verdicts.verdict import Conclude, Coverage, Verdict
 from kdump.errors import KdumpError
@@ -23,7 +27,8 @@ from kdump.scrub.deadline import Deadline
 from kdump.scrub.directories import register_directories
 from kdump.scrub.due import Item, reading_order, take_inventory
 from kdump.scrub.reading import SegmentReader, SegmentResult
-from kdump.scrub.records import DirectoryRun, Reason, Status, decode_findings
+from kdump.scrub.records import DirectoryRun, Reason, SegmentRecord, Status, decode_findings
+from kdump.scrub.removed import removed_segments
 from kdump.scrub.state import State
 from kdump.storage import workers
 from kdump.storage.throttle import Pace, use_idle_cpu, use_idle_io
@@ -63,6 +68,14 @@ class _Found:
         self._lost += verdict.lost.ranges
         self._unlisted |= verdict.lost.unlisted
         self._covered += replace(verdict.covered, partitions=0, size=0)
+
+    def add_removed(self, finding: Finding) -> None:
+        """Add the finding of segments that are gone."""
+        self._findings.append(finding)
+        offsets = finding.offsets
+        if offsets is not None and offsets.last is not None:
+            records = Span(offsets.last + 1 - offsets.first, offsets.first, offsets.last)
+            self._lost.append(LostRange(records, offsets.last + 1, blocks=False))
 
     def added_to(self, quick: Verdict, standing: Iterable[Finding], *, due: bool) -> Verdict:
         """Return the verdict of the quick pass with all findings, each once.
@@ -152,7 +165,12 @@ class Scrub:
                 continue
             with self._state.transaction():
                 listed = take_inventory(
-                    self._state, directory, numbers, self._targets, self._begin_ms
+                    self._state,
+                    directory,
+                    numbers,
+                    self._targets,
+                    self._begin_ms,
+                    self._find_removed,
                 )
                 for items in self._deadline.until(listed):
                     for item in items:
@@ -218,6 +236,20 @@ class Scrub:
         """Return the state of the roots after the end of the run."""
         known = [number for number in self._directories if number is not None]
         return list(self._state.status(now_ms, known))
+
+    def _find_removed(
+        self, number: int, target: Target, gone: Sequence[SegmentRecord]
+    ) -> Collection[int]:
+        """Return which of the segments ``gone`` no broker can have deleted, and report them."""
+        facts = gather(target, self._scope.context)
+        if facts is None:
+            return ()
+        log_bytes = sum(map(log_bytes_of, target.segments))
+        removed = removed_segments(facts, gone, log_bytes, self._begin_ms)
+        if removed is None:
+            return ()
+        self._found[number].add_removed(removed.finding)
+        return removed.base_offsets
 
     def _due(self) -> list[Item]:
         now_ms = _now_ms()

@@ -38,7 +38,7 @@ BEGIN_AGAIN: Final = (
 _DAY: Final = 86_400.0
 _SEGMENT: Final = (
     "base_offset, seen_ms, inode, size, mtime_ns, sealed, log_bytes, changed, tried_ms, read_ms, "
-    "batches, digest, digest_ms, digest_form, ctime_ns, version, earlier, findings"
+    "batches, digest, digest_ms, digest_form, ctime_ns, version, earlier, findings, max_timestamp"
 )
 
 
@@ -119,7 +119,7 @@ class State:
     def record(self, partition: int, segment: SegmentRecord) -> None:
         """Write what is known of a segment."""
         file, reading = segment.file, segment.reading
-        read: tuple[object, ...] = (None,) * 9
+        read: tuple[object, ...] = (None,) * 10
         if reading is not None:
             read = (
                 reading.read_ms,
@@ -131,6 +131,7 @@ class State:
                 reading.version,
                 reading.earlier,
                 reading.findings,
+                reading.max_timestamp,
             )
         self._execute(
             f"INSERT OR REPLACE INTO segments (partition, {_SEGMENT}) "

@@ -22,7 +22,7 @@ from kdump.scrub.state import BEGIN_AGAIN, NO_STATE, State, state_errors
 from kdump.storage.rights import Rights, acting
 
 #: The version of the tables. A file of a later version is refused.
-_VERSION: Final = 1
+_VERSION: Final = 2
 #: "kdmp", in the header of the file.
 _APPLICATION: Final = 0x6B646D70
 _TABLES: Final = """
@@ -37,7 +37,7 @@ CREATE TABLE segments (
   mtime_ns INTEGER NOT NULL, sealed INTEGER NOT NULL, log_bytes INTEGER NOT NULL,
   changed INTEGER NOT NULL, tried_ms INTEGER, read_ms INTEGER, batches INTEGER, digest BLOB,
   digest_ms INTEGER, digest_form INTEGER, ctime_ns INTEGER, version TEXT, earlier BLOB,
-  findings TEXT, PRIMARY KEY (partition, base_offset)
+  findings TEXT, max_timestamp INTEGER, PRIMARY KEY (partition, base_offset)
 ) WITHOUT ROWID;
 CREATE TABLE runs (
   id INTEGER PRIMARY KEY, begin_ms INTEGER NOT NULL, end_ms INTEGER, reason TEXT,
@@ -49,6 +49,13 @@ CREATE TABLE run_directories (
   PRIMARY KEY (run, directory)
 ) WITHOUT ROWID;
 """
+
+
+#: What makes the tables of version 1 those of this one, in the file and for a reader of it.
+_SINCE_1: Final = "ALTER TABLE segments ADD COLUMN max_timestamp INTEGER;"
+_AS_SINCE_1: Final = (
+    "CREATE TEMP VIEW segments AS SELECT *, NULL AS max_timestamp FROM main.segments"
+)
 
 
 @contextmanager
@@ -82,6 +89,8 @@ def read_state(path: Path) -> Iterator[State]:
         try:
             if _check(path, connection):
                 raise StateError(f"{path}: {NO_STATE}, found an empty file")
+            if _version(connection) == 1:
+                connection.execute(_AS_SINCE_1)
             yield State(path, connection)
         finally:
             connection.close()
@@ -97,6 +106,8 @@ def _begin(path: Path) -> sqlite3.Connection:
                 f"BEGIN; {_TABLES} PRAGMA application_id = {_APPLICATION}; "
                 f"PRAGMA user_version = {_VERSION}; COMMIT;"
             )
+        elif _version(connection) == 1:
+            connection.executescript(f"BEGIN; {_SINCE_1} PRAGMA user_version = {_VERSION}; COMMIT;")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.executescript("BEGIN IMMEDIATE; COMMIT;")  # fails if it cannot be written
@@ -131,7 +142,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 def _check(path: Path, connection: sqlite3.Connection) -> bool:
     """Return whether the file is empty. Raise StateError if it is not a state of this version."""
     ((application,),) = connection.execute("PRAGMA application_id")
-    ((version,),) = connection.execute("PRAGMA user_version")
+    version = _version(connection)
     ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
     if application == version == tables == 0:
         return True
@@ -149,6 +160,11 @@ def _check(path: Path, connection: sqlite3.Connection) -> bool:
     if sound != "ok":
         raise StateError(f"{path}: {NO_STATE}, found damage: {sound}; {BEGIN_AGAIN}")
     return False
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    ((version,),) = connection.execute("PRAGMA user_version")
+    return int(version)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import pytest
 from commands import kdump, repair
 from crashing.running import run
 from directory_state import state as state_of
-from forge import batch, partition_metadata, record
+from forge import batch, checkpoint, partition_metadata, record
 from scrubs import World, codes, rewrite, status, summary
 
 from kdump.scrub import due as kdump_due
@@ -100,6 +100,9 @@ def test_new_segments_are_read_and_those_that_are_gone_are_forgotten(world: Worl
     segments = status(world.scrub())["segments"]
     for path in first.parent.glob(f"{first.stem}.*"):
         path.unlink()
+    # A broker that deletes a segment moves the first leader epoch.
+    start = int(world.log(THREE).stem)
+    (first.parent / "leader-epoch-checkpoint").write_bytes(checkpoint([(0, start)]))
     (world.data / THREE / f"{900:020}.log").write_bytes(batch(900, [record(b"value")]))
     ran = world.scrub()
     # The one that was the last is sealed now, and the new one was never read.

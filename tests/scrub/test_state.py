@@ -110,7 +110,7 @@ def later(path: Path) -> None:
     with open_state(path):
         pass
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     connection.close()
 
 
@@ -137,7 +137,7 @@ def fifo(path: Path) -> None:
     [
         (text, "file is not a database"),
         (of_others, "a database of another program"),
-        (later, "version 1, found version 2"),
+        (later, "version 2, found version 3"),
         (torn, "found"),
         (directory, "found no file"),
         (fifo, "found no file"),

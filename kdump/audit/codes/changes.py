@@ -20,6 +20,17 @@ SEGMENT_CHANGED_SILENTLY: Final = FindingCode(
     "and epochs. It detects others when it or a consumer reads the batch.",
     REPLICA_FIRST + " Check the disk: other files may have changed too.",
 )
+SEGMENT_REMOVED: Final = FindingCode(
+    "segment-removed",
+    Severity.ERROR,
+    "Sealed segments that kdump read before are gone from the beginning of the log. By the topic's "
+    "configs and the timestamps of these segments, retention could not have deleted them, and "
+    "leader-epoch-checkpoint still has their offsets, which DeleteRecords removes.",
+    "The broker does not detect this. It begins the log at the first segment that is left. If this "
+    "replica leads, all others take over its log start offset and delete these records too.",
+    "Find out what removes files in the log directory. Do not let this replica lead: while its "
+    "broker is stopped, kdump heal takes the missing segments from another replica.",
+)
 SEGMENT_REWRITTEN: Final = FindingCode(
     "segment-rewritten",
     Severity.WARNING,
