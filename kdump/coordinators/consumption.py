@@ -24,13 +24,14 @@ from kdump.coordinators.group import (
     partition_of,
     read_groups,
 )
-from kdump.coordinators.log import LogFault, Undecodable
+from kdump.coordinators.latest import LastRecord
+from kdump.coordinators.log import LogFault, Select, Undecodable
 from kdump.coordinators.partitions import (
     CoordinatorPartition,
     partition_count,
     read_partitions,
 )
-from kdump.coordinators.share_state import ShareOffset, read_share_offsets
+from kdump.coordinators.share_state import ShareOffset, read_share_offsets, rows_with_start
 from kdump.format.messages.consumer_protocol import PROTOCOL_TYPE
 from kdump.storage.names import OFFSETS_TOPIC, PARTITION_METADATA, SHARE_TOPIC
 from kdump.storage.objects.address import AnyPath
@@ -52,10 +53,11 @@ class Outside(StrEnum):
 class Row:
     """A partition that a group has committed, or that one of its members has.
 
-    ``share_start`` is the start offset of a share group, which commits no offset. ``extent`` is
-    None without a readable log at hand. ``expires_ms`` is the time from which the
-    coordinator may remove the offset, None if it does not. ``uncommitted`` says that an open
-    transaction holds an offset for it.
+    ``share_start`` is the start offset of a share group, which commits no offset, and
+    ``share_complete`` the number of records from there on whose delivery is complete; each is None
+    if it is unknown. ``extent`` is None without a readable log at hand. ``expires_ms`` is the time
+    from which the coordinator may remove the offset, None if it does not. ``uncommitted`` says that
+    an open transaction holds an offset for it.
     """
 
     topic: str
@@ -66,6 +68,7 @@ class Row:
     expires_ms: int | None
     uncommitted: bool
     share_start: int | None = None
+    share_complete: int | None = None
 
     @property
     def offset(self) -> int | None:
@@ -74,10 +77,17 @@ class Row:
 
     @property
     def lag(self) -> int | None:
-        """The records up to the log end offset, None if one of both is unknown."""
+        """The records up to the log end offset, None if that or the offset is unknown.
+
+        Of a share group those are left out whose delivery is complete; None if unknown (KIP-1226).
+        """
         if self.offset is None or self.extent is None:
             return None
-        return self.extent.end - self.offset
+        if self.committed is not None:
+            return self.extent.end - self.offset
+        if self.share_complete is None:
+            return None
+        return self.extent.end - self.offset - self.share_complete
 
     @property
     def outside(self) -> Outside | None:
@@ -137,12 +147,7 @@ def report_groups(
 
     Raises SourceError if a worker is killed.
     """
-    shares: list[ShareOffset] = []
-    share_topic = CoordinatorPartition.find(scope, SHARE_TOPIC)
-    with closing(read_partitions(share_topic, jobs=jobs, on_progress=lambda _: None)) as loaded:
-        for _, _, log in loaded:
-            shares.extend(read_share_offsets(log.records))
-    join = _Join(scope, shares)
+    join = _Join(scope, _read_shares(scope, jobs))
     with closing(read_partitions(partitions, jobs=jobs, on_progress=on_progress)) as loaded:
         for partition, path, log in loaded:
             groups, undecodable = read_groups(log, partition.number)
@@ -154,6 +159,20 @@ def report_groups(
                 tuple(undecodable),
                 tuple((group, join.rows(group)) for group in groups if _selects(patterns, group)),
             )
+
+
+def _read_shares(scope: Scope, jobs: int) -> list[ShareOffset]:
+    """Return the start offsets of share groups. Raises SourceError if a worker is killed."""
+    partitions = CoordinatorPartition.find(scope, SHARE_TOPIC)
+
+    def read(select: Select | None) -> list[tuple[LastRecord, ...]]:
+        loaded = read_partitions(partitions, jobs=jobs, on_progress=lambda _: None, select=select)
+        with closing(loaded):
+            return [log.records for _, _, log in loaded]
+
+    # Each partition twice: of a key the last record, and the last one that has a start.
+    both = zip(read(rows_with_start), read(None), strict=True)
+    return [share for starts, last in both for share in read_share_offsets(starts, last)]
 
 
 def expires_ms(group: Group, committed: CommittedOffset, retention_ms: int) -> int | None:
@@ -193,9 +212,10 @@ class _Join:
         """Return the rows of a group by topic and partition."""
         if group.kind is GroupKind.SHARE:
             # Several members may have a partition: reports list them by themselves.
+            shares = dict(self._share_starts(group))
             return tuple(
-                Row(*place, None, None, self._extent(place), None, False, start)
-                for place, start in sorted(self._share_starts(group.group_id))
+                Row(*place, None, None, self._extent(place), None, False, *shares[place])
+                for place in sorted(shares)
             )
         committed = {(each.topic, each.partition): each for each in group.offsets}
         members = dict(self._assigned(group))
@@ -204,10 +224,16 @@ class _Join:
             self._row(group, place, committed.get(place), members.get(place)) for place in places
         )
 
-    def _share_starts(self, group_id: str) -> Iterator[tuple[TopicPartition, int]]:
-        for share in self._shares[group_id]:
-            topic = self._topic_names().get(share.topic_id, share.topic_id)
-            yield (topic, share.partition), share.offset
+    def _share_starts(
+        self, group: Group
+    ) -> Iterator[tuple[TopicPartition, tuple[int | None, int | None]]]:
+        """Yield the partitions of a share group, with the start and what is complete behind it."""
+        for topic in group.initialized:
+            name = self._topic_names().get(topic.topic_id or "", topic.topic or "")
+            yield from (((name, number), (None, None)) for number in topic.partitions)
+        for share in self._shares[group.group_id]:
+            name = self._topic_names().get(share.topic_id, share.topic_id)
+            yield (name, share.partition), (share.offset, share.complete)
 
     def _row(
         self,

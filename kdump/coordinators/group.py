@@ -92,7 +92,8 @@ class Group:
 
     ``epoch`` is the generation of a classic group. ``since_ms`` is the time since which a classic
     group has its state, None if unknown. ``uncommitted`` are partitions with offsets of an open
-    transaction, which are not counted.
+    transaction, which are not counted. ``initialized`` are the partitions of a share group whose
+    state the share coordinator has.
     """
 
     group_id: str
@@ -106,6 +107,7 @@ class Group:
     offsets: tuple[CommittedOffset, ...]
     uncommitted: frozenset[tuple[str, int]]
     partition: int
+    initialized: tuple[Assignment, ...] = ()
 
     def subscribes(self, topic: str) -> bool:
         """Return whether a member consumes ``topic``, as far as the group's records say."""
@@ -123,6 +125,7 @@ class _Draft:
     current: dict[str, Payload] = field(default_factory=dict)
     offsets: list[CommittedOffset] = field(default_factory=list)
     uncommitted: set[tuple[str, int]] = field(default_factory=set)
+    initialized: tuple[Assignment, ...] = ()
 
 
 def read_groups(log: CoordinatorLog, partition: int) -> tuple[list[Group], list[Undecodable]]:
@@ -195,8 +198,16 @@ def _add(drafts: dict[str, _Draft], record: LastRecord, undecodable: list[Undeco
         draft.members[_text(key, "memberId")] = value
     elif rest == "CurrentMemberAssignment":
         draft.current[_text(key, "memberId")] = value
+    elif rest == "StatePartitionMetadata":
+        draft.initialized = tuple(_initialized(value))
     elif rest == "Topology":
         draft.topology_epoch = _number(value, "epoch")
+
+
+def _initialized(value: Payload) -> Iterator[Assignment]:
+    fields: Mapping[str, Any] = value.fields
+    for topic in fields["initializedTopics"]:
+        yield Assignment(tuple(topic["partitions"]), topic["topicName"], topic["topicId"])
 
 
 def _committed(key: Payload, value: Payload, record_offset: int) -> CommittedOffset:
@@ -238,6 +249,7 @@ def _finish(group_id: str, draft: _Draft, partition: int) -> Group:
             offsets,
             uncommitted,
             partition,
+            draft.initialized,
         )
     found = draft.metadata.get(GroupKind.CLASSIC)
     fields: Mapping[str, Any] = {} if found is None else found[1].fields

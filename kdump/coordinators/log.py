@@ -66,17 +66,20 @@ class CoordinatorLog:
     epoch: int
 
 
+Select = Callable[[memoryview, memoryview], memoryview]
+"""Returns those of rows of records that count; it gets the rows and their block."""
+
+
 @frozen
 class LoadTask:
     """The logs of a partition, ascending, and its log start offset.
 
-    ``select`` returns those of the rows of records that count, None for all of them; it gets the
-    rows and their block.
+    ``select`` is None if all records count.
     """
 
     logs: Sequence[Log]
     start_offset: int
-    select: Callable[[memoryview, memoryview], memoryview] | None = None
+    select: Select | None = None
 
 
 def load(task: LoadTask) -> CoordinatorLog:

@@ -10,12 +10,11 @@ from typing import Final
 from kdump.audit.targets.scope import Scope
 from kdump.audit.targets.target import Target
 from kdump.coordinators.extents import log_start
-from kdump.coordinators.log import CoordinatorLog, LoadTask, LogFault, load
-from kdump.coordinators.share_state import rows_with_start
+from kdump.coordinators.log import CoordinatorLog, LoadTask, LogFault, Select, load
 from kdump.errors import KdumpError, SourceError
 from kdump.storage import workers
 from kdump.storage.logdir import directory_name
-from kdump.storage.names import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
+from kdump.storage.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kdump.storage.objects.address import AnyPath
 from kdump.tables.logs import list_logs
 from kdump.values import frozen
@@ -63,13 +62,13 @@ class CoordinatorPartition:
         """Return the paths of the copies but that at ``path``."""
         return tuple(target.path for target in self.copies if target.path != path)
 
-    def tasks(self) -> list[LoadTask]:
-        """Return a task for each copy."""
+    def tasks(self, select: Select | None) -> list[LoadTask]:
+        """Return a task for each copy; ``select`` is as for ``LoadTask``."""
         return [
             LoadTask(
                 tuple(list_logs([target])),
                 0 if target.partition is None else log_start(target.partition, target.directory),
-                rows_with_start if self.topic == SHARE_TOPIC else None,
+                select,
             )
             for target in self.copies
         ]
@@ -86,19 +85,23 @@ def partition_count(scope: Scope, topic: str) -> int | None:
 
 
 def read_partitions(
-    partitions: Sequence[CoordinatorPartition], *, jobs: int, on_progress: Callable[[int], None]
+    partitions: Sequence[CoordinatorPartition],
+    *,
+    jobs: int,
+    on_progress: Callable[[int], None],
+    select: Select | None = None,
 ) -> Generator[tuple[CoordinatorPartition, AnyPath, CoordinatorLog], None, None]:
     """Read all copies in at most ``jobs`` workers; yield the best of each, in order.
 
     The best copy has the highest leader epoch, and of these the highest end. ``on_progress`` gets
-    the bytes of each copy that was read. Raises SourceError if a worker
-    is killed.
+    the bytes of each copy that was read. ``select`` is as for ``LoadTask``. Raises SourceError if a
+    worker is killed.
     """
 
     def work(task: LoadTask, _: Callable[[int], None]) -> CoordinatorLog:
         return load(task)
 
-    tasks = [task for partition in partitions for task in partition.tasks()]
+    tasks = [task for partition in partitions for task in partition.tasks(select)]
     with closing(workers.run(work, tasks, jobs)) as results:
         numbered = ((result.index, result.value) for result in results)
         in_order = workers.in_order(numbered)

@@ -1,7 +1,8 @@
 """How far share groups have acknowledged, from the records of ``__share_group_state``.
 
 The topic is not compacted: a snapshot says everything, an update only what has changed since. So
-the last record that says where a partition starts counts.
+the last record that says where a partition starts counts; how many records behind the start are
+acknowledged, each record says (since 4.2).
 
 Spec: ``ShareCoordinatorShard.replay`` (KIP-932).
 """
@@ -9,7 +10,7 @@ Spec: ``ShareCoordinatorShard.replay`` (KIP-932).
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from kdump.coordinators.latest import LastRecord
@@ -22,16 +23,25 @@ from kdump.values import frozen
 _WIDTH: Final = RecordTable.WIDTH
 #: The start offset of an update that does not change it, and of a partition that was not read.
 _NONE: Final = -1
+#: Stands for a partition that was removed.
+_GONE: Final = -2
+
+_Place = tuple[str, str, int]
 
 
 @frozen
 class ShareOffset:
-    """The share-partition start offset of a group: records below it are acknowledged."""
+    """The share-partition start offset of a group: records below it are acknowledged.
+
+    ``offset`` is None before the first fetch. ``complete`` is the number of records from the start
+    on whose delivery is complete, None if it is unknown, as up to 4.1.
+    """
 
     group_id: str
     topic_id: str
     partition: int
-    offset: int
+    offset: int | None
+    complete: int | None
 
 
 def rows_with_start(rows: memoryview, block: memoryview) -> memoryview:
@@ -50,11 +60,29 @@ def rows_with_start(rows: memoryview, block: memoryview) -> memoryview:
     return memoryview(found)
 
 
-def read_share_offsets(records: Iterable[LastRecord]) -> list[ShareOffset]:
-    """Return the start offsets; ``records`` are the last of each key that have one."""
+def read_share_offsets(
+    starts: Iterable[LastRecord], last: Iterable[LastRecord]
+) -> list[ShareOffset]:
+    """Return the start offsets.
+
+    ``starts`` are the last records of each key that have a start, ``last`` the last ones of all.
+    """
+    offsets = dict(_by_place(starts, "startOffset"))
+    complete = dict(_by_place(last, "deliveryCompleteCount"))
+    return [
+        ShareOffset(*place, offsets.get(place), complete.get(place))
+        for place in sorted(complete.keys() | offsets.keys())
+        if complete.get(place, _GONE) != _GONE
+    ]
+
+
+def _by_place(records: Iterable[LastRecord], field: str) -> Iterator[tuple[_Place, int | None]]:
+    """Yield a field of the values by group, topic id and partition, in order of offsets.
+
+    It is None where the value has none, and ``_GONE`` for a tombstone.
+    """
     decoder = decoder_of(SHARE_TOPIC)
     assert decoder is not None
-    found: dict[tuple[str, str, int], int] = {}
     for record in sorted(records, key=lambda each: each.offset):
         try:
             key, _ = decoder.decode(record.key, None)
@@ -63,16 +91,15 @@ def read_share_offsets(records: Iterable[LastRecord]) -> list[ShareOffset]:
         assert key is not None
         fields: Mapping[str, Any] = key.fields
         place = fields["groupId"], fields["topicId"], fields["partition"]
-        start = None if record.value is None else _start(record.key, record.value)
-        if start is None:
-            found.pop(place, None)
-        else:
-            found[place] = start
-    return [ShareOffset(*place, start) for place, start in sorted(found.items())]
+        yield place, _GONE if record.value is None else _number(record.key, record.value, field)
 
 
 def _start(key: bytes, value: bytes) -> int | None:
     """Return the start offset in a value; None without one, or if it cannot be decoded."""
+    return _number(key, value, "startOffset")
+
+
+def _number(key: bytes, value: bytes, field: str) -> int | None:
     decoder = decoder_of(SHARE_TOPIC)
     assert decoder is not None
     try:
@@ -80,6 +107,6 @@ def _start(key: bytes, value: bytes) -> int | None:
     except DecodeError:
         return None
     assert payload is not None
-    start = payload.fields["startOffset"]
-    assert isinstance(start, int)
-    return None if start == _NONE else start
+    number = payload.fields.get(field, _NONE)
+    assert isinstance(number, int)
+    return None if number == _NONE else number

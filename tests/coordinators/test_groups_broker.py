@@ -113,11 +113,9 @@ def test_a_share_group_equals_what_the_broker_answers(
         broker.kill()
     # Of a partition that nobody has fetched, the state begins nowhere.
     theirs = {
-        (row["TOPIC"], row["PARTITION"]): (row["START-OFFSET"], row["LAG"])
-        for row in tables(asked)
-        if row["START-OFFSET"] != "-"
+        (row["TOPIC"], row["PARTITION"]): (row["START-OFFSET"], row["LAG"]) for row in tables(asked)
     }
-    assert theirs
+    assert any(start != "-" for start, _ in theirs.values())
     capfd.readouterr()
     assert main(["groups", "--group", "shared", "--format", "json", str(directory)]) == 0
     found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]

@@ -9,6 +9,7 @@ import csv
 from collections.abc import Callable
 from io import StringIO
 
+from kdump.cli.ui.units import count_text
 from kdump.cli.views.groups.summary import Summary
 from kdump.coordinators.consumption import OffsetsPartition
 from kdump.coordinators.group import GroupKind
@@ -21,6 +22,7 @@ class CsvGroups:
         self._emit = emit
         self._warn = warn
         self._summary = Summary()
+        self._with_metadata = 0
 
     def add(self, found: OffsetsPartition) -> None:
         """Emit the offsets of a partition, and warn of what could not be read."""
@@ -29,14 +31,25 @@ class CsvGroups:
             kind = "damage" if fault.damaged else "incomplete"
             self._warn(f"{kind}: {fault.path}: {fault.reason}")
         for group, rows in found.groups:
-            if group.kind in (GroupKind.CLASSIC, GroupKind.CONSUMER):
-                for row in rows:
-                    if row.committed is not None:
-                        fields = group.group_id, row.topic, row.partition, row.committed.offset
-                        self._emit(_line(fields))
+            if group.kind not in (GroupKind.CLASSIC, GroupKind.CONSUMER):
+                if rows:
+                    partitions = count_text(len(rows), "partition")
+                    self._warn(
+                        f"{group.kind.value} group {group.group_id} with {partitions} is left out: "
+                        "kafka-consumer-groups.sh does not take its offsets"
+                    )
+                continue
+            for row in rows:
+                if row.committed is not None:
+                    fields = group.group_id, row.topic, row.partition, row.committed.offset
+                    self._emit(_line(fields))
+                    self._with_metadata += bool(row.committed.metadata)
 
     def finish(self) -> int:
-        """Return the exit code."""
+        """Warn of what the lines have no room for, and return the exit code."""
+        if self._with_metadata:
+            commits = count_text(self._with_metadata, "commit")
+            self._warn(f"the metadata of {commits} is left out: --format json has it")
         return self._summary.exit_code
 
 

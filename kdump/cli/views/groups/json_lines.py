@@ -85,6 +85,7 @@ def _row_fields(group: Group, row: Row) -> dict[str, object]:
         "partition": row.partition,
         "offset": committed and committed.offset,
         "share_start_offset": row.share_start,
+        "share_complete": row.share_complete,
         "leader_epoch": committed and committed.leader_epoch,
         "metadata": committed and committed.metadata,
         "topic_id": committed and committed.topic_id,
