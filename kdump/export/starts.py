@@ -78,46 +78,64 @@ def remote_only(
 
     Partitions without such offsets are left out.
     """
-    tiered = [
-        (name, target)
-        for target in targets
-        if target.partition is not None
-        and (name := target.partition.name) is not None
-        and context.settings(target).remote_storage
-    ]
-    tasks = []
-    for name, target in tiered:
+    by_node: dict[AnyPath | None, list[_Tiered]] = defaultdict(list)
+    remotes: dict[AnyPath | None, RemoteStorage | None] = {}
+    for target in targets:
+        name = None if target.partition is None else target.partition.name
+        if name is None or not context.settings(target).remote_storage:
+            continue
         read = None if target.directory is None else target.directory.log_starts
         first = target.segments[0].base_offset if target.segments else None
-        files = target.path / PARTITION_METADATA
         remote = context.node(target).remote
-        tasks.append(_RemoteTask(remote, name, files, checkpoint_line(read, name), first))
+        key = remote.paths[0] if remote else None
+        remotes[key] = remote
+        by_node[key].append(
+            _Tiered(name, target.path / PARTITION_METADATA, checkpoint_line(read, name), first)
+        )
+    # The logs of remote storage of a node are read once.
+    tasks = [_RemoteTask(remotes[key], tuple(partitions)) for key, partitions in by_node.items()]
     found: dict[TopicPartition, Ranges] = {}
     selected = ((selection.first_offset, selection.last_offset),)
-    for number, result in spread(read_remote, tasks, [0] * len(tasks)) if tasks else ():
-        name, _ = tiered[number]
-        place = name.topic, name.partition
-        ranges: Ranges = result if isinstance(result, tuple) else ()
-        # Of several copies one may still have what is remote for the others.
-        found[place] = overlap(ranges, found.get(place, selected))
+    for number, results in spread(read_remote, tasks, [0] * len(tasks)) if tasks else ():
+        if not isinstance(results, tuple):
+            continue
+        for tiered, ranges in zip(tasks[number].partitions, results, strict=True):
+            place = tiered.name.topic, tiered.name.partition
+            # Of several copies one may still have what is remote for the others.
+            found[place] = overlap(ranges, found.get(place, selected))
     return {place: ranges for place, ranges in found.items() if ranges}
 
 
 @frozen
-class _RemoteTask:
+class _Tiered:
     """A partition with remote storage: its log start offset, and its first offset here."""
 
-    remote: RemoteStorage | None
     name: DirectoryName
     metadata: AnyPath
     log_start: int | None
     local_start: int | None
 
 
-def read_remote(task: _RemoteTask) -> Ranges:
-    """Return the offsets of a partition that are in remote storage only. Runs in a task."""
-    topic_id = read_topic_id(task.metadata)
-    return remote_offsets(task.remote, task.name, topic_id, task.log_start, task.local_start)
+@frozen
+class _RemoteTask:
+    """Partitions of a node."""
+
+    remote: RemoteStorage | None
+    partitions: tuple[_Tiered, ...]
+
+
+def read_remote(task: _RemoteTask) -> tuple[Ranges, ...]:
+    """Return the offsets of partitions that are in remote storage only. Runs in a task."""
+    return tuple(
+        remote_offsets(
+            task.remote,
+            tiered.name,
+            read_topic_id(tiered.metadata),
+            tiered.log_start,
+            tiered.local_start,
+        )
+        for tiered in task.partitions
+    )
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""A real broker with remote storage: what it answers, and what commands say of its disk (KIP-405)."""
+"""What a real broker with remote storage answers, and what commands say of its disk (KIP-405)."""
 
 from __future__ import annotations
 
