@@ -35,7 +35,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.listing import list_scope
-from kdump.audit.targets.scope import Scope, readable
+from kdump.audit.targets.scope import Scope
 from kdump.audit.targets.target import Target
 from kdump.copies.comparison import NodeDirectory
 from kdump.copies.reading import Group, compare_copies, group_copies, whole_directories
@@ -57,7 +57,7 @@ from kdump.storage.manifests.path import paths_in
 from kdump.tables import tables
 from kdump.tables.copies import copy_batches
 from kdump.tables.findings import finding_rows
-from kdump.tables.logs import Log, list_logs
+from kdump.tables.logs import Log, check_roots, list_logs
 from kdump.tables.schema import TABLES
 from kdump.values import frozen
 
@@ -183,7 +183,7 @@ class _Reader(DataSourceReader):
         scope = list_scope(paths, None, options.selection)
         if options.table == "findings":
             return self._findings(scope)
-        readable(scope)
+        check_roots(scope.roots)
         if copies:
             return list(_groups(scope, options.cores))
         if options.table == "batches":

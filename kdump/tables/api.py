@@ -25,7 +25,7 @@ from kdump.tables import tables
 from kdump.tables.copies import copy_batches
 from kdump.tables.corruption import CorruptRange
 from kdump.tables.findings import finding_rows
-from kdump.tables.logs import Log, list_logs
+from kdump.tables.logs import Log, check_roots, list_logs
 from kdump.tables.schema import BATCHES, COPIES, FINDINGS, RECORDS
 
 Paths = Sequence[str | PathLike[str]]
@@ -125,4 +125,6 @@ def _pass_over(_: CorruptRange) -> None:
 
 
 def _open(paths: Paths) -> Scope:
-    return readable(_list(paths, served=True))
+    scope = _list(paths, served=True)
+    check_roots(scope.roots)
+    return scope

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
+from typing import Final
 
 from kdump.audit.facts.small_files import checkpoint_line
-from kdump.audit.targets.target import Target, log_bytes, without_nested
-from kdump.errors import SourceError
-from kdump.storage.logdir import EntryType, directory_name, has_lines
-from kdump.storage.names import FileKind
+from kdump.audit.targets.target import Root, Target, log_bytes, without_nested
+from kdump.errors import ForeignDirectoryError, SourceError, VanishedError
+from kdump.storage.logdir import (
+    EntryType,
+    LogDirectory,
+    directory_name,
+    has_lines,
+    is_log_directory,
+    list_partition,
+)
+from kdump.storage.names import EXTENSIONS, FileKind
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import Selection
 from kdump.values import frozen
+
+#: The files that only partitions have.
+_OF_PARTITIONS: Final = {*EXTENSIONS, FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA}
 
 
 @frozen
@@ -52,6 +63,36 @@ class Log:
         topic = None if name is None else utf8(name.topic)
         partition = None if name is None else name.partition
         return Origin(topic, partition, utf8(str(self.path)))
+
+
+def check_roots(roots: Iterable[Root]) -> None:
+    """Raise SourceError for a root that cannot be opened, or that has nothing of a broker in it.
+
+    Directories elsewhere have names like those of partitions too, such as ``/etc/dbus-1``.
+    """
+    for root in roots:
+        if isinstance(root.content, SourceError):
+            raise root.content
+        if (
+            isinstance(root.content, LogDirectory)
+            and not is_log_directory(root.path)
+            and not any(map(_may_be_partition, root.content.partition_paths))
+        ):
+            raise ForeignDirectoryError(
+                root.path,
+                f"{root.path}: expected a segment, a partition directory or a log directory, found "
+                "a directory without meta.properties, checkpoints and files of partitions",
+            )
+
+
+def _may_be_partition(path: AnyPath) -> bool:
+    """Return whether a directory has a file of a partition; one that cannot be listed may have."""
+    listed = list_partition(path)
+    if isinstance(listed, SourceError):
+        return not isinstance(listed, VanishedError)
+    return bool(listed.segments or listed.transient) or any(
+        entry.name.kind in _OF_PARTITIONS for entry in listed.entries
+    )
 
 
 def list_logs(

@@ -10,6 +10,7 @@ import os
 import pwd
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -235,3 +236,24 @@ def test_a_partition_that_is_deleted_while_it_is_listed(
 
     monkeypatch.setattr(os, "scandir", scandir)
     assert offsets(tmp_path) == list(range(40))
+
+
+# --- what is no log directory
+
+
+def test_a_directory_of_something_else_is_no_empty_table(tmp_path: Path) -> None:
+    """Some names in ``/etc`` are like those of partitions."""
+    for name in ("dbus-1/session.d", "polkit-1", "ssl"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "some.conf").touch()
+    (tmp_path / "empty").mkdir()
+    others: list[Read] = [partial(query, table=name) for name in ("batches", "copies")]
+    for read in (*READS.values(), *others):
+        for path in (tmp_path, tmp_path / "ssl", tmp_path / "empty"):
+            with pytest.raises(SourceError, match="expected a segment, a partition directory or a"):
+                read(path)
+    assert query(tmp_path, table="findings")
+    (tmp_path / "meta.properties").write_text("version=1\n")
+    shutil.rmtree(tmp_path / "dbus-1")
+    shutil.rmtree(tmp_path / "polkit-1")
+    assert query(tmp_path) == []

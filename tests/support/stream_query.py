@@ -1,4 +1,5 @@
-"""A streaming query of its own process, which tests kill: ``stream_query.py PATH WORK TRIGGER``.
+"""A streaming query of its own process, which tests kill: ``stream_query.py PATH WORK TRIGGER``,
+and maybe the pattern of topics and the most offsets of a batch.
 
 It writes the rows of each batch to a file of ``WORK``/batches by the number of the batch, so that a
 batch that runs again replaces what it wrote. TRIGGER is ``now`` for what is available, or
@@ -20,7 +21,7 @@ from kdump.fleet.session.session import Cluster, open_session
 COLUMNS = ("topic", "partition", "offset", "sha2(value, 256)")
 
 
-def main(path: str, work: Path, trigger: str) -> None:
+def main(path: str, work: Path, trigger: str, topics: str = "^writing", most: str = "5000") -> None:
     batches = work / "batches"
     batches.mkdir(parents=True, exist_ok=True)
 
@@ -36,10 +37,10 @@ def main(path: str, work: Path, trigger: str) -> None:
     with open_session(Cluster(master="local[2]")) as session:
         register(session.spark)
         stream = session.spark.readStream.format("kdump").options(
-            schema="kafka", path=path, subscribePattern="^writing"
+            schema="kafka", path=path, subscribePattern=topics
         )
         writer = (
-            stream.option("maxOffsetsPerTrigger", "5000")
+            stream.option("maxOffsetsPerTrigger", most)
             .load()
             .writeStream.foreachBatch(write)
             .option("checkpointLocation", str(work / "checkpoint"))
@@ -53,4 +54,4 @@ def main(path: str, work: Path, trigger: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

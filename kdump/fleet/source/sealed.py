@@ -37,7 +37,7 @@ from kdump.format.snapshot import decode_snapshot
 from kdump.storage.logdir import Segment, has_lines
 from kdump.storage.names import PARTITION_METADATA
 from kdump.storage.selection import HIGHEST, Selection
-from kdump.tables.logs import Log, logs_of
+from kdump.tables.logs import Log, check_roots, logs_of
 from kdump.values import frozen
 
 _NO_TOPIC_ID: Final = ""
@@ -75,9 +75,7 @@ def list_copies(options: Options, *, start: bool = False) -> tuple[Sequence[Root
     roots = tuple(open_roots(expand_paths(options.paths)))
     if start:
         check_patterns(roots, options.selection)
-    for root in roots:
-        if isinstance(root.content, SourceError):
-            raise root.content
+    check_roots(roots)
     check_checkpoints(root.directory for root in roots)
     targets = [target for root in roots for target in assign(root, options.selection)]
     copies = [
