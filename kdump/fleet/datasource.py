@@ -23,13 +23,20 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import pyspark
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    InputPartition,
-)
-from pyspark.sql.pandas.types import from_arrow_schema
+
+from kdump.fleet.session.version import check_version
+
+try:
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceReader,
+        DataSourceStreamReader,
+        InputPartition,
+    )
+    from pyspark.sql.pandas.types import from_arrow_schema
+except ModuleNotFoundError:
+    check_version()
+    raise
 
 from kdump.audit.findings import Finding
 from kdump.audit.run.reconcile import reconcile_directories

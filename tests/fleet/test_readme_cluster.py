@@ -105,6 +105,18 @@ def test_the_cluster_reports_the_same(
     assert shell.report(commands) == here
 
 
+def test_the_tables_from_a_program_in_its_own_environment(shell: Shell) -> None:
+    """Elsewhere than the guide's commands, by the path of its Python: no other one is that."""
+    (program, output), *_ = EXAMPLE.findall(TEXTS["kdump-spark"])
+    program = program.replace('master("local[2]")', 'master("spark://master:7077")')
+    (shell.top / "elsewhere").mkdir()
+    code, words = shell.report(
+        'export SPARK_CONF_DIR=$PWD/conf PYSPARK_PYTHON=python3 PATH="$PWD/bin:$PATH"\n'
+        f"cd elsewhere\n{sys.executable} -P - <<'END'\n{program}END\n"
+    )
+    assert (code, words) == (0, output.split()), (shell.top / "stderr").read_text()
+
+
 @pytest.fixture(scope="module")
 def server(shell: Shell) -> Iterator[None]:
     """The server of Connect."""

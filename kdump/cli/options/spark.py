@@ -73,6 +73,9 @@ def spark_session(
     if options.master is not None and options.remote is not None:
         raise UsageError("expected --master or --remote, found both")
     try:
+        from kdump.fleet.session.version import check_version
+
+        check_version()  # an older one lacks modules
         from kdump.fleet.session.session import Cluster, open_session
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:

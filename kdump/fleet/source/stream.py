@@ -1,7 +1,7 @@
 """The stream reader: ``spark.readStream.format("kdump")`` over sealed segments.
 
 Each batch lists the paths again, so that brokers and partitions join, and each task the partitions
-that it reads. Nothing is written.
+that it reads. Nothing is written but rows of corrupt ranges, where the options ask for them.
 
 Spec: ``pyspark.sql.datasource.DataSourceStreamReader`` of Spark 4.2.
 """
