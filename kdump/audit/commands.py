@@ -1,15 +1,36 @@
-"""The commands that findings and reports name, as argument vectors."""
+"""The commands that findings and reports name, as argument vectors.
+
+Commands that change files name those of a manifest by the paths that they had on its host.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
 
 from kdump.format.lines.shell import operand
+from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.repair_record import RepairRecord, RepairState
 
 Remedy = tuple[str, ...]
 """A command as an argv."""
+
+#: Stands for a copy of a partition whose path is not known.
+COPY: Final = Path("COPY")
+#: Stands for a log directory whose path is not known.
+_DIRECTORY: Final = Path("DIRECTORY")
+
+
+def place_of(path: AnyPath) -> AnyPath:
+    """Return where a command can change what is at ``path``: for a manifest, that on its host.
+
+    An anonymous manifest does not have it: ``DIRECTORY`` stands for the log directory.
+    """
+    if isinstance(path, ManifestPath):
+        return path.on_host() or _DIRECTORY.joinpath(*path.parts[2:])
+    return path
 
 
 def verify_command(partition: AnyPath) -> Remedy:
@@ -19,28 +40,33 @@ def verify_command(partition: AnyPath) -> Remedy:
 
 def reindex_command(partition: AnyPath) -> Remedy:
     """Return the command that rebuilds indexes and producer snapshots."""
-    return "kdump", "reindex", operand(partition)
+    return "kdump", "reindex", operand(place_of(partition))
 
 
 def salvage_command(partition: AnyPath) -> Remedy:
     """Return the command that copies every sound batch, before and after the damage."""
-    return "kdump", "salvage", operand(partition), "--output", "DIR"
+    return "kdump", "salvage", operand(place_of(partition)), "--output", "DIR"
 
 
 def truncate_command(partition: AnyPath) -> Remedy:
     """Return the command that cuts the log where recovery would."""
-    return "kdump", "truncate-to-valid", operand(partition)
+    return "kdump", "truncate-to-valid", operand(place_of(partition))
+
+
+def compare_command(partition: AnyPath, copies: Iterable[AnyPath]) -> Remedy:
+    """Return the command that compares a partition with copies of it."""
+    return "kdump", "compare", operand(partition), *map(operand, copies)
 
 
 def heal_command(partition: AnyPath, copies: Iterable[AnyPath]) -> Remedy:
     """Return the command that takes from copies what is damaged or missing."""
     sources = (word for copy in copies for word in ("--from", operand(copy)))
-    return "kdump", "heal", operand(partition), *sources
+    return "kdump", "heal", operand(place_of(partition)), *sources
 
 
 def convert_command(partition: AnyPath) -> Remedy:
     """Return the command that converts batches to magic 2 with a leader epoch."""
-    return "kdump", "convert-v0-v2", operand(partition)
+    return "kdump", "convert-v0-v2", operand(place_of(partition))
 
 
 def resume_command(partition: AnyPath, record: RepairRecord) -> Remedy:
@@ -48,12 +74,12 @@ def resume_command(partition: AnyPath, record: RepairRecord) -> Remedy:
     if record.state is RepairState.UNDOING or record.command is None:
         return undo_command(partition, record.id)
     confirm = ("--confirm", record.id) if record.lossy else ()
-    return "kdump", record.command, operand(partition), "--apply", *confirm
+    return "kdump", record.command, operand(place_of(partition)), "--apply", *confirm
 
 
 def undo_command(partition: AnyPath, plan_id: str) -> Remedy:
     """Return the command that undoes a repair, or finishes an interrupted undo."""
-    return "kdump", "undo", operand(partition), "--plan", plan_id, "--apply"
+    return "kdump", "undo", operand(place_of(partition)), "--plan", plan_id, "--apply"
 
 
 def abort_command(topic: str, partition: int, start_offset: int) -> Remedy:

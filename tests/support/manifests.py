@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from kdump.audit.commands import place_of
 from kdump.audit.run.prescan import Small, quick_verdict
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.targets.listing import list_scope
@@ -110,6 +111,7 @@ def compared(*files: Path) -> list[str]:
 def found_in(path: AnyPath, small: Small) -> list[str]:
     """All findings and forecasts at ``path``, a line each, with ROOT in the place of the path.
 
+    So it is in the place of the path on the host of a manifest, which repairs are named with.
     ``small`` is what is read of each partition.
     """
     paths: Sequence[AnyPath] = paths_in(path)
@@ -124,6 +126,7 @@ def found_in(path: AnyPath, small: Small) -> list[str]:
             lines += (repr(verdict.forecast), repr(verdict.covered))
     (root,) = paths
     text = "\n".join(lines).replace("PosixPath", "Path").replace("ManifestPath", "Path")
-    for shown in (repr(root).partition("(")[2].rstrip(")").strip("'"), str(root)):
+    typed = repr(root).partition("(")[2].rstrip(")").strip("'")
+    for shown in (typed, str(root), str(place_of(root))):
         text = text.replace(shown, "ROOT")
     return _PRESENT.sub("the present", text).split("\n")

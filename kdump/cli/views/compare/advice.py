@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
 
-from kdump.audit.commands import Remedy, heal_command, salvage_command, unclean_election_command
+from kdump.audit.commands import (
+    COPY,
+    Remedy,
+    heal_command,
+    place_of,
+    salvage_command,
+    unclean_election_command,
+)
 from kdump.cli.ui.units import count_text
 from kdump.copies.comparison import Comparison, State
 from kdump.copies.copy import Copy
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
-
-#: Stands for a copy whose records are on another host.
-_COPY: Final = Path("COPY")
-#: Stands for a log directory whose path is not known.
-_DIRECTORY: Final = Path("DIRECTORY")
 
 
 @frozen
@@ -48,7 +49,7 @@ class _Save:
     leader: str
     path: AnyPath
     records: int
-    command: Remedy | None
+    command: Remedy
 
 
 class Advice:
@@ -132,19 +133,11 @@ def _heals(found: Comparison) -> Iterator[_Heal]:
     """Yield the repairs of copies that have lost what others have."""
     for index, copy in enumerate(found.copies):
         ordered = [found.copies[number].path for number in found.heal_sources(index)]
-        path = _place(copy.path)
-        if not ordered or path is None:
+        if not ordered or not isinstance(place_of(copy.path), Path):
             continue
         at_hand = [source for source in ordered if not isinstance(source, ManifestPath)]
         brought = isinstance(copy.path, ManifestPath) or not at_hand
-        yield _Heal(copy, heal_command(path, [_COPY] if brought else at_hand), brought)
-
-
-def _place(path: AnyPath) -> Path | None:
-    """Return where a copy can be changed; None if that is not known, or an object store."""
-    if isinstance(path, ManifestPath):
-        return path.on_host() or _DIRECTORY / path.name
-    return path if isinstance(path, Path) else None
+        yield _Heal(copy, heal_command(copy.path, [COPY] if brought else at_hand), brought)
 
 
 def _save_steps(saves: Iterable[_Save]) -> Iterator[Step]:
@@ -155,13 +148,10 @@ def _save_steps(saves: Iterable[_Save]) -> Iterator[Step]:
     for leader, found in by_leader.items():
         records = count_text(sum(save.records for save in found), "record")
         named = f"{found[0].path} loses" if len(found) == 1 else f"{len(found):,} copies lose"
-        commands = tuple(save.command for save in found if save.command is not None)
-        text = f"{named} {records} when {leader} leads"
-        if commands:
-            text += "; to save them before"
+        text = f"{named} {records} when {leader} leads; to save them before"
         if any(isinstance(save.path, ManifestPath) for save in found):
             text += f", on {'the host of each' if len(found) > 1 else 'its host'}"
-        yield Step(text, commands)
+        yield Step(text, tuple(save.command for save in found))
 
 
 def _saves(found: Comparison, name: str) -> Iterator[_Save]:
@@ -171,6 +161,4 @@ def _saves(found: Comparison, name: str) -> Iterator[_Save]:
             for cut in leadership.cuts:
                 if cut.records:
                     path = found.copies[cut.copy].path
-                    place = path if not isinstance(path, ManifestPath) else _place(path)
-                    command = None if place is None else salvage_command(place)
-                    yield _Save(name, path, cut.records, command)
+                    yield _Save(name, path, cut.records, salvage_command(path))

@@ -7,10 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from kdump.audit import codes
 from kdump.audit.codes import Harm, Severity
-from kdump.audit.commands import Remedy, reindex_command, salvage_command, truncate_command
+from kdump.audit.commands import (
+    COPY,
+    Remedy,
+    compare_command,
+    heal_command,
+    place_of,
+    reindex_command,
+    salvage_command,
+    truncate_command,
+)
 from kdump.audit.facts.cluster import Copies
 from kdump.audit.findings import Finding, explain_command
 from kdump.audit.startup.forecast import Forecast
@@ -22,6 +32,7 @@ from kdump.cli.views.forecast_text import bound_text, harm_text
 from kdump.cli.views.verify.partition import pending_remedy
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable
+from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
 
@@ -34,7 +45,7 @@ _SHOWS = ("explain", "verify")
 @frozen
 class _Step:
     text: str
-    command: Remedy | None = None
+    commands: Sequence[Remedy] = ()
 
 
 def plan_lines(
@@ -42,24 +53,28 @@ def plan_lines(
     top: Sequence[Finding],
     verdicts: Sequence[Verdict],
     forecasts: Mapping[AnyPath, Forecast],
+    beside: Mapping[AnyPath, Sequence[AnyPath]] = MappingProxyType({}),
 ) -> Iterator[str]:
     """Yield the plan for a log directory, nothing if there is nothing to do.
 
     ``top`` are findings at the top of the directory. ``verdicts`` are sorted, the worst first.
+    ``beside`` has the other copies of partitions that are at hand, by the path of the partition.
     """
-    steps = [*_top_steps(top), *_partition_steps(root, verdicts, forecasts)]
+    steps = [*_top_steps(top), *_partition_steps(root, verdicts, forecasts, beside)]
     if not steps:
         return
+    if isinstance(root.path, ManifestPath):
+        steps.insert(0, _Step("run on the host of the manifest what follows: it names its paths"))
     if not root.stopped:
         steps.insert(
             0, _Step("stop this broker before any repair: repairs refuse to run beside it")
         )
-    check = "kdump", "verify", operand(root.path)
-    steps.append(_Step(_last_text(top, forecasts.values()), check))
+    check = "kdump", "verify", operand(place_of(root.path))
+    steps.append(_Step(_last_text(top, forecasts.values()), [check]))
     for number, step in enumerate(steps, 1):
         yield paragraph("plan" if number == 1 else "", f"{number} {step.text}")
-        if step.command is not None:
-            yield f"{'':{LABEL}}  {shell_text(step.command)}"
+        for command in step.commands:
+            yield f"{'':{LABEL}}  {shell_text(command)}"
 
 
 def _last_text(top: Sequence[Finding], forecasts: Iterable[Forecast]) -> str:
@@ -78,19 +93,25 @@ def _top_steps(top: Sequence[Finding]) -> Iterator[_Step]:
         if finding.code.severity is Severity.ERROR and finding.remedy not in seen:
             if finding.remedy is not None:
                 seen.add(finding.remedy)
-            yield _Step(f"{printable(finding.path.name)}: {finding.code.name}", finding.remedy)
+            commands = () if finding.remedy is None else (finding.remedy,)
+            yield _Step(f"{printable(finding.path.name)}: {finding.code.name}", commands)
 
 
 def _partition_steps(
-    root: Root, verdicts: Sequence[Verdict], forecasts: Mapping[AnyPath, Forecast]
+    root: Root,
+    verdicts: Sequence[Verdict],
+    forecasts: Mapping[AnyPath, Forecast],
+    beside: Mapping[AnyPath, Sequence[AnyPath]],
 ) -> Iterator[_Step]:
     strays, others = _strays(verdicts, forecasts)
-    yield from _replica_steps(others, forecasts)
+    yield from _replica_steps(others, forecasts, beside)
     to_reindex = list[Verdict]()
     for verdict in others:
         remedies = _remedies(verdict)
-        harm = _harm(verdict, forecasts.get(verdict.target.path))
-        yield from _repair_steps(verdict, remedies, harm=harm)
+        forecast = forecasts.get(verdict.target.path)
+        harm = _harm(verdict, forecast)
+        copy = _may_heal(verdict, forecast) and _has_copy(verdict, beside)
+        yield from _repair_steps(verdict, remedies, harm=harm, copy=copy)
         rebuild = reindex_command(verdict.target.path)
         if rebuild in remedies and not _replaces_all(verdict, remedies):
             to_reindex.append(verdict)
@@ -104,7 +125,7 @@ def _partition_steps(
     if to_reindex:
         path = root.path if to_reindex[1:] else to_reindex[0].target.path
         names = _names_text(to_reindex)
-        yield _Step(f"rebuild indexes or small files of {names}:", reindex_command(path))
+        yield _Step(f"rebuild indexes or small files of {names}:", [reindex_command(path)])
 
 
 def _strays(
@@ -134,34 +155,42 @@ def _remedies(verdict: Verdict) -> list[Remedy]:
     return list(dict.fromkeys(remedy for remedy in remedies if remedy is not None))
 
 
-def _repair_steps(verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool) -> Iterator[_Step]:
-    """Yield the steps for one partition but the rebuild of its indexes and small files."""
+def _repair_steps(
+    verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool, copy: bool | None
+) -> Iterator[_Step]:
+    """Yield the steps for one partition but the rebuild of its indexes and small files.
+
+    ``copy``: whether there is another copy, which brings its records back; None if that is unknown.
+    """
     path, name = verdict.target.path, _names_text([verdict])
     pending = pending_remedy(verdict.findings)
     if pending is not None:
-        yield _Step(f"{name}: finish the repair that was interrupted:", pending)
+        yield _Step(f"{name}: finish the repair that was interrupted:", [pending])
         return
     if salvage_command(path) in remedies:
         records = verdict.lost.records
         loses = f", loses {bound_text(records, 'record')}" if records else ""
+        only = "if no other copy has its records, " if copy else ""
         yield _Step(
-            f"{name}: copy the sound batches{loses}, then follow the last lines of the output:",
-            salvage_command(path),
+            f"{name}: {only}copy the sound batches{loses}, then follow the last lines of the "
+            "output:",
+            [salvage_command(path)],
         )
         return
     if truncate_command(path) in remedies:
-        yield _Step(f"{name}: cut the unreadable end, loses no more:", truncate_command(path))
+        yield _Step(f"{name}: cut the unreadable end, loses no more:", [truncate_command(path)])
     usual = (reindex_command(path), truncate_command(path))
     others = [remedy for remedy in remedies if remedy not in usual]
     repairs = [remedy for remedy in others if remedy[0] != "kdump" or remedy[1] not in _SHOWS]
     for command in repairs:
-        yield _Step(f"{name}:", command)
+        yield _Step(f"{name}:", [command])
     cured = repairs or truncate_command(path) in remedies or _rebuilt(verdict)
     if harm and not cured:
         what = "log directory" if verdict.is_metadata_log else "directory"
+        without = "" if copy is False else "without another copy "
         yield _Step(
-            f"{name}: no command repairs it: copy the {what} before a broker starts on it",
-            next((remedy for remedy in others if remedy[1:2] == ("explain",)), None),
+            f"{name}: {without}no command repairs it: copy the {what} before a broker starts on it",
+            [remedy for remedy in others if remedy[1:2] == ("explain",)][:1],
         )
 
 
@@ -187,7 +216,8 @@ def _explain_steps(verdict: Verdict) -> Iterator[_Step]:
     }
     for code, remedy in unrepaired.items():
         advice = code.advice.split(". ")[0].removesuffix(".")
-        yield _Step(f"{_names_text([verdict])}: {code.name}. {advice}:", remedy)
+        commands = () if remedy is None else (remedy,)
+        yield _Step(f"{_names_text([verdict])}: {code.name}. {advice}:", commands)
 
 
 def _harm(verdict: Verdict, forecast: Forecast | None) -> bool:
@@ -210,10 +240,27 @@ def _rebuilt(verdict: Verdict) -> bool:
     return remedies == {reindex_command(verdict.target.path)} and not verdict.lost.records
 
 
+def _may_heal(verdict: Verdict, forecast: Forecast | None) -> bool:
+    """Return whether ``heal`` takes from a copy what is lost here, or what the next start loses."""
+    if verdict.is_metadata_log or not verdict.covered.segments:
+        return False
+    lost = forecast is not None and (forecast.lost.sound or forecast.lost.unreadable)
+    return bool(verdict.lost.records or lost)
+
+
+def _has_copy(verdict: Verdict, beside: Mapping[AnyPath, Sequence[AnyPath]]) -> bool | None:
+    """Return whether there is another copy of a partition; None if that is unknown."""
+    if verdict.target.path in beside:
+        return True
+    return None if verdict.copies is None else bool(verdict.copies.nodes)
+
+
 def _replica_steps(
-    verdicts: Sequence[Verdict], forecasts: Mapping[AnyPath, Forecast]
+    verdicts: Sequence[Verdict],
+    forecasts: Mapping[AnyPath, Forecast],
+    beside: Mapping[AnyPath, Sequence[AnyPath]],
 ) -> Iterator[_Step]:
-    """Yield the steps that name the replicas to start first."""
+    """Yield the steps that name the replicas to start first, and to take lost records from."""
     by_copies: dict[Copies | None, list[Verdict]] = {}
     for verdict in verdicts:
         if pending_remedy(verdict.findings) is None and _harm(
@@ -223,11 +270,38 @@ def _replica_steps(
     for copies, same_copies in by_copies.items():
         replicas = [verdict for verdict in same_copies if not verdict.is_metadata_log]
         if replicas:
-            yield _Step(_copies_text(copies, _names_text(replicas)))
+            known = [
+                verdict.target.path for verdict in replicas if _has_copy(verdict, beside) is True
+            ]
+            healed = [
+                verdict.target.path
+                for verdict in replicas
+                if verdict.target.path in known
+                and _may_heal(verdict, forecasts.get(verdict.target.path))
+            ]
+            text = _copies_text(copies, _names_text(replicas))
+            in_sync = copies is not None and copies.in_sync
+            compared = () if in_sync else known
+            yield _Step(
+                f"{text}{_brought(compared, beside)}" if compared else text,
+                [compare_command(path, beside.get(path, [COPY])) for path in compared],
+            )
+            if healed:
+                yield _Step(
+                    "take from a copy what is lost here, before a broker starts on it"
+                    f"{_brought(healed, beside)}",
+                    [heal_command(path, beside.get(path, [COPY])) for path in healed],
+                )
         if len(replicas) < len(same_copies):
             yield _Step(
                 "if another controller of the quorum is in sync, start that controller first"
             )
+
+
+def _brought(paths: Sequence[AnyPath], beside: Mapping[AnyPath, Sequence[AnyPath]]) -> str:
+    """Return the end of a text that commands follow: where their copies are."""
+    at_hand = all(path in beside for path in paths)
+    return ":" if at_hand else " (COPY is its directory on another node, brought here):"
 
 
 def _copies_text(copies: Copies | None, names: str) -> str:

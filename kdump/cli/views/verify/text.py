@@ -48,7 +48,7 @@ from kdump.errors import SourceError
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable, time_text
 from kdump.storage.liveness import Process, State
-from kdump.storage.logdir import LogDirectory
+from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.objects.address import AnyPath
 
@@ -135,14 +135,14 @@ class TextReport:
 
     def _plan_lines(self, tops: Sequence[Sequence[Finding]]) -> Iterator[str]:
         """Yield the plans of log directories; ``tops`` has the findings at the top of each root."""
-        start = 0
+        start, beside = 0, _beside(self._verdicts)
         for root, count, top in zip(self._roots, self._counts, tops, strict=True):
             verdicts = self._verdicts[start : start + count]
             start += count
             if isinstance(root.content, LogDirectory):
                 forecasts = _forecasts(verdicts)
                 ranked = _rank_verdicts(verdicts, forecasts)
-                yield from plan_lines(root, top, ranked, forecasts)
+                yield from plan_lines(root, top, ranked, forecasts, beside)
 
     def _take_top(self, root: Root) -> list[Finding]:
         """Remove and return the findings at the top of the log directory of ``root``."""
@@ -160,6 +160,25 @@ def _forecasts(verdicts: Iterable[Verdict]) -> dict[AnyPath, Forecast]:
     """Return the forecasts that there are, by the path of their partition."""
     found = ((verdict.target.path, verdict.forecast) for verdict in verdicts)
     return {path: forecast for path, forecast in found if forecast is not None}
+
+
+def _beside(verdicts: Iterable[Verdict]) -> dict[AnyPath, list[AnyPath]]:
+    """Return the other copies of partitions with records at hand, by the path of a partition."""
+    paths: dict[tuple[str, int], list[AnyPath]] = {}
+    for verdict in verdicts:
+        name = directory_name(verdict.target.path)
+        if name is not None and not name.suffix:
+            paths.setdefault((name.topic, name.partition), []).append(verdict.target.path)
+    return {
+        path: others
+        for same in paths.values()
+        for path in same
+        if (
+            others := [
+                other for other in same if other != path and not isinstance(other, ManifestPath)
+            ]
+        )
+    }
 
 
 def root_lines(
