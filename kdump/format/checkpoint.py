@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import TypeVar
 
@@ -81,14 +82,7 @@ def decode_readable_offsets(data: bytes) -> tuple[OffsetEntry, ...]:
 
     A last line without a line end is skipped, as digits of it may be lost.
     """
-    entries = []
-    for line in data.split(b"\n")[:-1]:
-        try:
-            topic, partition, offset = _split(line.decode("utf-8").removesuffix("\r"))
-            entries.append(OffsetEntry(topic, _int(partition), _long(offset)))
-        except ValueError:
-            pass
-    return tuple(entries)
+    return _decode_readable(data, lambda t, p, o: OffsetEntry(t, _int(p), _long(o)))
 
 
 def decode_epochs(data: bytes) -> tuple[EpochEntry, ...]:
@@ -97,6 +91,14 @@ def decode_epochs(data: bytes) -> tuple[EpochEntry, ...]:
     Raises MalformedCheckpointError, CheckpointNumberError.
     """
     return _decode(data, 2, lambda f: EpochEntry(_int(f[0]), _long(f[1])))
+
+
+def decode_readable_epochs(data: bytes) -> tuple[EpochEntry, ...]:
+    """Return the readable lines of ``leader-epoch-checkpoint``; skip all others.
+
+    A last line without a line end is skipped, as digits of it may be lost.
+    """
+    return _decode_readable(data, lambda epoch, start: EpochEntry(_int(epoch), _long(start)))
 
 
 def encode_offsets(entries: Iterable[OffsetEntry]) -> bytes:
@@ -145,6 +147,15 @@ def _decode(
         raise MalformedCheckpointError(
             f"checkpoint line 2: expected {count} entries, found {len(entries)}"
         )
+    return tuple(entries)
+
+
+def _decode_readable(data: bytes, entry: Callable[..., _Entry]) -> tuple[_Entry, ...]:
+    entries: list[_Entry] = []
+    for line in data.split(b"\n")[:-1]:
+        # TypeError: another number of fields.
+        with suppress(ValueError, TypeError):
+            entries.append(entry(*_split(line.decode("utf-8").removesuffix("\r"))))
     return tuple(entries)
 
 

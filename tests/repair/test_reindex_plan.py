@@ -702,7 +702,7 @@ def test_leader_epochs_are_those_of_the_batches(title: str, tmp_path: Path) -> N
     assert put.name == "leader-epoch-checkpoint"
     assert put.content == forge.checkpoint([(0, 0), (2, 40), (3, 105)])
     assert put.replaces == (title != "epochs-gone")
-    assert any("an epoch without a batch is lost" in note for note in made.notes)
+    assert any("any other epoch without a batch is lost" in note for note in made.notes)
 
 
 def test_a_first_offset_above_all_others_changes_no_leader_epoch(tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.facts.small_files import PartitionFacts, read_small
 from kdump.audit.replay.replay import Replay
 from kdump.audit.survey.events import EpochRun
-from kdump.format.checkpoint import EpochEntry, encode_epochs
+from kdump.format.checkpoint import EpochEntry, decode_readable_epochs, encode_epochs
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import encode_snapshot
+from kdump.repair.content.epochs import load_epochs
 from kdump.storage.names import LEADER_EPOCH_CHECKPOINT, FileKind, format_file_name
 from kdump.storage.objects.address import as_local
 
@@ -39,10 +40,28 @@ def companions(replayed: Replay, facts: PartitionFacts) -> Iterator[tuple[str, b
         yield LEADER_EPOCH_CHECKPOINT, encode_epochs(entries_of_log)
 
 
-def epochs_of(replayed: Replay, facts: PartitionFacts) -> tuple[EpochEntry, ...]:
-    """Return the leader epochs of the logs, and the entries of the source's file that fit them."""
-    known = () if facts.epochs is None else facts.epochs.value or ()
-    return merge_epochs(known, _runs(replayed), replayed.epochs, replayed.end_offset)
+def epochs_of(
+    replayed: Replay, facts: PartitionFacts, more: Iterable[EpochEntry] = ()
+) -> tuple[EpochEntry, ...]:
+    """Return the leader epochs of the logs, and the entries of the source's file that fit them.
+
+    ``more`` are entries of copies of the same lineage, which count for epochs that the file lacks.
+    """
+    own = known_epochs(facts)
+    epochs = {entry.epoch for entry in own}
+    known = [*own, *(entry for entry in more if entry.epoch not in epochs)]
+    return merge_epochs(known, runs_of(replayed), replayed.epochs, replayed.end_offset)
+
+
+def known_epochs(facts: PartitionFacts) -> tuple[EpochEntry, ...]:
+    """Return the entries of leader-epoch-checkpoint; of a malformed one those that can be read.
+
+    Batches do not show an epoch of which the cleaner or retention has removed all of them.
+    """
+    read = facts.epochs
+    if read is None or read.value is not None:
+        return () if read is None else read.value or ()
+    return read_small(read.path, decode_readable_epochs).value or ()
 
 
 def readable_files(facts: PartitionFacts) -> Iterator[Path]:
@@ -64,13 +83,16 @@ def merge_epochs(
 ) -> tuple[EpochEntry, ...]:
     """Return the entries for a log with these ``runs``, whose batches give ``of_batches``.
 
-    A ``known`` entry stays if all batches before it have lower epochs, and no batch after it does.
+    A ``known`` entry stays, with or without a batch, if all batches before it have lower epochs,
+    and no batch after it does. A start drops those from ``log_end`` on, and of others that
+    contradict each other the earlier ones.
     """
-    entries = {
-        entry.epoch: entry
+    fitting = (
+        entry
         for entry in known
         if entry.epoch >= 0 and 0 <= entry.start_offset < log_end and _holds(entry, runs)
-    }
+    )
+    entries = {entry.epoch: entry for entry in load_epochs(fitting)}
     for entry in of_batches:
         entries.setdefault(entry.epoch, entry)
     rising: list[EpochEntry] = []
@@ -90,7 +112,8 @@ def _holds(entry: EpochEntry, runs: Sequence[EpochRun]) -> bool:
     return True
 
 
-def _runs(replayed: Replay) -> list[EpochRun]:
+def runs_of(replayed: Replay) -> list[EpochRun]:
+    """Return the runs of batches with a leader epoch, in the order of the log."""
     return [
         run
         for segment in replayed.segments

@@ -18,7 +18,7 @@ def epochs_after(
 
     Returns None if the checkpoint with ``entries`` fits the log. No entry may be negative.
     """
-    loaded = _load(entries)
+    loaded = load_epochs(entries)
     changed = list(loaded)
     for survey in surveys:
         for run in survey.events.epochs():
@@ -47,7 +47,7 @@ def old_epochs(
     for 0, other replicas of old messages still truncate to the high watermark.
     """
     epochs = [EpochEntry(max(newest, 0), base_offset)]
-    for entry in _load(entry for entry in known if entry.epoch >= 0 <= entry.start_offset):
+    for entry in load_epochs(entry for entry in known if entry.epoch >= 0 <= entry.start_offset):
         if entry.epoch <= epochs[-1].epoch or not (
             next_base is None or entry.start_offset < next_base
         ):
@@ -59,7 +59,7 @@ def old_epochs(
     return tuple(epochs)
 
 
-def _load(entries: Iterable[EpochEntry]) -> list[EpochEntry]:
+def load_epochs(entries: Iterable[EpochEntry]) -> list[EpochEntry]:
     """Return the entries of a file that the loader accepts."""
     loaded: list[EpochEntry] = []
     for entry in entries:

@@ -10,10 +10,11 @@ Spec: ``LeaderEpochFileCache`` (KIP-101, KIP-279).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.survey.events import EpochRun
 from kdump.audit.survey.survey import Survey
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.copies.lineage import LeaderEpochs, shared_end
@@ -173,6 +174,26 @@ def shares_epochs(own: Sequence[EpochEntry], copy: PartitionCopy, end: int) -> b
     start = max(own[0].start_offset, copy.epochs[0].start_offset)
     logs = (LeaderEpochs.of(entries, start, HIGHEST) for entries in (own, copy.epochs))
     return shared_end(*logs) >= end
+
+
+def epochs_of_copies(
+    copies: Iterable[PartitionCopy], runs: Sequence[EpochRun]
+) -> tuple[EpochEntry, ...]:
+    """Return the entries of copies that have all ``runs`` of a log in their epochs.
+
+    Of an epoch without a batch these entries are all that is left.
+    """
+    entries: dict[int, EpochEntry] = {}
+    for copy in copies:
+        known = copy.leader_epochs
+        if known is not None and all(
+            known.epoch_at(offset) in (None, run.epoch)
+            for run in runs
+            for offset in (run.first_offset, run.last_offset)
+        ):
+            for entry in copy.epochs:
+                entries.setdefault(entry.epoch, entry)
+    return tuple(entries[epoch] for epoch in sorted(entries))
 
 
 def epoch_in(copy: PartitionCopy, offset: int) -> int | None:

@@ -104,7 +104,7 @@ def plan_heal(
     left = list(left_offsets([draft.own for draft in healing.drafts], dense=dense))
     assert after.facts is not None
     evidence = Evidence(after.target, after.surveys, after.facts, after.replay, node)
-    steps, step_notes = heal_steps(evidence, after.facts, healed, files, settings)
+    steps, step_notes = heal_steps(evidence, after.facts, healed, files, settings, copies)
     if steps:
         refuse_swaps(facts.partition)
         refuse_links(as_local(draft.segment.log) for draft in changed)

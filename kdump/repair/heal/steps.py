@@ -15,6 +15,10 @@ from typing import Final
 
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
+from kdump.format.checkpoint import EpochEntry, encode_epochs
+from kdump.repair.content.companions import epochs_of, known_epochs, runs_of
+from kdump.repair.heal.copies import PartitionCopy
+from kdump.repair.heal.lineage import epochs_of_copies
 from kdump.repair.heal.result import HealedLog
 from kdump.repair.reindex.indexes import index_steps
 from kdump.repair.reindex.producers import producer_steps
@@ -31,12 +35,23 @@ def heal_steps(
     healed: Sequence[HealedLog],
     files: Mapping[str, Stamp],
     settings: TopicSettings,
+    copies: Sequence[PartitionCopy],
 ) -> tuple[list[Step], list[str]]:
     """Return the steps and notes; ``evidence`` and ``facts`` are of the healed partition.
 
     ``files`` are those in the directory.
     """
-    small, small_notes = small_file_steps(evidence, facts, files)
+    lines = _lines_of_copies(evidence, facts, copies)
+    small, small_notes = small_file_steps(evidence, facts, files, lines)
+    if lines and not any(map(_is_epochs, small)):
+        assert evidence.replay is not None
+        content = encode_epochs(epochs_of(evidence.replay, facts, lines))
+        name = LEADER_EPOCH_CHECKPOINT
+        small.append(Put.of(name, content, replaces=name in files))
+        numbers = ", ".join(str(entry.epoch) for entry in lines)
+        small_notes.append(
+            f"{name} gets the lines of epochs without a batch from copies: {numbers}"
+        )
     new = {log.draft.own.base_offset for log in healed if log.draft.old_size is None}
     producers, producer_notes = producer_steps(evidence, facts, files, every=False, wanted=new)
     indexes, index_notes = _indexes(evidence, healed, files, settings)
@@ -45,6 +60,24 @@ def heal_steps(
     logs = (_log_step(log, files) for log in healed)
     steps = [*epochs, *logs, *producers, *others, *indexes]
     return steps, [*small_notes, *producer_notes, *index_notes]
+
+
+def _lines_of_copies(
+    evidence: Evidence, facts: PartitionFacts, copies: Sequence[PartitionCopy]
+) -> tuple[EpochEntry, ...]:
+    """Return the lines of copies for epochs that neither the log nor its checkpoint has.
+
+    They begin within the log: a broker drops those before its start, and from its end on.
+    """
+    replayed = evidence.replay
+    if replayed is None:
+        return ()
+    found = epochs_of_copies(copies, runs_of(replayed))
+    own = known_epochs(facts)
+    start = max([facts.start_offset, *(entry.start_offset for entry in own[:1])])
+    merged = epochs_of(replayed, facts, found)
+    had = {entry.epoch for entry in (*own, *replayed.epochs)}
+    return tuple(entry for entry in merged if entry.epoch not in had and entry.start_offset > start)
 
 
 def _is_epochs(step: Step) -> bool:
