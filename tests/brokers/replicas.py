@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -142,6 +144,14 @@ class Replicas:
         for node in nodes:
             if self._servers[node].running:
                 self._servers[node].kill()
+
+    def pause(self, node: int) -> None:
+        """Have a node do nothing, and not notice it (SIGSTOP)."""
+        os.kill(self._servers[node].pid, signal.SIGSTOP)
+
+    def resume(self, node: int) -> None:
+        """Let a node that was paused go on."""
+        os.kill(self._servers[node].pid, signal.SIGCONT)
 
     @property
     def running(self) -> list[int]:

@@ -9,12 +9,14 @@ Spec: ``LeaderEpochFileCache.endOffsetFor``, ``Partition.readRecords``, ``Abstra
 from __future__ import annotations
 
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import idle_epochs
 import pytest
-from brokers.histories import RESTING, PartedTopic, create
-from brokers.replicas import CONTROLLER, NODES, Replicas
+from brokers.histories import RESTING, PartedTopic, Writer, create
+from brokers.replicas import CONTROLLER, NODES, SECONDS, Replicas
 from commands import repair
 from idle_epochs import END, FORGOTTEN, MALFORMED, PARTING, TOPIC, WHOLE
 
@@ -66,3 +68,62 @@ def test_a_replica_keeps_its_end_by_the_line_that_reindex_keeps(
     segments = {node: sorted(path.name for path in paths[node].glob("*.log")) for node in NODES}
     assert segments[1] == segments[2] == [f"{0:020}.log", f"{END:020}.log"]
     assert segments[3] == [f"{0:020}.log"]
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_a_replica_stays_out_while_its_leader_lacks_the_line(version: str, tmp_path: Path) -> None:
+    """A leader that moves a log to another directory forgets its own epoch, which has no batch.
+
+    A replica that led in an epoch before that, without a batch too, asks for it in vain until a
+    record is written (KAFKA-15608, KAFKA-20961).
+    """
+    leader, replica, third = 1, 3, 2
+    top = tmp_path / "nodes"
+    directories = {node: f"{top / str(node)},{top / str(node)}-b" for node in NODES}
+    settings = {node: {**RESTING, "log.dirs": directories[node]} for node in NODES}
+    quiet = PartedTopic("quiet", "nothing is written to it", brokers=(replica, leader, third))
+    with Replicas(version, top, settings) as cluster:
+        cluster.start(*NODES)
+        create(cluster, [quiet])
+        cluster.in_sync(["quiet"])
+        Writer(cluster, [quiet]).write("quiet", batches=3)
+        cluster.in_sync(["quiet"])
+        cluster.stop(leader, third, replica)
+        cluster.start(replica)  # which leads in a new epoch, without a batch
+        assert cluster.in_sync(["quiet"])["quiet"]["leader"] == replica
+        cluster.start(leader)
+        cluster.in_sync(["quiet"])
+
+        cluster.pause(replica)
+        waited = cluster.do("wait", topics=["quiet"], brokers=[leader], seconds=SECONDS)
+        assert waited["ready"], waited
+        (held,) = top.glob(f"{leader}*/quiet-0")
+        target = next(each for each in directories[leader].split(",") if each != str(held.parent))
+        before = (held / NAME).read_text().split("\n")[2:-1]
+        cluster.do("move", topics=["quiet"], broker=leader, to=target)
+        moved = Path(target) / "quiet-0"
+        until(moved.exists)
+        after = (moved / NAME).read_text().split("\n")[2:-1]
+        assert after == before[:1]  # the epoch of the batches alone
+        cluster.resume(replica)
+
+        def loops() -> int:
+            said = "is out of range, which typically implies a leader change. Reset fetch offset to"
+            return sum(said in line and "quiet-0" in line for line in cluster.log_lines(replica))
+
+        until(lambda: loops() > 20)
+        assert not cluster.do("wait", topics=["quiet"], brokers=[leader, replica], seconds=5)[
+            "ready"
+        ]
+        said = "Could not determine the end offset of the last fetched epoch"
+        print([line for line in cluster.log_lines(leader) if said in line][:2])
+        Writer(cluster, [quiet], 7).write("quiet", batches=1)
+        cluster.in_sync(["quiet"])
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait until something is so. Raises AssertionError if that takes too long."""
+    late = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < late
+        time.sleep(0.2)

@@ -21,6 +21,7 @@ import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.config.ConfigResource;
 
 /**
@@ -65,6 +66,7 @@ final class Replication {
             case "write" -> write(order);
             case "delete-records" -> deleteRecords(order);
             case "elect" -> elect(order);
+            case "move" -> move(order);
             case "wait" -> waitUntilInSync(order);
             default -> throw new IllegalArgumentException("unknown order " + order);
         };
@@ -172,6 +174,17 @@ final class Replication {
         Set<TopicPartition> partitions = new HashSet<>();
         names(order).forEach(topic -> partitions.add(new TopicPartition(topic, 0)));
         admin.electLeaders(ElectionType.UNCLEAN, partitions).partitions().get();
+        return Map.of();
+    }
+
+    /** Moves the replicas of {@code topics} on {@code broker} to its log directory {@code to}. */
+    private Object move(JsonNode order) throws Exception {
+        Map<TopicPartitionReplica, String> moves = new HashMap<>();
+        for (String topic : names(order)) {
+            var replica = new TopicPartitionReplica(topic, 0, order.get("broker").asInt());
+            moves.put(replica, order.get("to").asText());
+        }
+        admin.alterReplicaLogDirs(moves).all().get();
         return Map.of();
     }
 
