@@ -127,6 +127,7 @@ NODE_CHECKS: Final[tuple[NodeCheck, ...]] = (
     directory.check_twice,
     directory.check_missing_replicas,
     futures.check_future_logs,
+    directory.check_assigned_directories,
     metadata.check_metadata_log,
 )
 

@@ -68,12 +68,23 @@ def change(
     nodes: Sequence[int] | None = None,
     *,
     in_sync: Sequence[int] | None = None,
+    eligible: Sequence[int] | None = None,
 ) -> bytes:
-    """A change of the replicas in sync, tag 0, and of the replicas, tag 2."""
-    fields = [(tag, numbers(ids)) for tag, ids in ((0, in_sync), (2, nodes)) if ids is not None]
+    """A change of the replicas in sync, tag 0, of the replicas, tag 2, and of the ELR, tag 6."""
+    lists = ((0, in_sync), (2, nodes), (6, eligible))
+    fields = [(tag, numbers(ids)) for tag, ids in lists if ids is not None]
     tagged = b"".join(uvarint(tag) + uvarint(len(ids)) + ids for tag, ids in fields)
     body = struct.pack(">i", number) + uuid(topic_id)
-    return framed(5, 0, body + uvarint(len(fields)) + tagged)
+    version = 0 if eligible is None else 2
+    return framed(5, version, body + uvarint(len(fields)) + tagged)
+
+
+def register(node: int, directories: Sequence[str]) -> bytes:
+    """The registration of a broker with these log directories, which are tag 0."""
+    ids = uvarint(len(directories) + 1) + b"".join(map(uuid, directories))
+    body = struct.pack(">i", node) + b"\0" + bytes(16) + struct.pack(">q", 0)
+    body += uvarint(1) + uvarint(1) + b"\0" + b"\0\0"  # no endpoints, features or rack
+    return framed(0, 3, body + uvarint(1) + uvarint(0) + uvarint(len(ids)) + ids)
 
 
 def feature(name: str, level: int) -> bytes:

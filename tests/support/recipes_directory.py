@@ -258,6 +258,13 @@ RECIPES = (
         "metadata-log-missing",
         META | {f"{forge_metadata.METADATA}/quorum-state": _quorum_state(1, 2, 3)},
     ),
+    # --- replicas in a directory that is not in sight
+    kraft(
+        "left-behind",
+        "replica-directory-missing-only",
+        forge_metadata.topic("elsewhere", OTHER_ID),
+        forge_metadata.partition(OTHER_ID, directories=[OTHER_ID]),
+    ),
     # --- the top of a log directory
     _top("plain"),
     _top("lost-found", "foreign-directory", {"lost+found": None}),
@@ -686,7 +693,7 @@ RECIPES = (
     ),
     _gone(
         "gone-to-other-directory",
-        "checkpoint-line-unknown",
+        "checkpoint-line-unknown replica-directory-missing",
         forge_metadata.partition(OTHER_ID, 0, [3, 1], [DIRECTORY_ID, OTHER_ID]),
     ),
     _gone(

@@ -16,13 +16,15 @@ from kdump.audit import codes
 from kdump.audit.codes import FindingCode
 from kdump.audit.commands import reindex_command
 from kdump.audit.evidence import NodeEvidence
+from kdump.audit.facts.assignments import LOST_DIRECTORY, unplaced
 from kdump.audit.facts.cluster import Node
-from kdump.audit.facts.small_files import DirectoryFacts, Offsets, Read
+from kdump.audit.facts.small_files import DirectoryFacts, Offsets, Read, read_small
 from kdump.audit.findings import Finding, file_finding
 from kdump.audit.targets.node_directories import copies
 from kdump.errors import DecodeError, MissingDirectoryError
 from kdump.format.checkpoint import CheckpointNumberError
-from kdump.format.properties import MetaProperties
+from kdump.format.properties import MetaProperties, decode_meta_properties
+from kdump.metadata.log import metadata_partition
 from kdump.storage.liveness import State
 from kdump.storage.logdir import EntryType, directory_name, has_lines
 from kdump.storage.names import (
@@ -46,6 +48,8 @@ _TOP_KINDS: Final = frozenset(
     }
 )
 _KRAFT_VERSION: Final = 1
+#: The number of partitions that a finding names.
+_NAMED: Final = 3
 _MUST_HAVE: Final = "version, node.id and cluster.id"
 
 
@@ -227,6 +231,67 @@ def check_missing_replicas(evidence: NodeEvidence) -> Iterator[Finding]:
             yield from _missing_replicas(read.path, missing, facts.identity, evidence.node)
 
 
+def check_assigned_directories(evidence: NodeEvidence) -> Iterator[Finding]:
+    """Report replicas that the cluster assigns to a directory of this node that is not in sight.
+
+    Without a configuration, a running broker may have its other directories anywhere.
+    """
+    image, node = evidence.node.image, evidence.node.node_id
+    if image is None or not image.complete or node is None:
+        return
+    if evidence.config is None and not evidence.stopped:
+        return
+    metas = [facts.identity for facts in evidence.directories]
+    metas += (
+        read_small(directory.path / META_PROPERTIES, decode_meta_properties).value
+        for directory in evidence.beyond
+    )
+    ids = {meta.directory_id for meta in metas if meta is not None and meta.directory_id}
+    if len(ids) < len(metas):
+        return  # a directory without a readable id, which may be any
+    directories = [facts.directory for facts in evidence.directories] + [*evidence.beyond]
+    paths = chain.from_iterable(directory.partition_paths for directory in directories)
+    names = (name for name in map(directory_name, paths) if name is not None and not name.suffix)
+    existing = {(name.topic, name.partition) for name in names}
+    home = next(filter(metadata_partition, directories), directories[0])
+    for found in unplaced(image, node, ids, existing):
+        for code, partitions in (
+            (codes.REPLICA_DIRECTORY_MISSING_ONLY, found.alone),
+            (codes.REPLICA_DIRECTORY_MISSING, found.shared),
+        ):
+            if partitions:
+                yield file_finding(
+                    code,
+                    home.path / META_PROPERTIES,
+                    _assigned_text(found.directory_id, partitions, node),
+                    _in_sight_text(found.directory_id, evidence, len(ids)),
+                    repeats=len(partitions) - 1,
+                )
+
+
+def _assigned_text(directory_id: str, partitions: Sequence[tuple[str, int]], node: int) -> str:
+    named = ", ".join(f"{topic}-{partition}" for topic, partition in partitions[:_NAMED])
+    others = f" and {len(partitions) - _NAMED:,} more" if partitions[_NAMED:] else ""
+    which = (
+        "an offline log directory"
+        if directory_id == LOST_DIRECTORY
+        else f"the log directory with the id {directory_id}"
+    )
+    return f"{which}, to which the cluster assigns {named}{others} of node {node}"
+
+
+def _in_sight_text(directory_id: str, evidence: NodeEvidence, count: int) -> str:
+    """Return which directories are in sight, and whether others may be there all the same."""
+    image, node = evidence.node.image, evidence.node.node_id
+    registered = () if image is None or node is None else image.directories.get(node, ())
+    if evidence.config is not None:
+        return f"{count} in log.dirs, none of them with this id"
+    text = f"{count} of its {len(registered)} registered directories" if registered else f"{count}"
+    if directory_id in registered:
+        return f"{text}: name the others too, or --config, if log.dirs still has them"
+    return f"{text}, and none with this id registered"
+
+
 def _missing_replicas(
     path: AnyPath, missing: Sequence[tuple[str, int]], meta: MetaProperties | None, node: Node
 ) -> Iterator[Finding]:
@@ -234,7 +299,8 @@ def _missing_replicas(
     for topic, partition in missing:
         others = node.other_replicas(topic, partition, None if meta is None else meta.directory_id)
         if others is not None:
-            code = codes.REPLICA_MISSING if others else codes.REPLICA_MISSING_ONLY
+            alone = not others or node.leads_alone(topic, partition)
+            code = codes.REPLICA_MISSING_ONLY if alone else codes.REPLICA_MISSING
             names_by_code[code].append(f"{topic}-{partition}")
     for code, names in names_by_code.items():
         expected = f"a directory {names[0]}, for which the cluster names node {node.node_id}"

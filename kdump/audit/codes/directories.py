@@ -111,10 +111,39 @@ REPLICA_MISSING_ONLY: Final = FindingCode(
     "replica-missing-only",
     Severity.ERROR,
     "The directory of a partition is missing, although a checkpoint has a line for it. According "
-    "to the cluster's metadata, this node has the only replica.",
+    "to the cluster's metadata, no other replica may lead: this node has the only one, or the only "
+    "one in sync, or in the ELR where none is in sync.",
     "The broker creates an empty replica and leads it: offsets are assigned a second time, "
-    "starting at 0.",
+    "starting at 0, and other replicas truncate their logs.",
     "Bring the directory back before the broker starts, from a backup if necessary.",
+    check=26,
+    harm=Harm.EMPTY,
+)
+REPLICA_DIRECTORY_MISSING: Final = FindingCode(
+    "replica-directory-missing",
+    Severity.WARNING,
+    "The cluster's metadata assigns replicas of this node to a log directory that is not in sight: "
+    "log.dirs no longer names it, or it is not among the paths. Other replicas may lead.",
+    "If log.dirs does not name the directory, the broker creates the replicas again in another "
+    "one, empty, and fetches all records from their leaders.",
+    "If this was not intended, name the directory in log.dirs again before the broker starts. "
+    "Otherwise make sure that the other replicas are in sync and run.",
+    ("Created log for partition {} in {}",),
+    check=26,
+    harm=Harm.REFETCHED,
+)
+REPLICA_DIRECTORY_MISSING_ONLY: Final = FindingCode(
+    "replica-directory-missing-only",
+    Severity.ERROR,
+    "The cluster's metadata assigns replicas of this node to a log directory that is not in sight: "
+    "log.dirs no longer names it, or it is not among the paths. No other replica may lead: this is "
+    "the only one, or the only one in sync, or in the ELR where none is in sync.",
+    "If log.dirs does not name the directory, the broker creates the replicas again in another "
+    "one, empty, and leads them: offsets are assigned a second time, starting at 0, and other "
+    "replicas truncate their logs.",
+    "Name the directory in log.dirs again, or bring its file system back, before the broker "
+    "starts. If the disk is lost and other replicas exist, kdump compare shows what these hold.",
+    ("Created log for partition {} in {}",),
     check=26,
     harm=Harm.EMPTY,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Final
 
 from kdump.audit.facts.coordinator import Coordinator
@@ -37,6 +37,9 @@ _NO_DIRECTORY: Final = 20 * "A"
 #: The types of the records that are read.
 _TYPES: Final = frozenset(
     {
+        RecordType.REGISTER_BROKER,
+        RecordType.UNREGISTER_BROKER,
+        RecordType.BROKER_REGISTRATION_CHANGE,
         RecordType.TOPIC,
         RecordType.PARTITION,
         RecordType.CONFIG,
@@ -55,20 +58,29 @@ class Replicas:
     """The replicas of a partition: node ids, and the ids of their log directories if recorded.
 
     ``in_sync`` are the replicas in sync when the record was written, ``eligible`` those that may
-    lead all the same (KIP-966).
+    lead all the same (KIP-966), ``last_eligible`` the last of these.
     """
 
     nodes: tuple[int, ...]
     directories: tuple[str, ...] = ()
     in_sync: tuple[int, ...] = ()
     eligible: tuple[int, ...] = ()
+    last_eligible: tuple[int, ...] = ()
 
-    def directory_of(self, node: int) -> str | None:
-        """Return the id of the log directory of a replica; None if the cluster does not have it."""
+    def directory_of(self, node: int, *, lost: str | None = None) -> str | None:
+        """Return the id of the log directory of a replica; None if the cluster does not have it.
+
+        ``lost`` is a reserved id that counts all the same.
+        """
         if node not in self.nodes or len(self.directories) != len(self.nodes):
             return None
         known = self.directories[self.nodes.index(node)]
-        return None if known.startswith(_NO_DIRECTORY) else known
+        return None if known != lost and known.startswith(_NO_DIRECTORY) else known
+
+    def leads_alone(self, node: int) -> bool:
+        """Return whether no other replica than that of ``node`` may lead."""
+        may_lead = self.in_sync or self.eligible or self.last_eligible
+        return self.nodes == (node,) or may_lead == (node,)
 
 
 @frozen
@@ -89,7 +101,8 @@ class ClusterImage:
     be read: topics that are not in the image may then exist. ``left`` are the partitions, by topic
     id, whose records remain when the next start cuts the log at its damage; None if it cuts
     nothing. ``leader`` is the last controller that led. ``voters`` are the ids of the voters, None
-    if neither the log nor ``quorum-state`` names them.
+    if neither the log nor ``quorum-state`` names them. ``directories`` are the ids of the log
+    directories that each broker has registered, by node id.
     """
 
     end_offset: int
@@ -103,6 +116,7 @@ class ClusterImage:
     left: frozenset[tuple[str, int]] | None = None
     leader: int | None = None
     voters: frozenset[int] | None = None
+    directories: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def blank(self) -> bool:
@@ -193,6 +207,13 @@ class Node:
         nodes = tuple(node for node in replicas.nodes if node != self.node_id)
         return Copies(nodes, tuple(node for node in nodes if node in replicas.in_sync))
 
+    def leads_alone(self, topic: str, partition: int) -> bool:
+        """Return whether no other replica of a partition may lead; False if that is unknown."""
+        if self.image is None or self.node_id is None:
+            return False
+        replicas = self.image.replicas.get(self.image.topics.get(topic, ""), {}).get(partition)
+        return replicas is not None and replicas.leads_alone(self.node_id)
+
     def other_replicas(
         self, topic: str, partition: int, directory_id: str | None
     ) -> tuple[int, ...] | None:
@@ -255,7 +276,13 @@ def read_cluster(partition: Partition) -> ClusterImage:
         deleted=frozenset(replay.builder.deleted),
         replicas={
             topic_id: {
-                number: Replicas(found.replicas, found.directories, found.in_sync, found.eligible)
+                number: Replicas(
+                    found.replicas,
+                    found.directories,
+                    found.in_sync,
+                    found.eligible,
+                    found.last_known_eligible,
+                )
                 for number, found in partitions.items()
             }
             for topic_id, partitions in replay.builder.partitions.items()
@@ -266,6 +293,7 @@ def read_cluster(partition: Partition) -> ClusterImage:
         left=left,
         leader=None if state is None else state.leader_id,
         voters=dynamic or history.electors or listed or None,
+        directories={number: each.directories for number, each in replay.builder.brokers.items()},
     )
 
 

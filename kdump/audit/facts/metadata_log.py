@@ -91,8 +91,10 @@ def missing_metadata(
     roles = _roles(config)
     if not node.blank or not (_is_kraft(node.meta) or roles) or not node.directories:
         return None
+    others = tuple(others)
     found = _found(node)
-    if found is None:
+    # Without directory ids, nothing but the node id groups the directories of one node.
+    if found is None or any(_is_same(node, other) and not other.blank for other in others):
         return None
     path = node.path
     if path is None:
@@ -168,6 +170,14 @@ def _roles(config: Configs | None) -> frozenset[str]:
 
 def _is_kraft(meta: MetaProperties | None) -> bool:
     return meta is not None and meta.version == _KRAFT_VERSION
+
+
+def _is_same(node: Sighted, other: Sighted) -> bool:
+    """Return whether both are directories, or copies of directories, of one node."""
+    if node.meta is None or other.meta is None or node.meta.node_id is None:
+        return False
+    ids = [(each.cluster_id, each.node_id) for each in (node.meta, other.meta)]
+    return ids[0] == ids[1]
 
 
 def _cluster(node: Sighted) -> str | None:

@@ -24,7 +24,13 @@ from kdump.values import frozen
 
 #: The findings about partitions that do not exist but are named in files of a log directory.
 _OF_PARTITIONS: Final = frozenset(
-    {codes.REPLICA_MISSING, codes.REPLICA_MISSING_ONLY, codes.CHECKPOINT_LINE_UNKNOWN}
+    {
+        codes.REPLICA_MISSING,
+        codes.REPLICA_MISSING_ONLY,
+        codes.REPLICA_DIRECTORY_MISSING,
+        codes.REPLICA_DIRECTORY_MISSING_ONLY,
+        codes.CHECKPOINT_LINE_UNKNOWN,
+    }
 )
 
 

@@ -19,6 +19,7 @@ from kdump.values import frozen
 #: The codes with which nothing decides how many records are lost now: the reason, weightiest first.
 UNDECIDED: Final[Mapping[FindingCode, str]] = {
     codes.REPLICA_MISSING_ONLY: "a replica is missing",
+    codes.REPLICA_DIRECTORY_MISSING_ONLY: "replicas are in no log directory that is in sight",
     codes.LOG_DIRECTORY_BLANK: "a log directory is missing",
     codes.LOG_DIRECTORY_MISSING: "a log directory is missing",
     codes.OFFSETS_MISSING: "offsets are missing",
