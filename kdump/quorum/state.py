@@ -13,6 +13,7 @@ from itertools import combinations
 from kdump.quorum.election import Answer, Candidacy, hold_elections, voters_of
 from kdump.quorum.lineage import Loss, different_content, losses, shared_end
 from kdump.quorum.problems import Problem, ProblemKind, copy_problems
+from kdump.quorum.replacement import Replacement, replacement
 from kdump.quorum.replica import MetadataReplica
 from kdump.quorum.voter_set import ReplicaKey, VoterSet
 from kdump.values import frozen
@@ -144,6 +145,34 @@ class Quorum:
         numbers.sort(key=lambda number: (number in self.at_risk, self.replicas[number].end))
         majority = 1 if candidacy.voters is None else candidacy.voters.majority
         return tuple(numbers[: majority - 1])
+
+    @cached_property
+    def replacement(self) -> Replacement | None:
+        """The voters to replace where the disks of a majority are lost; None where they are not."""
+        return None if self.leaders else replacement(self.replicas, self.voters)
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the voters are in the metadata log, with the ids of their directories."""
+        return any(replica.dynamic is not None for replica in self.replicas)
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster id of the first copy that has one."""
+        return next((each.cluster_id for each in self.replicas if each.cluster_id), None)
+
+    @property
+    def refused(self) -> Mapping[int, ReplicaKey]:
+        """The copies whose votes elect a leader, but that forgot that they led the last epoch.
+
+        Such a node stops before it votes. Each has the voter whose disk is not given, and that is
+        to be replaced instead.
+        """
+        given = {replica.node_id for replica in self.replicas}
+        others = [voter for voter in self._voters() if voter.node_id not in given]
+        leaders = [each.replica for each in self.leaders[:1]]
+        needed = {*leaders, *self.companions} & self.forgotten.keys()
+        return dict.fromkeys(sorted(needed), others[0]) if others else {}
 
     @cached_property
     def problems(self) -> tuple[Problem, ...]:

@@ -56,7 +56,8 @@ def quorum(
     voters and how they were written, the leader changes, and the end of its log after the next
     start, which cuts a damaged log. Over all copies kdump shows which of them agree, which can be
     elected leader, which records the others lose then, and which node to start first; or why no
-    leader can be elected. It knows only the given disks.
+    leader can be elected. If the disks of a majority are lost, it says which to replace, and in
+    which order. It knows only the given disks.
 
     It changes nothing, and can run beside a broker.
     """

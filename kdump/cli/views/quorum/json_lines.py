@@ -11,6 +11,7 @@ from typing import Any
 
 from kdump.cli.ui import jsonl
 from kdump.cli.views.quorum.verdict import exit_code, verdict
+from kdump.quorum.replacement import Replacement
 from kdump.quorum.replica import MetadataReplica
 from kdump.quorum.state import Leadership, Quorum
 from kdump.quorum.voter_set import ReplicaKey, VoterSet
@@ -89,6 +90,7 @@ def print_json(quorum: Quorum, emit: Callable[[str], None]) -> int:
         "voters": quorum.voters and _voters(quorum.voters),
         "can_lead": nodes,
         "start_first": [quorum.replicas[number].node_id for number in first],
+        "replacement": quorum.replacement and _replacement(quorum.replacement),
         "problems": sum(not problem.is_note for problem in quorum.problems),
         "verdict": " ".join(verdict(quorum)),
     }
@@ -161,6 +163,27 @@ def _leader_fields(quorum: Quorum, leader: Leadership) -> dict[str, Any]:
                 "holders": list(each.holders),
             }
             for each in leader.losses
+        ],
+    }
+
+
+def _replacement(found: Replacement) -> dict[str, object]:
+    """Return the voters to replace; ``sources`` are the copies that reach further."""
+    return {
+        "first": _listed(found.first),
+        "later": _listed(found.later),
+        "last_leader": found.last_leader,
+        "lacks_from_offset": found.end and found.end.offset,
+        "sources": [
+            {
+                "copy": source.replica + 1,
+                "first_offset": loss.first,
+                "end_offset": loss.end,
+                "records": loss.records,
+                "changes": loss.changes,
+            }
+            for source in found.sources
+            for loss in source.beyond
         ],
     }
 

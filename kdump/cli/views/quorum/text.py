@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 from kdump.cli.ui.paragraphs import paragraph
 from kdump.cli.ui.units import count_text
-from kdump.cli.views.quorum.verdict import exit_code, node_text, verdict
+from kdump.cli.views.quorum.names import node_text
+from kdump.cli.views.quorum.verdict import exit_code, verdict
 from kdump.format.lines.text import printable, time_text
 from kdump.quorum.election import Candidacy
 from kdump.quorum.problems import Problem

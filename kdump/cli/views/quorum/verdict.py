@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.cli.ui.units import count_text
+from kdump.cli.views.quorum.names import list_text, node_text
+from kdump.cli.views.quorum.replacement import replacement_steps
 from kdump.format.lines.shell import shell_text
 from kdump.program import program
 from kdump.quorum.problems import ProblemKind
@@ -27,6 +29,8 @@ def verdict(quorum: Quorum) -> Iterator[str]:
         why = (each.text for each in quorum.problems if each.kind is ProblemKind.NO_LEADER)
         yield f"No leader can be elected from the given disks: {next(why)}."
         yield from _remedies(quorum)
+        if quorum.replacement is not None:
+            yield from replacement_steps(quorum, quorum.replacement)
     if any(problem.kind is ProblemKind.VOTER_NOT_GIVEN for problem in quorum.problems):
         yield "Only the given disks are known: other voters can change this result."
 
@@ -42,11 +46,12 @@ def _elected(quorum: Quorum) -> Iterator[str]:
     elif lossy:
         yield (
             f"{first.capitalize()} has the latest end, offset {end.offset} of epoch {end.epoch}, "
-            f"but {_list([node_text(quorum, each.replica) for each in others])} can be elected too."
+            f"but {list_text([node_text(quorum, each.replica) for each in others])} can be elected "
+            "too."
         )
     else:
         names = [node_text(quorum, each.replica) for each in quorum.leaders]
-        yield f"{_list(names).capitalize()} can be elected."
+        yield f"{list_text(names).capitalize()} can be elected."
     for leader in (best, *lossy):
         for loss in leader.losses:
             if leader is not best or loss.loss.changes:
@@ -58,26 +63,41 @@ def _elected(quorum: Quorum) -> Iterator[str]:
             f"What the damaged bytes of {node_text(quorum, number)} held, from offset "
             f"{quorum.replicas[number].damage_offset} on, {first} does not have."
         )
-    if lossy:
+    if quorum.refused:
+        yield from _refused(quorum)
+    elif lossy:
         if companions:
             yield (
-                f"Start {first} and {_list(companions)} first, and the others once {first} leads."
+                f"Start {first} and {list_text(companions)} first, and the others once {first} "
+                "leads."
             )
         else:
             yield f"Start {first} first."
     elif not others and companions:
-        yield f"Start {first} first; it leads as soon as {_list(companions)} runs too."
+        yield f"Start {first} first; it leads as soon as {list_text(companions)} runs too."
     elif others:
         yield "The order of the starts does not matter."
     else:
         yield f"Start {first}."
     for number in quorum.at_risk:
+        if number in quorum.refused:
+            continue
         named = node_text(quorum, number)
         yield (
             f"{named.capitalize()} may stop soon after its start, see above: start it when the "
             "others have a leader of a later epoch, or again until they do."
         )
     yield from _remedies(quorum)
+
+
+def _refused(quorum: Quorum) -> Iterator[str]:
+    """Yield which disks to replace instead of those whose nodes stop before they vote."""
+    for number, voter in quorum.refused.items():
+        named = node_text(quorum, number)
+        yield (
+            f"{named.capitalize()} led last, and stops at every start before it votes: replace the "
+            f"disk of node {voter.node_id} instead, and {named} once there is a leader."
+        )
 
 
 def loss_text(quorum: Quorum, leader: Leadership, loss: CopyLoss) -> str:
@@ -98,26 +118,11 @@ def loss_text(quorum: Quorum, leader: Leadership, loss: CopyLoss) -> str:
     )
 
 
-def node_text(quorum: Quorum, number: int) -> str:
-    """Return a name for a copy: its node, or its place among the copies, or both."""
-    node = quorum.replicas[number].node_id
-    same = sum(replica.node_id == node for replica in quorum.replicas)
-    if node is None:
-        return f"copy {number + 1}"
-    return f"node {node} (copy {number + 1})" if same > 1 else f"node {node}"
-
-
 def _remedies(quorum: Quorum) -> Iterator[str]:
     for number, replica in enumerate(quorum.replicas):
         codes = {refusal.code: None for refusal in replica.refusals if refusal.code is not None}
         commands = [shell_text((program(), "explain", code)) for code in codes]
         if commands:
-            yield f"{node_text(quorum, number).capitalize()} does not start: {_list(commands)}."
+            yield f"{node_text(quorum, number).capitalize()} does not start: {list_text(commands)}."
         elif replica.refusals:
             yield f"{node_text(quorum, number).capitalize()} does not start: see above."
-
-
-def _list(names: Sequence[str]) -> str:
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
