@@ -417,8 +417,8 @@ def _cuts(
             continue
         found = truncation(copy.started, leader.started, copy.high_watermark or 0)
         deleted = None
-        if copy.start < leader.start and not (found is not None and found.restart):
-            deleted = OffsetRange(copy.start, min(leader.start, copy.end))
+        if copy.start < leader.log_start and not (found is not None and found.restart):
+            deleted = OffsetRange(copy.start, min(leader.log_start, copy.end))
         deleted_records = 0 if deleted is None else count(number, deleted)
         if found is None:
             yield Cut(number, None, deleted=deleted, deleted_records=deleted_records)

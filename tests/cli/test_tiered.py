@@ -8,7 +8,7 @@ from typing import Any
 
 import forge
 import pytest
-from commands import kdump
+from commands import kdump, repair
 from crashing.running import run
 from fixtures_loader import ROOT, TIERED, copy_fixture
 
@@ -153,3 +153,13 @@ def test_what_a_follower_drops_is_in_remote_storage(
     assert (cut["restart"], cut["offset"], cut["records"]) == (True, OFFSETS["local"], lost)
     alone = [line for line in partition["alone"] if line["copy"] == 2]
     assert sum(line["last_offset"] + 1 - line["first_offset"] for line in alone) == lost
+
+
+def test_reindex_keeps_the_leader_epochs_of_remote_records(data: Path) -> None:
+    """They lie below the first segment on disk, and brokers read them to serve remote records."""
+    partition = data / "tiered-0"
+    checkpoint = partition / "leader-epoch-checkpoint"
+    lines = checkpoint.read_text()
+    checkpoint.write_text(lines + "broken\n")
+    assert repair("reindex", partition).code == 0
+    assert checkpoint.read_text() == lines

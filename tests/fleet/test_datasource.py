@@ -144,7 +144,7 @@ def test_copies_are_those_of_compare(session: Session, tmp_path: Path) -> None:
 
 
 def test_several_paths_are_one_table(session: Session, damaged: Path, broker: Path) -> None:
-    given: dict[str, object] = {"schema": "offset BIGINT", "mode": "DROPMALFORMED"}
+    given = {"schema": "offset BIGINT", "mode": "DROPMALFORMED"}
     alone = [load(session, path, **given).count() for path in (damaged, broker)]
     assert load(session, damaged, broker, **given).count() == sum(alone)
 

@@ -36,7 +36,12 @@ def check_whole(verdict: Verdict) -> None:
 
 
 def log_start_of(facts: PartitionFacts) -> int | None:
-    """Return the log start offset: the checkpoint's, or the first base offset if that is higher."""
+    """Return the log start offset: the checkpoint's, or the first base offset if that is higher.
+
+    With remote storage, earlier records may be there: the checkpoint alone decides.
+    """
+    if facts.settings.remote_storage:
+        return facts.log_start or 0
     segments = facts.partition.segments
     return max(facts.log_start or 0, segments[0].base_offset) if segments else facts.log_start
 

@@ -53,4 +53,4 @@ def _preadv(descriptor: int, *given: Any) -> int:
 
 
 if "KDUMP_FAULT" in os.environ:
-    os.open, os.preadv = _open, _preadv  # type: ignore[assignment]
+    os.open, os.preadv = _open, _preadv
