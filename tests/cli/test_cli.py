@@ -291,4 +291,5 @@ def test_it_runs_as_a_module(tmp_path: Path) -> None:
         check=False,
     )
     assert ran.returncode == exits.INCOMPLETE
-    assert "vanished" in ran.stdout
+    assert "gone: cannot be read: No such file or directory" in ran.stderr
+    assert ran.stdout == ""
