@@ -54,7 +54,7 @@ class ForeignDirectoryError(SourceError):
 
 
 class ForeignFileError(SourceError):
-    """A file of a name that no broker gives to files."""
+    """A file of a name that no broker gives to files, or a path below a file."""
 
 
 class MissingDirectoryError(SourceError):

@@ -48,10 +48,8 @@ _LOG_DIRECTORY_FILES = (
     CLEANER_CHECKPOINT,
 )
 # The kinds of a partition's files: with an offset in the name, and by the name alone.
-_NUMBERED_KINDS = frozenset({*EXTENSIONS, FileKind.METADATA_SNAPSHOT})
-_NAMED_KINDS = frozenset(
-    {FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE}
-)
+_NUMBERED_KINDS = {*EXTENSIONS, FileKind.METADATA_SNAPSHOT}
+_NAMED_KINDS = {FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE}
 _REPAIRS = ".kdump"
 _EXPECTED = "expected a segment, a partition directory or a log directory"
 #: The levels below a directory in which log directories are searched: mounts, and their folders.
@@ -303,6 +301,8 @@ def _look_below(children: Sequence[Entry]) -> _Below:
             inner, linked = _peek(path), _is_link(path)
             if not linked and is_log_directory(path):
                 directories.append(path)
+            elif inner is None:  # unknown: reading it reports why
+                partitions += [path] if path in named else []
             elif any(map(_is_of_partition, inner)):
                 partitions.append(path)
             elif not linked:
@@ -313,8 +313,8 @@ def _look_below(children: Sequence[Entry]) -> _Below:
     return _Below(directories, partitions, mostly_foreign=own == 0 or others > own)
 
 
-def _peek(path: AnyPath) -> list[Entry]:
-    """Return some entries of a directory, links aside; none if it cannot be listed."""
+def _peek(path: AnyPath) -> list[Entry] | None:
+    """Return some entries of a directory, links aside; None if it cannot be listed."""
     try:
         with scan(path) as entries:
             return [
@@ -322,11 +322,11 @@ def _peek(path: AnyPath) -> list[Entry]:
                 for entry in islice(entries, _READ_NAMES)
             ]
     except OSError:
-        return []
+        return None
 
 
 def _is_link(path: AnyPath) -> bool:
-    return isinstance(path, Path) and path.is_symlink()
+    return isinstance(path, Path) and os.path.islink(path)  # noqa: PTH114 - raises no error
 
 
 def _is_of_partition(child: Entry) -> bool:
@@ -373,7 +373,7 @@ def _owner(path: AnyPath) -> AnyPath | None:
     if not isinstance(path, Path):
         return None
     for above in islice(_spelled(path).parents, _LEVELS_ABOVE):
-        if is_log_directory(above) or any(map(_is_of_partition, _peek(above))):
+        if is_log_directory(above) or any(map(_is_of_partition, _peek(above) or ())):
             return above
     return None
 
@@ -381,6 +381,8 @@ def _owner(path: AnyPath) -> AnyPath | None:
 def _unopened(path: AnyPath, error: OSError) -> SourceError:
     """Return the error of a path that cannot be opened; of a missing one, with what is there."""
     found = source_error(path, error)
+    if isinstance(error, NotADirectoryError):
+        return ForeignFileError(path, str(found))
     if not isinstance(found, VanishedError) or not isinstance(path, Path):
         return found
     if _is_link(path):
@@ -399,7 +401,7 @@ def _near(above: Path, missing: str) -> str:
     if parse_file_name(missing).base_offset is None:  # all offsets look alike
         from difflib import get_close_matches
 
-        close = get_close_matches(missing, [entry.name.name for entry in _peek(above)], n=1)
+        close = get_close_matches(missing, [entry.name.name for entry in _peek(above) or ()], n=1)
     if close:
         return f": did you mean {above / close[0]}?"
     return f": {_spelled(above)} has no {missing}"

@@ -57,16 +57,26 @@ class Cli:
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self.capsys = capsys
 
-    def text(self, *arguments: str | Path, code: int) -> list[str]:
-        """The lines of a run that ends with ``code`` and says nothing on standard error."""
+    def text(self, *arguments: str | Path, code: int, wrong: Path | None = None) -> list[str]:
+        """The lines of a run that ends with ``code``.
+
+        Standard error has one line, of the path ``wrong``, and nothing without one.
+        """
         assert kdump.cli.main.main(["verify", *map(str, arguments)]) == code
         printed = self.capsys.readouterr()
-        assert printed.err == ""
+        if wrong is None:
+            assert printed.err == ""
+        else:
+            assert printed.err.startswith(f"kdump: {wrong}: ")
+            assert printed.err.count("\n") == 1
         return printed.out.splitlines()
 
-    def json(self, *arguments: str | Path, code: int) -> list[dict[str, Any]]:
+    def json(
+        self, *arguments: str | Path, code: int, wrong: Path | None = None
+    ) -> list[dict[str, Any]]:
         """The objects of a run in JSON."""
-        return [json.loads(line) for line in self.text("--format", "json", *arguments, code=code)]
+        lines = self.text("--format", "json", *arguments, code=code, wrong=wrong)
+        return [json.loads(line) for line in lines]
 
 
 @pytest.fixture
@@ -108,7 +118,8 @@ def test_notes_never_fail(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_missing_path_is_incomplete_and_the_rest_is_judged(cli: Cli, tmp_path: Path) -> None:
     directory = recipe("crc-sealed").write(tmp_path)
-    lines = cli.json(tmp_path / "missing-0", directory, code=exits.INCOMPLETE)
+    missing = tmp_path / "missing-0"
+    lines = cli.json(missing, directory, code=exits.INCOMPLETE, wrong=missing)
     findings = [line["code"] for line in lines if line["type"] == "finding"]
     assert findings == ["vanished", "batch-crc-mismatch"]
     assert lines[0]["liveness"][0] is None
@@ -117,8 +128,9 @@ def test_a_missing_path_is_incomplete_and_the_rest_is_judged(cli: Cli, tmp_path:
 
 
 def test_an_empty_directory_is_not_sound(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "nothing").mkdir()
-    cli.text(tmp_path / "nothing", code=exits.INCOMPLETE)
+    path = tmp_path / "nothing"
+    path.mkdir()
+    assert cli.text(path, code=exits.INCOMPLETE, wrong=path) == []
 
 
 def test_a_file_of_another_kind_is_wrong_usage(
@@ -845,7 +857,8 @@ def test_many_sound_segments_share_a_line(cli: Cli, tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_is_named_with_its_reason(cli: Cli, tmp_path: Path) -> None:
     path = forge.write_partition(tmp_path, "orders", 0, {0: [forge.batch(0, [forge.record()])]})
-    lines = cli.text(path, tmp_path / "missing-0", code=exits.INCOMPLETE)
+    missing = tmp_path / "missing-0"
+    lines = cli.text(path, missing, code=exits.INCOMPLETE, wrong=missing)
     text = " ".join(" ".join(lines).split())
     assert "missing-0: cannot be read: No such file or directory" in text
     assert text.count("cannot be read: ") == 1

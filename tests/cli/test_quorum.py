@@ -175,7 +175,8 @@ def test_what_is_no_controller_is_refused(
     }[what]
     assert main(["quorum", str(path)]) == (5 if what == "broker" else 2)
     printed = capsys.readouterr()
-    assert "expected" in printed.err if what != "broker" else "gone" in printed.out
+    assert ("expected" if what != "broker" else "gone: cannot be read") in printed.err
+    assert printed.out == ""
 
 
 # --- damage of a single controller
@@ -209,7 +210,6 @@ DAMAGED: Mapping[str, tuple[disks.Damage, int, set[str], bool]] = {
     ),
     "no log": (disks.remove_log, 4, {"log-missing", "no-leader"}, False),
     "no log files": (disks.remove_log_files, 0, set(), True),
-    "nothing": (disks.remove_everything, 4, {"does-not-start", "no-leader"}, False),
     "no meta.properties": (
         disks.remove_meta,
         4,
@@ -230,6 +230,17 @@ def test_a_damaged_controller(name: str, fixture: str, quorum: Any, tmp_path: Pa
     assert problems(lines) - {"records-lost", "log-behind"} == kinds
     assert found == code
     assert (lines[-1]["can_lead"] == [1]) is leads
+
+
+def test_an_empty_disk_alone_is_a_wrong_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = copy_fixture("4.3.1/clean", tmp_path / "data")
+    disks.remove_everything(directory)
+    assert main(["quorum", "--format", "json", str(directory)]) == 5
+    printed = capsys.readouterr()
+    assert "is the disk mounted?" in printed.err
+    assert printed.out == ""
 
 
 # --- three copies of one real log, as the disks of three voters

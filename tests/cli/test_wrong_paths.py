@@ -151,6 +151,10 @@ def a_file_of_no_broker(top: Path) -> Path:
     return fill(top, "notes.txt") / "notes.txt"
 
 
+def below_a_file(top: Path) -> Path:
+    return fill(top, "notes.txt") / "notes.txt" / "orders-0"
+
+
 #: What is at a path, and what the error says of it, with {top} for the directory above.
 KINDS: dict[Callable[[Path], Path], str] = {
     nosuch: "nosuch: cannot be read: No such file or directory: {top} has no nosuch",
@@ -177,6 +181,7 @@ KINDS: dict[Callable[[Path], Path], str] = {
     below_a_partition: "it lies in {top}/logs/orders-0, name that instead",
     below_a_log_directory: "it lies in {top}/logs, name that instead",
     a_file_of_no_broker: "found a file that no broker writes",
+    below_a_file: "notes.txt/orders-0: cannot be read: Not a directory",
 }
 #: Commands that also write, with what they need; {out} is a directory for it.
 WRITING = {
@@ -394,7 +399,7 @@ def test_the_search_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     looked: list[Path] = []
     peek = logdir._peek
 
-    def counting(path: Path) -> list[Entry]:
+    def counting(path: Path) -> list[Entry] | None:
         looked.append(path)
         return peek(path)
 

@@ -18,10 +18,17 @@ from kdump.audit.targets.target import (
     leaves_nothing,
     unmatched_patterns,
 )
-from kdump.errors import MissingDirectoryError, SourceError, UsageError
+from kdump.errors import (
+    ForeignDirectoryError,
+    ForeignFileError,
+    SourceError,
+    UsageError,
+    VanishedError,
+)
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.values import frozen
 
+_WRONG_PATHS: Final = (ForeignDirectoryError, ForeignFileError, VanishedError)
 #: The findings about partitions that do not exist but are named in files of a log directory.
 _OF_PARTITIONS: Final = frozenset(
     {
@@ -68,10 +75,10 @@ def errors_of(roots: Iterable[Root]) -> list[SourceError]:
 def wrong_paths(roots: Iterable[Root]) -> list[SourceError]:
     """Return the errors of the paths at which there is nothing to check.
 
-    A log directory that a broker's configuration names is none of them: that it is missing is a
-    finding.
+    Other errors are findings: something is there and cannot be read, or a log directory that a
+    broker's configuration names is missing.
     """
-    return [error for error in errors_of(roots) if not isinstance(error, MissingDirectoryError)]
+    return [error for error in errors_of(roots) if isinstance(error, _WRONG_PATHS)]
 
 
 def requested_findings(findings: Iterable[Finding], scope: Scope) -> tuple[Finding, ...]:
