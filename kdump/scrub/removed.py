@@ -1,7 +1,7 @@
-"""Sealed segments that are gone from the start of a log before retention could delete them.
+"""Sealed segments that are gone before retention could delete them.
 
-Holes between segments show in the log itself, and a follower may truncate the end of its log: these
-are not looked for.
+These are the first segments of a log. Holes between segments show in the log itself, and a follower
+may truncate the end of its log: these are not looked for.
 """
 
 from __future__ import annotations
