@@ -70,7 +70,7 @@ def test_a_replica_keeps_its_end_by_the_line_that_reindex_keeps(
     assert segments[3] == [f"{0:020}.log"]
 
 
-@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+@pytest.mark.parametrize("version", ["4.3.1"])
 def test_a_replica_stays_out_while_its_leader_lacks_the_line(version: str, tmp_path: Path) -> None:
     """A leader that moves a log to another directory forgets its own epoch, which has no batch.
 
