@@ -162,6 +162,9 @@ class NodeEvidence:
     futures      The future logs of the node.
     missing      Its metadata log, if that is gone.
     beyond       Its log directories beside those that are checked.
+    repeated     The log directories that ``config`` names again, each with the first spelling.
+    metadata_directory  The log directory of the metadata log by ``config``, as its facts spell it;
+                 None if it is unknown.
     """
 
     directories: tuple[DirectoryFacts, ...]
@@ -171,6 +174,8 @@ class NodeEvidence:
     futures: tuple[FutureLog, ...] = ()
     missing: MissingMetadata | None = None
     beyond: tuple[LogDirectory, ...] = ()
+    repeated: tuple[tuple[AnyPath, AnyPath], ...] = ()
+    metadata_directory: AnyPath | None = None
 
     @property
     def stopped(self) -> bool:

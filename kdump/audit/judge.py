@@ -69,6 +69,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     partition_files.check_file_names,
     read_errors.check_unread_files,
     read_errors.check_broker_rights,
+    partition_files.check_types,
     partition_files.check_suffix,
     futures.check_successor,
     topic.check_partition_metadata,
@@ -87,6 +88,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     repair_records.check_repair_records,
     leftovers.check_swaps,
     metadata.check_quorum_state,
+    metadata.check_metadata_topic_id,
     metadata.check_metadata_snapshots,
     metadata.check_metadata_records,
     missing_offsets.check_missing_offsets,
@@ -123,6 +125,7 @@ DIRECTORY_CHECKS: Final[tuple[DirectoryCheck, ...]] = (
 NODE_CHECKS: Final[tuple[NodeCheck, ...]] = (
     directory.check_node,
     directory.check_node_id,
+    directory.check_places,
     directory.check_bootstrap,
     directory.check_twice,
     directory.check_missing_replicas,
@@ -257,6 +260,8 @@ def judge_directories(context: Context) -> Iterator[Finding]:
             futures,
             context.missing.get(siblings[0].directory.path),
             context.beyond,
+            context.repeated,
+            context.metadata_directory,
         )
         for check_node in NODE_CHECKS:
             yield from check_node(evidence)

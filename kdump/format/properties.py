@@ -15,6 +15,7 @@ from kdump.values import frozen
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _NO_ID = uuid_text(bytes(16))
+_RESERVED_IDS = 100
 
 
 # --- java.util.Properties
@@ -120,6 +121,11 @@ def decode_meta_properties(data: bytes) -> MetaProperties:
         None if node_id is None else _integer("meta.properties", id_name, node_id),
         None if directory_id is None else uuid_text(parse_uuid(directory_id)),
     )
+
+
+def is_reserved_directory(directory_id: str) -> bool:
+    """Return whether Kafka reserves this id of a log directory (``DirectoryId.reserved``)."""
+    return int.from_bytes(parse_uuid(directory_id), "big") < _RESERVED_IDS
 
 
 def _integer(file: str, name: str, text: str) -> int:

@@ -79,6 +79,8 @@ ELSEWHERE = (
     "check_unread",
     "check_hanging",
     "check_successor",
+    "check_types",
+    "check_places",
     "check_repair_records",
 )
 

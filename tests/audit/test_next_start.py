@@ -109,9 +109,13 @@ def test_every_code_that_stops_has_a_recipe_or_a_test() -> None:
     elsewhere = {
         "broker-denied",
         "disk-full",
+        "directory-id-reserved",
+        "file-is-directory",
+        "log-directory-twice",
         "log-directory-missing",
         "log-too-large",
         "meta-properties-mismatch",
+        "metadata-log-misplaced",
         "meta-properties-missing",
         "node-id-mismatch",
         "unreadable",

@@ -153,7 +153,7 @@ def refused_start(version: str, directory: Path, settings: Mapping[str, str]) ->
     """All that a broker logs that ends instead of starting. Raises ServerError if it starts."""
     broker = Broker(version, directory, settings)
     try:
-        broker.start()
+        broker._server.start()  # without formatting a directory that has no meta.properties
     except ServerError:
         return broker.log_lines()
     finally:

@@ -594,7 +594,7 @@ ONLY_3: tuple[Row, ...] = (
     ("Trying to roll a new log segment with start offset 9 =max(provided offset = 9, LEO = 7) while it already exists and is active with size 0. Size of time index: 7, size of offset index: 7.", NOTE, "index-padded-clean", None, None, 9),
     ("Inconsistent segment sizes after split before: ${segment.log.sizeInBytes} after: $totalSizeOfNewSegments", DISK, "offset-overflow", None, None, None),
     # MetaPropertiesEnsemble
-    (f"Invalid resrved directory ID AAAAAAAAAAAAAAAAAAAAAA found in {D}/meta.properties", DISK, "meta-properties-mismatch", f"{D}/meta.properties", None, None),
+    (f"Invalid resrved directory ID AAAAAAAAAAAAAAAAAAAAAA found in {D}/meta.properties", DISK, "directory-id-reserved", f"{D}/meta.properties", None, None),
     # PartitionMetadataReadBuffer
     (f"Unrecognized version of partition metadata file + ({D}/t-0/partition.metadata): 7", DISK, "partition-metadata-malformed", f"{D}/t-0/partition.metadata", "t-0", None),
     # RaftManager
@@ -670,7 +670,7 @@ ONLY_4: tuple[Row, ...] = (
     # LogManager
     ("The config `log.cleaner.enable` is deprecated and will be removed in Kafka 5.0. Starting from Kafka 5.0, the log cleaner will always be enabled, and this config will be ignored.", OTHER, None, None, None, None),
     # MetaPropertiesEnsemble
-    (f"Invalid reserved directory ID AAAAAAAAAAAAAAAAAAAAAA found in {D}/meta.properties", DISK, "meta-properties-mismatch", f"{D}/meta.properties", None, None),
+    (f"Invalid reserved directory ID AAAAAAAAAAAAAAAAAAAAAA found in {D}/meta.properties", DISK, "directory-id-reserved", f"{D}/meta.properties", None, None),
     # PartitionMetadataReadBuffer
     (f"Unrecognized version of partition metadata file ({D}/t-0/partition.metadata): 7", DISK, "partition-metadata-malformed", f"{D}/t-0/partition.metadata", "t-0", None),
     (f"Malformed line in partition metadata file [{D}/t-0/partition.metadata]: 7", DISK, "partition-metadata-malformed", f"{D}/t-0/partition.metadata", "t-0", None),

@@ -366,6 +366,11 @@ RECIPES = (
         )
     ),
     # --- partition.metadata and the cluster
+    kraft(
+        "metadata-id",
+        "metadata-topic-id",
+        top={f"{forge_metadata.METADATA}/partition.metadata": forge.partition_metadata(OTHER_ID)},
+    ),
     _files(
         "id-zero",
         "partition-metadata-malformed",

@@ -40,11 +40,11 @@ ROWS: Final = (
     Message(
         "Found unexpected metadata location in data directory `{path}` (the configured metadata",
         Kind.DISK,
-        "A log directory other than that of the metadata log contained a second "
-        "__cluster_metadata-0. The broker did not start.",
-        "Check metadata.log.dir in server.properties. Move away the __cluster_metadata-0 that is "
-        "not in that directory.",
-        (codes.PARTITION_TWICE,),
+        "A log directory other than the one of the metadata log contained __cluster_metadata-0. "
+        "The broker did not start.",
+        "Check metadata.log.dir in server.properties. If that directory has a __cluster_metadata-0 "
+        "too, move the other one away. If not, name the directory that has it.",
+        (codes.PARTITION_TWICE, codes.METADATA_LOG_MISPLACED),
     ),
     Message(
         "Duplicate log directory found: {}",

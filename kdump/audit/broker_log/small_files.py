@@ -195,7 +195,7 @@ ROWS: Final = (
             "Invalid reserved directory ID {} found in {path}",
             "Invalid resrved directory ID {} found in {path}",
         ),
-        (codes.META_PROPERTIES_MISMATCH,),
+        (codes.DIRECTORY_ID_RESERVED,),
     ),
     *answer_alike(
         Kind.DISK,

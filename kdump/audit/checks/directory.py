@@ -23,7 +23,11 @@ from kdump.audit.findings import Finding, file_finding
 from kdump.audit.targets.node_directories import copies
 from kdump.errors import DecodeError, MissingDirectoryError
 from kdump.format.checkpoint import CheckpointNumberError
-from kdump.format.properties import MetaProperties, decode_meta_properties
+from kdump.format.properties import (
+    MetaProperties,
+    decode_meta_properties,
+    is_reserved_directory,
+)
 from kdump.metadata.log import metadata_partition
 from kdump.storage.liveness import State
 from kdump.storage.logdir import EntryType, directory_name, has_lines
@@ -33,6 +37,7 @@ from kdump.storage.names import (
     HIGH_WATERMARK_CHECKPOINT,
     META_PROPERTIES,
     FileKind,
+    format_directory_name,
 )
 from kdump.storage.objects.address import AnyPath, as_path
 
@@ -161,7 +166,10 @@ def check_node(evidence: NodeEvidence) -> Iterator[Finding]:
         ):
             if expected is not None and found is not None and expected != found:
                 yield _mismatch(path, f"{name} {expected}, as in the others", str(found))
-        if meta.directory_id is not None:
+        if meta.directory_id is not None and is_reserved_directory(meta.directory_id):
+            expected = "a directory.id that Kafka does not reserve"
+            yield file_finding(codes.DIRECTORY_ID_RESERVED, path, expected, meta.directory_id)
+        elif meta.directory_id is not None:
             owner = ids.setdefault(meta.directory_id, facts.directory.path)
             if owner != facts.directory.path:
                 expected = f"a directory.id of its own, not that of {owner}"
@@ -184,6 +192,24 @@ def check_node_id(evidence: NodeEvidence) -> Iterator[Finding]:
                 facts.directory.path / META_PROPERTIES,
                 f"node id {text}, the {name} of the configuration",
                 str(meta.node_id),
+            )
+
+
+def check_places(evidence: NodeEvidence) -> Iterator[Finding]:
+    """Check the log directories of the configuration: the one of the metadata log, and repeats."""
+    for path, first in evidence.repeated:
+        expected = "log directories that differ"
+        yield file_finding(codes.LOG_DIRECTORY_TWICE, first, expected, f"{path} again")
+    if evidence.metadata_directory is None:
+        return
+    for facts in evidence.directories:
+        holds = facts.meta is not None and _has_metadata_log(facts)
+        if holds and facts.directory.path != evidence.metadata_directory:
+            yield file_finding(
+                codes.METADATA_LOG_MISPLACED,
+                facts.directory.path / format_directory_name(CLUSTER_METADATA_TOPIC, 0),
+                f"the metadata log in {evidence.metadata_directory}",
+                "it here",
             )
 
 

@@ -7,12 +7,16 @@ KOD 9, checks 36 and 42.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.evidence import Evidence, NodeEvidence
 from kdump.audit.facts.metadata_log import MissingMetadata, Quorum
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command, file_finding
 from kdump.errors import DecodeError
+
+#: The id of the metadata log in every cluster (``Uuid.METADATA_TOPIC_ID``).
+_METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 def check_metadata_log(evidence: NodeEvidence) -> Iterator[Finding]:
@@ -51,6 +55,15 @@ def check_quorum_state(evidence: Evidence) -> Iterator[Finding]:
         yield file_finding(
             codes.QUORUM_STATE_MALFORMED, read.path, "a line of JSON", f"an error: {read.error}"
         )
+
+
+def check_metadata_topic_id(evidence: Evidence) -> Iterator[Finding]:
+    """Check the topic id in the metadata log's own partition.metadata."""
+    read = None if evidence.facts is None else evidence.facts.metadata
+    known = None if read is None or not evidence.is_metadata_log else read.value
+    if read is not None and known is not None and known.topic_id != _METADATA_TOPIC_ID:
+        expected = f"the topic id {_METADATA_TOPIC_ID}"
+        yield file_finding(codes.METADATA_TOPIC_ID, read.path, expected, known.topic_id)
 
 
 def check_metadata_records(evidence: Evidence) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from kdump.audit.facts.small_files import PartitionFacts, Read
 from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.errors import DecodeError
 from kdump.format.checkpoint import CheckpointNumberError, EpochEntry
-from kdump.storage.logdir import MAX_LOG_BYTES, EntryType
+from kdump.storage.logdir import MAX_LOG_BYTES, EntryType, is_metadata_log
 from kdump.storage.names import (
     CLEANER_CHECKPOINT,
     CLUSTER_METADATA_TOPIC,
@@ -33,6 +33,9 @@ _SUFFIX_CODES: Final = {
     "stray": codes.DIRECTORY_STRAY,
     "future": codes.DIRECTORY_FUTURE,
 }
+#: The kinds of a partition's small files that every start reads.
+_SMALL_KINDS: Final = frozenset({FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA})
+_INDEX_KINDS: Final = frozenset({FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
 
 # --- names and sizes
 
@@ -61,6 +64,22 @@ def check_file_names(evidence: Evidence) -> Iterator[Finding]:
             yield file_finding(
                 codes.FILE_NAME_UNPADDED, entry.path, "a number of 20 digits", name.name
             )
+
+
+def check_types(evidence: Evidence) -> Iterator[Finding]:
+    """Report directories with the name of a file that a start opens."""
+    if evidence.facts is None:
+        return
+    partition = evidence.facts.partition
+    bases = {segment.base_offset for segment in partition.segments}
+    for entry in partition.entries:
+        name = entry.name
+        if entry.type is not EntryType.DIRECTORY or name.suffix or not name.canonical:
+            continue
+        index = name.kind in _INDEX_KINDS and name.base_offset in bases
+        state = name.kind is FileKind.QUORUM_STATE and is_metadata_log(partition)
+        if index or state or name.kind in _SMALL_KINDS:
+            yield file_finding(codes.FILE_IS_DIRECTORY, entry.path, "a file", "a directory")
 
 
 def check_suffix(evidence: Evidence) -> Iterator[Finding]:

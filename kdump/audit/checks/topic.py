@@ -42,6 +42,8 @@ def check_topic_id(evidence: Evidence) -> Iterator[Finding]:
         return
     path = facts.partition.path / PARTITION_METADATA
     if facts.metadata is None:
+        if any(entry.name.name == PARTITION_METADATA for entry in facts.partition.entries):
+            return  # it is no file
         empty = all(survey.unwritten for survey in evidence.surveys)
         code = codes.TOPIC_ID_MISSING_EMPTY if empty else codes.TOPIC_ID_MISSING
         yield file_finding(code, path, "a file with the topic id", "no such file")

@@ -206,6 +206,34 @@ META_PROPERTIES_MISMATCH: Final = FindingCode(
     ),
     stops=Outcome.REFUSES,
 )
+DIRECTORY_ID_RESERVED: Final = FindingCode(
+    "directory-id-reserved",
+    Severity.ERROR,
+    "The directory.id in a meta.properties is one of the first 100 UUIDs, which Kafka reserves.",
+    "The broker does not start.",
+    "Remove the line directory.id from the file: the broker writes a new id at its start. Or put "
+    "back the id that kdump metadata shows for the directory.",
+    ("Invalid reserved directory ID {} found in {}",),
+    stops=Outcome.REFUSES,
+)
+METADATA_LOG_MISPLACED: Final = FindingCode(
+    "metadata-log-misplaced",
+    Severity.ERROR,
+    "__cluster_metadata-0 is in another log directory than the one that the configuration names "
+    "for it: metadata.log.dir, or the first of log.dirs.",
+    "The broker does not start.",
+    "Set metadata.log.dir to the log directory that holds __cluster_metadata-0.",
+    ("Found unexpected metadata location in data directory",),
+    stops=Outcome.REFUSES,
+)
+LOG_DIRECTORY_TWICE: Final = FindingCode(
+    "log-directory-twice",
+    Severity.ERROR,
+    "The configuration names the same log directory twice, as through a symbolic link.",
+    "The broker does not start.",
+    "Remove one of the two from log.dirs.",
+    stops=Outcome.REFUSES,
+)
 NODE_ID_MISMATCH: Final = FindingCode(
     "node-id-mismatch",
     Severity.ERROR,
@@ -317,10 +345,6 @@ FUTURE_STRAY: Final = FindingCode(
     "node is not a replica of its partition. The current log of the partition remains.",
     "The broker renames the directory to -stray and ends the move.",
     "Start the move again if it is still wanted. The -stray directory can then be deleted.",
-    (
-        "The topicId does not exist in {}, treat it as a stray log",
-        "Found stray log dir {}: the topicId {} does not exist in the metadata image",
-    ),
     check=24,
 )
 FUTURE_ALONE: Final = FindingCode(

@@ -51,6 +51,16 @@ QUORUM_STATE_MALFORMED: Final = FindingCode(
     check=36,
     stops=Outcome.REFUSES,
 )
+METADATA_TOPIC_ID: Final = FindingCode(
+    "metadata-topic-id",
+    Severity.ERROR,
+    "The partition.metadata of __cluster_metadata-0 holds another id than that of the metadata "
+    "log, which is the same in all clusters.",
+    "The node does not start.",
+    "Delete the file: the node writes it again.",
+    check=24,
+    stops=Outcome.REFUSES,
+)
 METADATA_SNAPSHOT_MISSING: Final = FindingCode(
     "metadata-snapshot-missing",
     Severity.ERROR,

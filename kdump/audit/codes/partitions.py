@@ -16,7 +16,7 @@ PARTITION_METADATA_MALFORMED: Final = FindingCode(
     "The broker takes the whole log directory offline, and stops if it has no other log directory.",
     "While the broker is stopped, kdump reindex writes the file with the id from the metadata "
     "log. Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh "
-    "--describe shows the ID.",
+    "--describe shows the ID. In __cluster_metadata-0, delete the file: the node writes it again.",
     (
         "Error while reading partition metadata file {}",
         "Malformed line in partition metadata file [{}]: {}",
@@ -33,13 +33,25 @@ PARTITION_METADATA_FATAL: Final = FindingCode(
     "The broker does not start.",
     "While the broker is stopped, kdump reindex writes the file with the id from the metadata "
     "log. Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh "
-    "--describe shows the ID.",
+    "--describe shows the ID. In __cluster_metadata-0, delete the file: the node writes it again.",
     (
         "Input string `{}` decoded as {} bytes, which is not equal to the expected 16 bytes",
         "PartitionMetadataReadBuffer.read",
     ),
     check=24,
     stops=Outcome.REFUSES,
+)
+FILE_IS_DIRECTORY: Final = FindingCode(
+    "file-is-directory",
+    Severity.ERROR,
+    "A directory in a partition has the name of one of the broker's files.",
+    "The broker cannot open it and takes the whole log directory offline. It stops if it has no "
+    "other log directory, or if this is the metadata log.",
+    "Move the directory away. The broker rebuilds an index, and kdump reindex writes "
+    "leader-epoch-checkpoint and partition.metadata.",
+    ("java.io.FileNotFoundException: {} (Is a directory)", "java.io.IOException: Is a directory"),
+    check=28,
+    stops=Outcome.OFFLINE,
 )
 TOPIC_ID_MISSING: Final = FindingCode(
     "topic-id-missing",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 from kdump.audit.facts.cluster import ClusterImage, Configs
-from kdump.audit.facts.settings import log_directories, metadata_directory, voter_ids
+from kdump.audit.facts.settings import metadata_directory, voter_ids
 from kdump.audit.facts.small_files import read_small
 from kdump.errors import SourceError
 from kdump.format.checkpoint import decode_epochs
@@ -101,7 +101,9 @@ def missing_metadata(
         name = f"{CLUSTER_METADATA_TOPIC}-0"
         path = node.directories[0].path / name
         if config is not None:
-            expected = metadata_directory(log_directories(config), config)
+            expected = metadata_directory(config)
+            if expected is None:
+                return None
             if all(directory.path.absolute() != expected for directory in node.directories):
                 if not expected.is_dir():
                     return None  # its log directory is missing, which is reported

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -18,7 +17,6 @@ from kdump.audit.facts.small_files import DEFAULT_RETENTION_MS, TopicSettings
 from kdump.errors import SourceError, UsageError
 from kdump.format.properties import parse_properties
 from kdump.storage.access import open_source
-from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
 
 _CONFIG_BYTES: Final = 1 << 20
@@ -115,10 +113,22 @@ def log_directories(config: Configs) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(_path(name) for name in names if name))
 
 
-def metadata_directory(directories: Sequence[AnyPath], config: Configs) -> AnyPath:
-    """Return the one of a configuration's log ``directories`` that has the metadata log."""
-    own = config.get("metadata.log.dir", "").strip()
-    return next((path for path in directories if own and path == Path(own)), directories[0])
+def named_directories(config: Configs) -> tuple[Path, ...]:
+    """Return the log directories of ``config`` as a broker lists them, repeats included.
+
+    The first is the one of the metadata log, if no other is named for it. Raises UsageError for
+    text that is not a path.
+    """
+    return tuple(_path(name) for name in _log_dirs(config))
+
+
+def metadata_directory(config: Configs) -> Path | None:
+    """Return the log directory that ``config`` names for the metadata log.
+
+    Raises UsageError for text that is not a path.
+    """
+    name = config.get("metadata.log.dir", "").strip()
+    return _path(name) if name else next(iter(named_directories(config)), None)
 
 
 def voter_ids(config: Configs) -> frozenset[int]:

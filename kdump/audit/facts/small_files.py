@@ -302,7 +302,10 @@ def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFact
     files = {entry.name.name: entry for entry in directory.entries}
 
     def read(name: str, decode: Callable[[bytes], T]) -> Read[T] | None:
-        return read_small(files[name].path, decode) if name in files else None
+        # A directory of that name stops the start by its name alone.
+        file = files.get(name)
+        is_file = file is not None and file.type is not EntryType.DIRECTORY
+        return read_small(file.path, decode) if file is not None and is_file else None
 
     broker = broker_rights(directory)
     return DirectoryFacts(

@@ -14,7 +14,13 @@ from kdump.audit.facts.cluster import ClusterImage, Configs, Node, find_cluster
 from kdump.audit.facts.coordinator import find_coordinator
 from kdump.audit.facts.metadata_log import MissingMetadata, Sighted, missing_metadata
 from kdump.audit.facts.remote_storage import find_remote_storage
-from kdump.audit.facts.settings import Overrides, Sources, topic_settings
+from kdump.audit.facts.settings import (
+    Overrides,
+    Sources,
+    metadata_directory,
+    named_directories,
+    topic_settings,
+)
 from kdump.audit.facts.small_files import DirectoryFacts, TopicSettings, read_small
 from kdump.audit.targets.future_logs import Fate, FutureLog, find_future_logs
 from kdump.audit.targets.node_directories import copies, siblings
@@ -43,7 +49,10 @@ class Context:
     the time by this machine's clock. ``strays`` has, for partitions with several directories, those
     that a start sets aside. ``futures`` has the future logs of all nodes. ``missing`` has the
     metadata logs that are gone, by the path of the node's first directory. ``beyond`` are further
-    log directories of the node of ``config``. ``wanted`` are settings that override all others.
+    log directories of the node of ``config``. ``repeated`` has log directories that ``config``
+    names again, each with its first spelling, and ``metadata_directory`` is the one of the metadata
+    log, None if it is unknown or if there are log directories that ``config`` does not name.
+    ``wanted`` are settings that override all others.
     """
 
     now_ms: int
@@ -54,6 +63,8 @@ class Context:
     futures: tuple[FutureLog, ...] = ()
     missing: Mapping[AnyPath, MissingMetadata] = field(default_factory=dict)
     beyond: tuple[LogDirectory, ...] = ()
+    repeated: tuple[tuple[AnyPath, AnyPath], ...] = ()
+    metadata_directory: AnyPath | None = None
     wanted: Overrides = field(default_factory=Overrides)
 
     def node(self, target: Target) -> Node:
@@ -171,9 +182,42 @@ def read_context(
         found = missing_metadata(sighted, others_given, config)
         if found is not None:
             missing[path] = found
+    named = () if config is None else named_directories(config)
+    own = None if config is None else metadata_directory(config)
     return Context(
-        now_ms, config, groups, nodes, frozenset(strays), tuple(futures), missing, beyond
+        now_ms,
+        config,
+        groups,
+        nodes,
+        frozenset(strays),
+        tuple(futures),
+        missing,
+        beyond,
+        tuple(_repeated(named)),
+        None if own is None else _spelled(own, named, distinct),
     )
+
+
+def _repeated(named: Sequence[AnyPath]) -> Iterator[tuple[AnyPath, AnyPath]]:
+    """Yield the paths that name a directory again, with the path that named it first."""
+    first: dict[object, AnyPath] = {}
+    for path in named:
+        known = first.setdefault(identity(path) or path, path)
+        if known is not path:
+            yield path, known
+
+
+def _spelled(
+    path: AnyPath, named: Iterable[AnyPath], directories: Iterable[DirectoryFacts]
+) -> AnyPath | None:
+    """Return the path at which ``directories`` have the directory ``path``.
+
+    Return None if not all of them are ``named``: they are copies then.
+    """
+    paths = {identity(facts.directory.path): facts.directory.path for facts in directories}
+    if not paths.keys() <= {identity(each) for each in (path, *named)}:
+        return None
+    return paths.get(identity(path), path)
 
 
 def _strays(directories: Sequence[DirectoryFacts], node: Node) -> Iterator[AnyPath]:

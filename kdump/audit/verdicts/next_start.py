@@ -98,9 +98,16 @@ def next_start(verdict: Verdict) -> Forecast | None:
         if end is None:  # recovery has not read it
             end = max(known_ends(verdict.surveys).values(), default=None)
         start = replace(start, lost=start.lost + Records(lost_to_successor(facts, end)))
-    denied = [finding for finding in verdict.findings if finding.code is codes.BROKER_DENIED]
-    if denied:
-        causes = (*causes_of(denied), *start.causes)
+    # The loader sees no types of files, and no rights.
+    loaded = start.outcome is Outcome.STARTS
+    stopping = [
+        finding
+        for finding in verdict.findings
+        if finding.code is codes.BROKER_DENIED
+        or (loaded and finding.code is codes.FILE_IS_DIRECTORY)
+    ]
+    if stopping:
+        causes = (*causes_of(stopping), *start.causes)
         outcome = worst_outcome(causes)
         start = replace(
             start, outcome=outcome, causes=causes, log_start_offset=None, log_end_offset=None

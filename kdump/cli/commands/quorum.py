@@ -73,7 +73,8 @@ def quorum(
 
     named, configs = named_paths(TargetOptions(paths, config))
     if not paths and configs is not None:
-        named = (metadata_directory(named, configs),)
+        own = metadata_directory(configs)
+        named = named if own is None else (own,)
     roots = tuple(open_roots(named))
     given = tuple(root for root in roots if not is_lost_disk(root))
     if say_wrong_paths(given or roots):

@@ -1,0 +1,35 @@
+"""The catalogue of starts that fail, held against starts of real brokers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from brokers.broker import QUICK_RESTART, Broker, refused_start
+from commands import kdump
+from fatal_starts import ROWS, FatalStart
+from fixtures_loader import copy_fixture
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+SETTINGS = {"log.cleaner.enable": "true", **QUICK_RESTART}
+CONFIRMED = [(row, version) for row in ROWS for version in row.confirmed]
+
+
+def started(row: FatalStart, version: str, tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    data = copy_fixture(f"{version}/killed", tmp_path / "data")
+    return data, SETTINGS | dict(row.make(data) or {})
+
+
+@pytest.mark.parametrize(
+    ("row", "version"), CONFIRMED, ids=lambda value: getattr(value, "name", value)
+)
+def test_a_broker_ends_as_the_row_says(row: FatalStart, version: str, tmp_path: Path) -> None:
+    data, settings = started(row, version, tmp_path)
+    lines = refused_start(version, data, settings)
+    assert any(row.message in line for line in lines), "\n".join(lines[-60:])
+    if row.heal is not None:
+        row.heal(data)
+        assert kdump("next-start", data).code == 0
+        with Broker(version, data, SETTINGS):
+            pass

@@ -1,0 +1,619 @@
+"""The catalogue of starts that fail because of files on disk, or of the configuration about them.
+
+A row makes one state from a whole log directory of a node that is broker and controller, and says
+what a broker logs, what kdump forecasts, and what heals it. Imports nothing of kdump.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from forge_metadata import METADATA
+
+Settings = Mapping[str, str]
+"""Settings of the broker beyond, or instead of, those of the fixture."""
+
+NEXT_START, SCAN, QUICK, VERIFY = (
+    ("next-start",),
+    ("next-start", "--scan"),
+    ("verify", "--quick"),
+    ("verify",),
+)
+MODES = (NEXT_START, SCAN, QUICK, VERIFY)
+NAME = "codec-none-0"
+TRANSACTIONS = "transactions-0"
+OTHER_ID = "AAABBBCCCDDDEEEFFFGGGw"
+_UNIQUE = "0123456789abcdef0123456789abcdef"
+_FIRST = "00000000000000000000"
+
+
+@dataclass(frozen=True)
+class FatalStart:
+    """One row.
+
+    source     The class and the method of Kafka that ends the start.
+    make       Makes the state in a log directory, and returns settings that belong to it.
+    message    What the broker logs.
+    code       The finding code, which ``verify`` prints and whose outcome ``next-start`` has.
+    outcome    ``refuses``, or ``offline``: the log directory fails, here with all of the broker.
+    heal       Does what the advice says, in the log directory. None where the advice is a choice.
+    by_config  Only a configuration shows it.
+    confirmed  The releases of which a real broker showed the message.
+    unseen     Modes that cannot see it, with the reason; in all others it is forecast.
+    unnamed    Modes that forecast it without the finding, with the reason.
+    """
+
+    name: str
+    source: str
+    make: Callable[[Path], Settings | None]
+    message: str
+    code: str
+    outcome: str = "refuses"
+    heal: Callable[[Path], None] | None = None
+    by_config: bool = False
+    confirmed: tuple[str, ...] = ("4.3.1",)
+    unseen: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    unnamed: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+
+
+# --- makers
+
+
+def _write(path: str, content: bytes) -> Callable[[Path], None]:
+    def make(data: Path) -> None:
+        (data / path).parent.mkdir(exist_ok=True)
+        (data / path).write_bytes(content)
+
+    return make
+
+
+def _remove(path: str) -> Callable[[Path], None]:
+    def make(data: Path) -> None:
+        target = data / path
+        if target.is_dir():
+            shutil.rmtree(target)
+        else:
+            target.unlink()
+
+    return make
+
+
+def _directory(path: str) -> Callable[[Path], None]:
+    """A directory that has the name of a file."""
+
+    def make(data: Path) -> None:
+        (data / path).unlink(missing_ok=True)
+        (data / path).mkdir()
+
+    return make
+
+
+def _edit(path: str, pattern: str, text: str) -> Callable[[Path], None]:
+    def make(data: Path) -> None:
+        before = (data / path).read_text()
+        after = re.sub(pattern, text, before)
+        assert before != after
+        (data / path).write_text(after)
+
+    return make
+
+
+def _copy(source: str, target: str) -> Callable[[Path], None]:
+    def make(data: Path) -> None:
+        shutil.copytree(data / source, data / target)
+
+    return make
+
+
+def _all(*makers: Callable[[Path], object]) -> Callable[[Path], None]:
+    def make(data: Path) -> None:
+        for each in makers:
+            each(data)
+
+    return make
+
+
+def _settings(**values: str) -> Callable[[Path], Settings]:
+    return lambda _: {name.replace("_", "."): value for name, value in values.items()}
+
+
+def _second(change: Callable[[Path], object] = lambda _: None) -> Callable[[Path], Settings]:
+    """A second log directory of the node, with ids of its own, and a change of it."""
+
+    def make(data: Path) -> Settings:
+        other = data.parent / "b"
+        other.mkdir()
+        text = (data / "meta.properties").read_text()
+        (other / "meta.properties").write_text(
+            re.sub("directory.id=.*", f"directory.id={OTHER_ID}", text)
+        )
+        change(other)
+        return {"log.dirs": f"{data},{other}"}
+
+    return make
+
+
+def _same_id(other: Path) -> None:
+    shutil.copyfile(other.parent / "data" / "meta.properties", other / "meta.properties")
+
+
+def _second_first(data: Path) -> Settings:
+    """The second directory is named first: the metadata log is expected there."""
+    _second()(data)
+    return {"log.dirs": f"{data.parent / 'b'},{data}"}
+
+
+def _named_twice(data: Path) -> Settings:
+    (data.parent / "link").symlink_to(data)
+    return {"log.dirs": f"{data},{data.parent / 'link'}"}
+
+
+def _newest_snapshot(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    def make(data: Path) -> None:
+        newest = max((data / METADATA).glob("*.checkpoint"))
+        newest.chmod(0o644)
+        newest.write_bytes(change(newest.read_bytes()))
+
+    return make
+
+
+def _too_large(data: Path) -> None:
+    with (data / NAME / f"{_FIRST}.log").open("r+b") as file:
+        file.truncate(1 << 31)
+
+
+def _no_snapshot(data: Path) -> None:
+    """The metadata log begins past offset 0, and no snapshot reaches that offset."""
+    log = data / METADATA
+    for path in log.glob("*.checkpoint"):
+        path.unlink()
+    for path in log.glob(f"{_FIRST}.*"):
+        path.unlink()
+    (log / "00000000000000000303.log").touch()
+
+
+_TORN_ID = b"version: 0\ntopic_id: cSIfB_6LTm"
+_POINTS, _STARTS = "recovery-point-offset-checkpoint", "log-start-offset-checkpoint"
+_MARKS, _CLEANED = "replication-offset-checkpoint", "cleaner-offset-checkpoint"
+_EPOCHS, _ID = f"{NAME}/leader-epoch-checkpoint", f"{NAME}/partition.metadata"
+_STATE, _BOOTSTRAP = f"{METADATA}/quorum-state", "bootstrap.checkpoint"
+_BAD = b"0\n1\nno offset here at all\n"
+
+ROWS: tuple[FatalStart, ...] = (
+    # --- meta.properties
+    FatalStart(
+        "meta-empty",
+        "KafkaRaftServer.initializeLogDirs",
+        _write("meta.properties", b""),
+        "node ID not found in",
+        "meta-properties-unreadable",
+    ),
+    FatalStart(
+        "meta-version",
+        "MetaProperties.Builder",
+        _edit("meta.properties", "version=1", "version=x"),
+        "Invalid meta.properties version string 'x'",
+        "meta-properties-unreadable",
+    ),
+    FatalStart(
+        "meta-no-cluster",
+        "MetaProperties.Builder.build",
+        _edit("meta.properties", "cluster.id=.*", ""),
+        "cluster.id was not found",
+        "meta-properties-unreadable",
+    ),
+    FatalStart(
+        "meta-no-node",
+        "MetaProperties.Builder.build",
+        _edit("meta.properties", "node.id=.*", ""),
+        "Failed to find node.id",
+        "meta-properties-unreadable",
+    ),
+    FatalStart(
+        "meta-directory-id",
+        "MetaProperties.Builder",
+        _edit("meta.properties", "directory.id=.*", "directory.id=no uuid"),
+        "Unable to read directory.id as a Uuid",
+        "meta-properties-unreadable",
+    ),
+    FatalStart(
+        "meta-reserved-id",
+        "MetaPropertiesEnsemble.verify",
+        _edit("meta.properties", "directory.id=.*", "directory.id=AAAAAAAAAAAAAAAAAAAAEQ"),
+        "Invalid reserved directory ID AAAAAAAAAAAAAAAAAAAAEQ found in",
+        "directory-id-reserved",
+        heal=_edit("meta.properties", "directory.id=.*", ""),
+    ),
+    FatalStart(
+        "meta-missing",
+        "MetaPropertiesEnsemble.verify",
+        _remove("meta.properties"),
+        "No readable meta.properties files found.",
+        "meta-properties-missing",
+    ),
+    FatalStart(
+        "meta-is-directory",
+        "MetaPropertiesEnsemble.verify",
+        _directory("meta.properties"),
+        "No readable meta.properties files found.",
+        "foreign-directory",
+    ),
+    FatalStart(
+        "node-id",
+        "MetaPropertiesEnsemble.verify",
+        _settings(node_id="7", controller_quorum_voters="7@127.0.0.1:1"),
+        "Stored node id 1 doesn't match previous node id 7",
+        "node-id-mismatch",
+        by_config=True,
+    ),
+    # --- several log directories
+    FatalStart(
+        "second-without-meta",
+        "KafkaRaftServer.initializeLogDirs",
+        _second(_all(_remove("meta.properties"), _write(_POINTS, b"0\n0\n"))),
+        "No `meta.properties` found in",
+        "meta-properties-missing",
+        by_config=True,
+    ),
+    FatalStart(
+        "second-of-other-cluster",
+        "MetaPropertiesEnsemble.verify",
+        _second(_edit("meta.properties", "cluster.id=.*", "cluster.id=kdumpFixturesCluster0B")),
+        "Invalid cluster.id in",
+        "meta-properties-mismatch",
+        by_config=True,
+    ),
+    FatalStart(
+        "second-of-other-node",
+        "MetaPropertiesEnsemble.verify",
+        _second(_edit("meta.properties", "node.id=.*", "node.id=2")),
+        "Stored node id 2 doesn't match previous node id 1",
+        "meta-properties-mismatch",
+        by_config=True,
+    ),
+    FatalStart(
+        "second-with-same-id",
+        "MetaPropertiesEnsemble.verify",
+        _second(_same_id),
+        "Duplicate directory ID",
+        "meta-properties-mismatch",
+        by_config=True,
+    ),
+    FatalStart(
+        "second-missing",
+        "KafkaRaftServer.initializeLogDirs",
+        lambda data: {"log.dirs": f"{data},{data.parent / 'gone'}"},
+        "No `meta.properties` found in",
+        "log-directory-missing",
+        by_config=True,
+    ),
+    FatalStart(
+        "metadata-log-misplaced",
+        "KafkaRaftServer.initializeLogDirs",
+        _second_first,
+        "Found unexpected metadata location in data directory",
+        "metadata-log-misplaced",
+        by_config=True,
+    ),
+    FatalStart(
+        "named-twice",
+        "LogManager.createAndValidateLogDirs",
+        _named_twice,
+        "Duplicate directory ID",
+        "log-directory-twice",
+        by_config=True,
+    ),
+    # --- the top of a log directory
+    FatalStart(
+        "lost-found",
+        "LogManager.loadLogs",
+        lambda data: (data / "lost+found").mkdir(),
+        "is not in the form of topic-partition",
+        "foreign-directory",
+        heal=_remove("lost+found"),
+    ),
+    FatalStart(
+        "marker-is-directory",
+        "LogManager.loadLogs",
+        _all(_directory(".kafka_cleanshutdown"), _write(".kafka_cleanshutdown/x", b"")),
+        "DirectoryNotEmptyException",
+        "foreign-directory",
+        heal=_remove(".kafka_cleanshutdown"),
+    ),
+    FatalStart(
+        "lock-is-directory",
+        "LogManager.lockLogDirs",
+        _directory(".lock"),
+        "Disk error while locking directory",
+        "foreign-directory",
+        heal=_remove(".lock"),
+    ),
+    FatalStart(
+        "bootstrap-empty",
+        "BootstrapDirectory.readFromBinaryFile",
+        _write(_BOOTSTRAP, b""),
+        "No FeatureLevelRecord for metadata.version was found",
+        "bootstrap-malformed",
+        heal=_remove(_BOOTSTRAP),
+    ),
+    FatalStart(
+        "bootstrap-garbage",
+        "BootstrapDirectory.readFromBinaryFile",
+        _write(_BOOTSTRAP, b"garbage" * 60),
+        "Exiting Kafka due to fatal exception",
+        "bootstrap-malformed",
+        heal=_remove(_BOOTSTRAP),
+    ),
+    FatalStart(
+        "bootstrap-is-directory",
+        "BootstrapDirectory.readFromBinaryFile",
+        _directory(_BOOTSTRAP),
+        "Exiting Kafka due to fatal exception",
+        "foreign-directory",
+        heal=_remove(_BOOTSTRAP),
+    ),
+    *(
+        FatalStart(
+            f"{file}-malformed",
+            "CheckpointFile.CheckpointReadBuffer.read",
+            _write(file, _BAD),
+            "Malformed line in checkpoint file",
+            "checkpoint-malformed",
+            "offline",
+        )
+        for file in (_POINTS, _STARTS, _MARKS, _CLEANED)
+    ),
+    FatalStart(
+        "recovery-point-is-directory",
+        "LogManager.loadLogs",
+        _directory(_POINTS),
+        "Error while reading checkpoint file",
+        "foreign-directory",
+    ),
+    # --- partition directories
+    FatalStart(
+        "partition-twice",
+        "LogManager.loadLog",
+        _copy(NAME, "codec-none-00"),
+        "Duplicate log directories for codec-none-0 are found in both",
+        "partition-twice",
+        heal=_remove("codec-none-00"),
+    ),
+    FatalStart(
+        "future-beside-current",
+        "LogManager.recoverAbandonedFutureLogs",
+        _copy(NAME, f"{NAME}.{_UNIQUE}-future"),
+        "Error while renaming dir for codec-none-0",
+        "future-beside-current",
+        heal=_remove(f"{NAME}.{_UNIQUE}-future"),
+        confirmed=("4.3.1", "3.9.1"),
+    ),
+    FatalStart(
+        "two-futures",
+        "LogManager.loadLog",
+        _all(
+            _copy(NAME, f"{NAME}.{_UNIQUE}-future"),
+            _copy(NAME, f"{NAME}.{_UNIQUE[::-1]}-future"),
+        ),
+        "Duplicate log directories found",
+        "partition-twice",
+    ),
+    # --- partition.metadata
+    *(
+        FatalStart(
+            f"topic-id-{title}",
+            "PartitionMetadataFile.read",
+            _write(_ID, content),
+            message,
+            f"partition-metadata-{code}",
+            outcome,
+            confirmed=("4.3.1", "3.9.1"),
+        )
+        for code, outcome, contents in (
+            (
+                "fatal",
+                "refuses",
+                {
+                    "empty": (b"", "java.lang.NullPointerException"),
+                    "first-line": (b"version: 0\n", "java.lang.NullPointerException"),
+                    "torn": (_TORN_ID, "which is not equal to the expected 16 bytes"),
+                    "zeros-behind": (
+                        b"version: 0\ntopic_id: " + bytes(22),
+                        "Illegal base64 character 0",
+                    ),
+                },
+            ),
+            (
+                "malformed",
+                "offline",
+                {
+                    "zeros": (bytes(43), "Malformed line in partition metadata file"),
+                    "torn-name": (
+                        b"version: 0\ntopic_",
+                        "Malformed line in partition metadata file",
+                    ),
+                    "of-zero": (
+                        b"version: 0\ntopic_id: " + b"A" * 22,
+                        "Invalid topic ID in partition metadata file",
+                    ),
+                    "not-utf8": (
+                        b"version: 0\ntopic_id: \xff\xfe",
+                        "Error while reading partition metadata file",
+                    ),
+                },
+            ),
+        )
+        for title, (content, message) in contents.items()
+    ),
+    FatalStart(
+        "topic-id-is-directory",
+        "PartitionMetadataFile.read",
+        _directory(_ID),
+        "Error while reading partition metadata file",
+        "file-is-directory",
+        "offline",
+    ),
+    # --- files of a partition
+    FatalStart(
+        "epochs-malformed",
+        "CheckpointFile.CheckpointReadBuffer.read",
+        _write(_EPOCHS, b"0\n1\n0 0 0\n"),
+        "Malformed line in checkpoint file",
+        "epochs-malformed",
+        "offline",
+    ),
+    FatalStart(
+        "epochs-number",
+        "LeaderEpochCheckpointFile.Formatter.fromString",
+        _write(_EPOCHS, b"0\n1\n-1 0\n"),
+        "Received invalid partition leader epoch entry",
+        "epochs-number",
+    ),
+    FatalStart(
+        "epochs-is-directory",
+        "CheckpointFile.read",
+        _directory(_EPOCHS),
+        "Error while reading checkpoint file",
+        "file-is-directory",
+        "offline",
+    ),
+    *(
+        FatalStart(
+            f"name{file}",
+            "LogFileUtils.offsetFromFile",
+            _write(f"{NAME}/abc{file}", b""),
+            "NumberFormatException",
+            "file-name-refused",
+            heal=_remove(f"{NAME}/abc{file}"),
+        )
+        for file in (".log", ".index", ".snapshot", ".log.swap", ".log.cleaned")
+    ),
+    *(
+        FatalStart(
+            f"{extension}-is-directory",
+            source,
+            _all(_directory(f"{NAME}/{_FIRST}.{extension}")),
+            "Is a directory",
+            "file-is-directory",
+            "offline",
+            heal=_remove(f"{NAME}/{_FIRST}.{extension}"),
+        )
+        for extension, source in (
+            ("index", "AbstractIndex.createAndAssignMmap"),
+            ("timeindex", "AbstractIndex.createAndAssignMmap"),
+            ("txnindex", "TransactionIndex.openChannel"),
+        )
+    ),
+    FatalStart(
+        "log-too-large",
+        "FileRecords.<init>",
+        _too_large,
+        "is larger than the maximum allowed segment size of 2147483647",
+        "log-too-large",
+    ),
+    FatalStart(
+        "txnindex-version",
+        "TransactionIndex.iterator",
+        _write(f"{NAME}/{_FIRST}.txnindex", b"\1\0" + bytes(32)),
+        "Unexpected aborted transaction version",
+        "txnindex-version",
+        unnamed={QUICK: "transaction indexes are compared with the log once it is read"},
+    ),
+    # --- the metadata log
+    *(
+        FatalStart(
+            f"quorum-state-{title}",
+            "FileQuorumStateStore.readStateFromFile",
+            _write(_STATE, content),
+            message,
+            "quorum-state-malformed",
+        )
+        for title, content, message in (
+            ("empty", b"", "File ended prematurely"),
+            ("zeros", bytes(120), "Error while reading the Quorum status"),
+            ("array", b"[]", "is not an object node"),
+            ("no-version", b'{"leaderId":1}', "does not have data_version field"),
+            ("later", b'{"data_version":7}', "is not within the min (0) and max (1)"),
+            ("fields", b'{"data_version":1}', "QuorumStateData"),
+        )
+    ),
+    FatalStart(
+        "quorum-state-is-directory",
+        "FileQuorumStateStore.readStateFromFile",
+        _directory(_STATE),
+        "Error while reading the Quorum status",
+        "file-is-directory",
+    ),
+    FatalStart(
+        "snapshot-name",
+        "Snapshots.parse",
+        _write(f"{METADATA}/short.checkpoint", b""),
+        "StringIndexOutOfBoundsException",
+        "file-name-refused",
+        heal=_remove(f"{METADATA}/short.checkpoint"),
+    ),
+    FatalStart(
+        "snapshot-torn",
+        "RecordsSnapshotReader",
+        _newest_snapshot(lambda data: data[: len(data) // 2]),
+        "Exiting Kafka",
+        "metadata-snapshot-damaged",
+    ),
+    FatalStart(
+        "snapshot-empty",
+        "RecordsSnapshotReader",
+        _newest_snapshot(lambda _: b""),
+        "Exiting Kafka",
+        "metadata-snapshot-damaged",
+    ),
+    FatalStart(
+        "snapshot-missing",
+        "KafkaRaftLog.recoverSnapshots",
+        _no_snapshot,
+        "Inconsistent snapshot state",
+        "metadata-snapshot-missing",
+    ),
+    FatalStart(
+        "metadata-id-other",
+        "UnifiedLog.initializeTopicId",
+        _write(f"{METADATA}/partition.metadata", f"version: 0\ntopic_id: {OTHER_ID}".encode()),
+        "Tried to assign topic ID",
+        "metadata-topic-id",
+        heal=_remove(f"{METADATA}/partition.metadata"),
+    ),
+    FatalStart(
+        "metadata-id-empty",
+        "PartitionMetadataFile.read",
+        _write(f"{METADATA}/partition.metadata", b""),
+        "java.lang.NullPointerException",
+        "partition-metadata-fatal",
+        heal=_remove(f"{METADATA}/partition.metadata"),
+    ),
+    FatalStart(
+        "metadata-id-zeros",
+        "PartitionMetadataFile.read",
+        _write(f"{METADATA}/partition.metadata", bytes(43)),
+        "Malformed line in partition metadata file",
+        "partition-metadata-malformed",
+        heal=_remove(f"{METADATA}/partition.metadata"),
+    ),
+    FatalStart(
+        "metadata-epochs",
+        "CheckpointFile.CheckpointReadBuffer.read",
+        _write(f"{METADATA}/leader-epoch-checkpoint", b"0\n1\n0 0 0\n"),
+        "Malformed line in checkpoint file",
+        "epochs-malformed",
+    ),
+    FatalStart(
+        "metadata-name",
+        "LogFileUtils.offsetFromFile",
+        _write(f"{METADATA}/abc.log", b""),
+        "NumberFormatException",
+        "file-name-refused",
+        heal=_remove(f"{METADATA}/abc.log"),
+    ),
+)
