@@ -42,7 +42,7 @@ class FatalStart:
     outcome    ``refuses``, or ``offline``: the log directory fails, here with all of the broker.
     heal       Does what the advice says, in the log directory. None where the advice is a choice.
     by_config  Only a configuration shows it.
-    confirmed  The releases of which a real broker showed the message.
+    confirmed  The releases whose brokers show the message, but for rows in ``UNCONFIRMED``.
     unseen     Modes that cannot see it, with the reason; in all others it is forecast.
     unnamed    Modes that forecast it without the finding, with the reason.
     """
@@ -183,6 +183,19 @@ _EPOCHS, _ID = f"{NAME}/leader-epoch-checkpoint", f"{NAME}/partition.metadata"
 _STATE, _BOOTSTRAP = f"{METADATA}/quorum-state", "bootstrap.checkpoint"
 _BAD = b"0\n1\nno offset here at all\n"
 
+#: Rows that no real broker has shown yet; their messages are from Kafka's sources.
+UNCONFIRMED = frozenset(
+    {
+        *("meta-version", "meta-no-node", "meta-missing", "log-too-large", "txnindex-version"),
+        *("name.snapshot", "name.log.swap", "name.log.cleaned"),
+        *("index-is-directory", "timeindex-is-directory", "txnindex-is-directory"),
+        *("quorum-state-empty", "quorum-state-zeros", "quorum-state-array"),
+        *("quorum-state-no-version", "quorum-state-later", "quorum-state-fields"),
+        *("quorum-state-is-directory", "snapshot-name", "snapshot-torn", "snapshot-empty"),
+        *("snapshot-missing", "metadata-id-other", "metadata-id-empty", "metadata-id-zeros"),
+        *("metadata-epochs", "metadata-name"),
+    }
+)
 ROWS: tuple[FatalStart, ...] = (
     # --- meta.properties
     FatalStart(
@@ -431,10 +444,10 @@ ROWS: tuple[FatalStart, ...] = (
                 "malformed",
                 "offline",
                 {
-                    "zeros": (bytes(43), "Malformed line in partition metadata file"),
+                    "zeros": (bytes(43), "Malformed line in "),
                     "torn-name": (
                         b"version: 0\ntopic_",
-                        "Malformed line in partition metadata file",
+                        "Malformed line in ",
                     ),
                     "of-zero": (
                         b"version: 0\ntopic_id: " + b"A" * 22,
@@ -597,7 +610,7 @@ ROWS: tuple[FatalStart, ...] = (
         "metadata-id-zeros",
         "PartitionMetadataFile.read",
         _write(f"{METADATA}/partition.metadata", bytes(43)),
-        "Malformed line in partition metadata file",
+        "Malformed line in ",
         "partition-metadata-malformed",
         heal=_remove(f"{METADATA}/partition.metadata"),
     ),
