@@ -79,6 +79,7 @@ def follow(controllers: Controllers, base: Path, survivor: int, leader: int) -> 
     controllers.replace(base)
     for node in {*NODES} - {survivor}:
         shutil.rmtree(controllers.directory(node))
+    size = disks.last_log(controllers.directory(survivor)).stat().st_size
     answer = replacement(controllers.directory(survivor))
     assert answer["last_leader"] == leader
     (first,), (later,) = answer["first"], answer["later"]
@@ -89,12 +90,22 @@ def follow(controllers: Controllers, base: Path, survivor: int, leader: int) -> 
     # The other disk, which is that of the last leader in one of the two cases.
     replace_disk(controllers, later)
     assert controllers.start([later["node_id"]]) == {}
-    time.sleep(2)  # until it has fetched
+    wait_for_size(controllers.directory(later["node_id"]), size)
     assert not any(map(controllers.stopped_for, NODES))
     controllers.kill()
     ran = kdump("quorum", *(controllers.directory(node) for node in NODES), searching=False)
     assert not [each for each in ran.of("problem") if not each["note"]]
     return int(answer["lacks_from_offset"])
+
+
+def wait_for_size(directory: Path, size: int) -> None:
+    """Wait until the metadata log in a directory has this size: its node has fetched it."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        logs = list((directory / disks.METADATA).glob("*.log"))
+        if logs and max(logs).stat().st_size >= size:
+            return
+        time.sleep(0.2)
 
 
 def replacement(*paths: Path) -> dict[str, Any]:
