@@ -161,3 +161,12 @@ def test_a_directory_of_zookeeper_under_a_configuration_of_kraft(tmp_path: Path)
     assert of_metadata(judge(data, config=config | single)) == [ONLY]
     assert of_metadata(judge(data, config={"log.dirs": str(data)})) == []
     assert of_metadata(judge(data)) == []
+
+
+def test_partitions_alone_are_no_node_that_lost_its_log(data: Path) -> None:
+    """Formatting writes bootstrap.checkpoint into each directory: a copy of partitions has none."""
+    assert of_metadata(judge(data)) == [ONLY]
+    (data / "bootstrap.checkpoint").unlink()
+    assert of_metadata(judge(data)) == []
+    single = {"process.roles": "broker,controller", "controller.quorum.voters": "1@a:1"}
+    assert of_metadata(judge(data, config={"log.dirs": str(data), **single})) == [ONLY]

@@ -42,6 +42,9 @@ def meta_properties(
     )
 
 
+_FEATURE = forge_metadata.feature("metadata.version", 21)
+
+
 def _quorum_state(*voters: int) -> bytes:
     listed = ",".join(f'{{"voterId":{voter}}}' for voter in voters)
     return (
@@ -247,7 +250,12 @@ _OTHER = (forge_metadata.topic("other", OTHER_ID), forge_metadata.partition(OTHE
 
 RECIPES = (
     # --- a metadata log that is gone
-    _top("metadata-gone", "metadata-log-missing-only", META),
+    _top(
+        "metadata-gone",
+        "metadata-log-missing-only",
+        META | {"bootstrap.checkpoint": forge_metadata.log([_FEATURE])},
+    ),
+    _top("metadata-not-copied", "", META),
     _top(
         "metadata-blank",
         "metadata-log-missing-only",

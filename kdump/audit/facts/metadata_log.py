@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from itertools import chain
 
 from kdump.audit.facts.cluster import ClusterImage, Configs
 from kdump.audit.facts.settings import metadata_directory, voter_ids
@@ -66,6 +67,12 @@ class Sighted:
         return self.path is None if self.image is None else self.image.blank
 
     @property
+    def formatted(self) -> bool:
+        """Whether a directory has the bootstrap.checkpoint that formatting writes into each one."""
+        entries = chain.from_iterable(directory.entries for directory in self.directories)
+        return any(entry.name.kind is FileKind.BOOTSTRAP_SNAPSHOT for entry in entries)
+
+    @property
     def served(self) -> bool:
         """Whether the node has partitions, which a start renames if it does not know them."""
         names = (
@@ -114,7 +121,10 @@ def missing_metadata(
     voters = _voters(nodes, config)
     blank = {other.meta.node_id for other in nodes if other.blank and other.meta is not None}
     without = frozenset(number for number in voters or () if number in blank)
-    return MissingMetadata(path, found, _quorum(voters, without, roles), voters, without)
+    quorum = _quorum(voters, without, roles)
+    if quorum is Quorum.UNKNOWN and node.path is None and not node.formatted:
+        return None  # some partitions of a node, as they are copied
+    return MissingMetadata(path, found, quorum, voters, without)
 
 
 def _quorum(
