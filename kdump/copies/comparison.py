@@ -138,7 +138,7 @@ class Comparison:
             copy.lost or copy.start_loses or not copy.starts for copy in self.copies
         ):
             return State.DIFFERENT
-        if self.missing or len({(copy.start, copy.end) for copy in self.copies}) > 1:
+        if self.missing or len({(copy.log_start, copy.end) for copy in self.copies}) > 1:
             return State.LAGGING
         return State.ALONE if len(self.copies) == 1 else State.EQUAL
 

@@ -193,7 +193,7 @@ class Copy:
         Of equal copies, the one that begins first: as leader it makes no other delete records.
         """
         latest = self.started.latest
-        return self.can_lead, -1 if latest is None else latest, self.end, -self.start
+        return self.can_lead, -1 if latest is None else latest, self.end, -self.log_start
 
     @property
     def can_lead(self) -> bool:

@@ -288,10 +288,17 @@ def test_records_that_cannot_be_read_are_the_same_in_both_orders(tmp_path: Path)
 
 
 def test_a_directory_without_segments(tmp_path: Path) -> None:
-    (tmp_path / "a" / "t-0").mkdir(parents=True)
     (node,) = lay_out(tmp_path, [BASE])
-    ran = compare(tmp_path / "a" / "t-0", node)
+    empty = copies.node(tmp_path, 1) / "t-0"
+    empty.mkdir()
+    ran = compare(empty, node)
     assert (ran.code, partition(ran)["state"]) == (0, "lagging")
+    # Outside of a log directory it may as well be a mount that failed.
+    stray = tmp_path / "a" / "t-0"
+    stray.mkdir(parents=True)
+    ran = compare(stray, node)
+    assert (ran.code, ran.lines) == (5, ())
+    assert f"{stray}: expected a segment, a partition directory or a log directory" in ran.said
 
 
 def test_one_directory_in_several_spellings_is_one_copy(tmp_path: Path) -> None:
