@@ -48,3 +48,17 @@ def test_what_compaction_may_have_left_out_is_not_forecast_as_lost(
     ran = kdump("verify", tmp_path, searching=False)
     (line,) = (forecast for forecast in ran.of("forecast") if forecast["path"] == str(partition))
     assert line["lost"]["sound"] == 0
+
+
+def test_without_scan_the_number_of_records_that_a_swap_leaves_out_is_not_known(
+    tmp_path: Path,
+) -> None:
+    """The ``.swap`` file ends where its segment does, and only their records tell them apart."""
+    partition = BY_NAME["swap-rare"].write(tmp_path)
+    (tmp_path / ".kafka_cleanshutdown").touch()
+    ran = kdump("next-start", tmp_path, searching=False)
+    (line,) = (forecast for forecast in ran.of("forecast") if forecast["path"] == str(partition))
+    assert (line["lost"]["sound"], line["exact"]) == (0, False)
+    ran = kdump("next-start", "--scan", tmp_path, searching=False)
+    (line,) = (forecast for forecast in ran.of("forecast") if forecast["path"] == str(partition))
+    assert (line["lost"]["sound"], line["exact"]) == (10, True)

@@ -17,6 +17,7 @@ from kdump.audit.startup.swaps import pending_swaps, resolve_swaps
 from kdump.audit.survey.compaction import Compaction, compaction_evidence
 from kdump.audit.survey.recovery import Span
 from kdump.audit.survey.survey import Survey, traces_of_compaction
+from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
 
 
@@ -36,24 +37,64 @@ def swap_loss(facts: PartitionFacts, surveys: Sequence[Survey]) -> SwapLoss | No
 
     ``surveys`` are those of the partition's segments.
     """
-    swaps = {
-        segment.base_offset: facts.swaps[segment.base_offset]
-        for segment in pending_swaps(facts.partition)
-        if segment.base_offset in facts.swaps
-    }
+    swaps = _pending(facts)
     if not swaps:
         return None
-    gaps, cleaned = traces_of_compaction(surveys)
-    cleaned = cleaned or any(swap.cleaned for swap in swaps.values())
-    compaction = compaction_evidence(facts.compacted, gaps=gaps, cleaned=cleaned)
+    compaction = _compaction(facts, surveys, swaps)
     if compaction is Compaction.SHOWN:
         return None
     records = _lost_records(facts, surveys, swaps)
     if not records:
         return None
+    return SwapLoss(records, _is_certain(compaction, swaps))
+
+
+def unread_replaced(facts: PartitionFacts, surveys: Sequence[Survey]) -> tuple[int, ...]:
+    """Return the base offsets of replaced segments whose records were not counted.
+
+    None where their number cannot show a certain loss. ``surveys`` are those of the partition's
+    segments.
+    """
+    swaps = _pending(facts)
+    countable = swaps and _sum(swap.records for swap in swaps.values()) is not None
+    if not countable or not _is_certain(_compaction(facts, surveys, swaps), swaps):
+        return ()
+    replaced = _replaced(facts, swaps)
+    return tuple(
+        survey.segment.base_offset
+        for survey in surveys
+        if survey.segment.log in replaced and survey.recovered is None
+    )
+
+
+def _pending(facts: PartitionFacts) -> Mapping[int, SwapLog]:
+    """Return the ``.swap`` logs that the next start takes, by base offset."""
+    return {
+        segment.base_offset: facts.swaps[segment.base_offset]
+        for segment in pending_swaps(facts.partition)
+        if segment.base_offset in facts.swaps
+    }
+
+
+def _compaction(
+    facts: PartitionFacts, surveys: Sequence[Survey], swaps: Mapping[int, SwapLog]
+) -> Compaction:
+    gaps, cleaned = traces_of_compaction(surveys)
+    cleaned = cleaned or any(swap.cleaned for swap in swaps.values())
+    return compaction_evidence(facts.compacted, gaps=gaps, cleaned=cleaned)
+
+
+def _is_certain(compaction: Compaction, swaps: Mapping[int, SwapLog]) -> bool:
     dense = all(swap.dense for swap in swaps.values())
-    certain = compaction is Compaction.EXCLUDED or (compaction is Compaction.UNLIKELY and dense)
-    return SwapLoss(records, certain)
+    return compaction is Compaction.EXCLUDED or (compaction is Compaction.UNLIKELY and dense)
+
+
+def _replaced(facts: PartitionFacts, swaps: Mapping[int, SwapLog]) -> tuple[AnyPath, ...]:
+    """Return the files that ``swaps`` replace; none if an end is unknown."""
+    ends = facts.swap_ends
+    if any(base not in ends for base in swaps):
+        return ()
+    return resolve_swaps(facts.partition, lambda swap: ends[swap.base_offset]).replaced
 
 
 def _lost_records(
@@ -61,9 +102,7 @@ def _lost_records(
 ) -> Span:
     """Return the records of replaced segments that ``swaps`` do not hold."""
     ends = facts.swap_ends
-    if any(base not in ends for base in swaps):
-        return Span()
-    replaced = resolve_swaps(facts.partition, lambda swap: ends[swap.base_offset]).replaced
+    replaced = _replaced(facts, swaps)
     replaced_segments = [segment for segment in facts.partition.segments if segment.log in replaced]
     known = [survey for survey in surveys if survey.segment.log in replaced]
     end = max(known_ends(known).values(), default=None)

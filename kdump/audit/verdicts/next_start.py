@@ -24,7 +24,7 @@ from kdump.audit.startup.forecast import (
 from kdump.audit.startup.future_loss import lost_to_successor
 from kdump.audit.startup.inputs import read_log_facts, violations
 from kdump.audit.startup.outcome import Outcome
-from kdump.audit.startup.swap_loss import swap_loss
+from kdump.audit.startup.swap_loss import swap_loss, unread_replaced
 from kdump.audit.survey.recovery import Records
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.verdicts.loss import lost_now
@@ -91,6 +91,9 @@ def next_start(verdict: Verdict) -> Forecast | None:
     deleted_at_start = facts.partition.name is not None and facts.partition.name.suffix == "delete"
     if loss is not None and loss.certain and not deleted_at_start:
         start = replace(start, lost=start.lost + Records(loss.records))
+    if start.replaced and not deleted_at_start:
+        unread = {*start.unread, *unread_replaced(facts, verdict.surveys)}
+        start = replace(start, exact=start.exact and not unread, unread=tuple(sorted(unread)))
     if metadata:
         return _metadata_log_forecast(start, facts, verdict.findings)
     if start.outcome is Outcome.STARTS:
