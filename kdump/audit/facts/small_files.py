@@ -383,7 +383,7 @@ def read_partition_facts(
         repairs=_repairs(partition),
         repairs_linked=is_linked(partition.path),
         denied=denied_in_partition(partition, None if directory is None else directory.broker),
-        leftover_bytes=sum(map(allocated_bytes, leftovers)),
+        leftover_bytes=sum(allocated_bytes(path) or 0 for path in leftovers),
         leftover_files=len(leftovers),
     )
 

@@ -52,11 +52,13 @@ def read_space(path: AnyPath) -> Space | None:
     )
 
 
-def allocated_bytes(path: AnyPath | None) -> int:
-    """Return the bytes that a file takes on its file system, 0 if that is unknown."""
-    if not isinstance(path, Path):
+def allocated_bytes(path: AnyPath | None) -> int | None:
+    """Return the bytes that a file takes on its file system: 0 without a file, None if unknown."""
+    if path is None:
         return 0
+    if not isinstance(path, Path):
+        return None
     try:
         return path.stat().st_blocks * 512
     except OSError:
-        return 0
+        return None

@@ -80,7 +80,7 @@ def read_log_facts(
         if unstable is not None and segment.base_offset <= unstable < stop:
             found = _search(segment, unstable)
         size, index_sizes = _sizes(segment, survey)
-        allocated = (0, 0)
+        allocated: tuple[int | None, int | None] = (0, 0)
         if segment.index is None or (not facts.clean and stop > (facts.recovery_point or 0)):
             allocated = allocated_bytes(segment.index), allocated_bytes(segment.time_index)
         known[segment.log] = LogFacts(segment, size, recovered, end, index_sizes, found, allocated)

@@ -30,8 +30,8 @@ class LogFacts:
     ``recovered`` is the effect of recovery, ``end`` the end that a loader finds if it trusts the
     index; each is None if the log was not read for it. ``index_sizes`` are those of the offset and
     the time index, ``index_allocated`` what these take on the file system, 0 for a log that is not
-    recovered. ``unstable`` is the search for the first batch of the oldest open transaction,
-    if that batch is in this log.
+    recovered, None if that is unknown. ``unstable`` is the search for the first batch of the oldest
+    open transaction, if that batch is in this log.
     """
 
     segment: Segment
@@ -40,7 +40,7 @@ class LogFacts:
     end: LogEnd | None = None
     index_sizes: tuple[int, int] = (0, 0)
     unstable: Search | None = None
-    index_allocated: tuple[int, int] = (0, 0)
+    index_allocated: tuple[int | None, int | None] = (0, 0)
 
 
 class RecoveryReason(Enum):

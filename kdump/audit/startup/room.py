@@ -126,7 +126,10 @@ def _free_text(space: Space) -> str:
 
 
 def _index_bytes(log: LogFacts, interval: int) -> tuple[int, int]:
-    """Return the bytes of the two indexes of a recovered log beyond those that they have."""
+    """Return the bytes of the two indexes of a recovered log beyond those that they have.
+
+    An index in a manifest or an object store may have them all: nothing says.
+    """
     result = log.recovered
     if result is None:
         entries = log.size // (interval + _BATCH_BYTES)
@@ -135,7 +138,7 @@ def _index_bytes(log: LogFacts, interval: int) -> tuple[int, int]:
         entries, times = result.index_entries, result.time_entries
     wanted = (entries * OffsetIndex.ENTRY_BYTES, times * TimeIndex.ENTRY_BYTES)
     index, time_index = (
-        max(0, -(-size // BLOCK_BYTES) * BLOCK_BYTES - allocated)
+        0 if allocated is None else max(0, -(-size // BLOCK_BYTES) * BLOCK_BYTES - allocated)
         for size, allocated in zip(wanted, log.index_allocated, strict=True)
     )
     return index, time_index

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from all_recipes import ALONE, RECIPES
+from commands import kdump
 from damaged import Recipe
 from fixtures_loader import copy_fixture, few_first
 from long_samples import first_of
@@ -57,3 +58,17 @@ def test_partitions_of_a_log_directory_have_its_checkpoints_around_them(tmp_path
     make(file, partition)
     for small in READS:
         assert found_in(file, small) == found_in(partition, small)
+
+
+def test_a_start_needs_no_more_room_by_a_manifest_than_by_its_directory(tmp_path: Path) -> None:
+    """A manifest does not tell what the indexes take, which the recovery writes again."""
+    root = copy_fixture("4.3.1/killed", tmp_path / "logs")
+    file = tmp_path / "logs.kdm"
+    make(file, root)
+    (start,), (known,) = (
+        line["next_starts"]
+        for path in (file, root)
+        for line in kdump("next-start", path).of("summary")
+    )
+    assert (start["file_system"], start["writes_files"]) == (None, known["writes_files"])
+    assert 0 < start["writes_bytes"] <= known["writes_bytes"]
