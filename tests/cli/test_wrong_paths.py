@@ -260,7 +260,7 @@ def test_the_others_are_reported_beside_a_wrong_path(
         assert line.startswith(f"kdump: {path}: "), words
         text = " ".join(printed.out.split())
         assert ("orders-0: nothing to do" if words == ["reindex"] else str(good)) in text, words
-        assert not text.startswith(("sound", "EMPTY")), words
+        assert not text.startswith(("sound", "OK")), words
 
 
 def test_a_wrong_copy_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -295,8 +295,7 @@ def test_a_freshly_formatted_directory_has_no_partition(
     assert main([*words, str(tmp_path)]) == exits.OK
     printed = capfd.readouterr()
     assert printed.err == ""
-    assert printed.out.startswith("EMPTY  no partition: ")
-    assert "sound " not in printed.out.splitlines()[0]
+    assert printed.out.startswith("NOT CHECKED no partition: ")
 
 
 def test_a_partition_without_a_file_is_empty_and_not_sound(
@@ -308,12 +307,12 @@ def test_a_partition_without_a_file_is_empty_and_not_sound(
         argv = [word.format(out=tmp_path) for word in words]
         assert main([*argv, str(path)]) == exits.OK
         printed = capfd.readouterr()
-        assert printed.out.startswith("EMPTY  1 partition, no byte in a log: "), words
+        assert printed.out.startswith("NOT CHECKED 1 partition: "), words
         assert printed.err == ""
     assert main(["verify", "--format", "json", str(path)]) == exits.OK
-    assert json.loads(capfd.readouterr().out.splitlines()[-1])["verdict"] == "empty"
+    assert json.loads(capfd.readouterr().out.splitlines()[-1])["state"] == "not-checked"
     assert main(["verify", str(path.parent)]) == exits.OK
-    assert capfd.readouterr().out.startswith("sound")
+    assert capfd.readouterr().out.startswith("OK")
 
 
 def test_damage_in_an_empty_directory_comes_first(

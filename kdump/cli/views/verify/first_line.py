@@ -39,7 +39,7 @@ def verify_about(summary: Summary, *, manifests: bool = False) -> str:
     what += counts_text(summary.partitions)
     match summary.state:
         case State.NOT_CHECKED if not summary.holds_bytes:
-            return f"{what}: {'its' if run.total == 1 else 'their'} logs hold no byte"
+            return empty_text(run.total)
         case State.NOT_CHECKED:
             return f"{what}: {nothing_text(summary.verdict)} in what was read{_rest_text(summary)}"
         case State.OK:
@@ -77,6 +77,14 @@ def counts_text(counts: Mapping[Severity | None, int]) -> str:
     return "".join(
         f", {text} {counts[severity]:,}" for severity, text in words.items() if counts.get(severity)
     )
+
+
+def empty_text(partitions: int) -> str:
+    """Return that the logs of this many partitions have no byte that could be checked."""
+    if not partitions:
+        return "no partition: only the files at the top of the log directory were checked"
+    whose = "its" if partitions == 1 else "their"
+    return f"{count_text(partitions, 'partition')}: {whose} logs hold no byte"
 
 
 def nothing_text(worst: Severity | None) -> str:

@@ -40,7 +40,7 @@ from kdump.cli.views.forecast_text import (
 )
 from kdump.cli.views.verdict_text import verdict_lines
 from kdump.cli.views.verify.entries import findings_lines
-from kdump.cli.views.verify.first_line import ENDS, check_command, nothing_text
+from kdump.cli.views.verify.first_line import ENDS, check_command, empty_text, nothing_text
 from kdump.cli.views.verify.json_lines import finding_line
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
@@ -121,8 +121,12 @@ class _Report:
             worst = Severity.ERROR
         elif self.incomplete:
             worst = Severity.INCOMPLETE
-        losses = self.losses
-        return state_of(worst, whole=losses.starts_exact and losses.starts > 0)
+        return state_of(worst, whole=self.losses.starts_exact and self.holds_bytes)
+
+    @property
+    def holds_bytes(self) -> bool:
+        """Whether the logs hold a byte that a start could recover."""
+        return any(verdict.covered.size for verdict, _ in self.known)
 
     @property
     def has_problems(self) -> bool:
@@ -155,8 +159,12 @@ class TextStarts(_Report):
 
     def finish(self) -> int:
         """Emit the report, and return the exit code."""
-        if self.known or self.harmful:
-            check = check_command(["next-start", "--scan"], self.paths)
+        if not self.starts.checked and self._directories and not self.harmful:
+            self._emit_all(verdict_lines(State.NOT_CHECKED, empty_text(0), self.losses, None))
+        elif self.known or self.harmful:
+            check = None
+            if self.holds_bytes:
+                check = check_command(["next-start", "--scan"], self.paths)
             self._emit_all(verdict_lines(self.state, self._about(), self.losses, check))
         self._emit_all(findings_lines((*self.incomplete, *self.harmful)))
         for finding in self.pending:
@@ -188,6 +196,8 @@ class TextStarts(_Report):
         """Return what was read, and how it was found."""
         what = count_text(self.losses.starts, "partition")
         match self.state:
+            case State.NOT_CHECKED if not self.holds_bytes:
+                return empty_text(self.losses.starts)
             case State.NOT_CHECKED:
                 nothing = nothing_text(Severity.WARNING if self.harmful else None)
                 return f"{what}: {nothing} in what was read ({ENDS})"

@@ -293,7 +293,8 @@ def _codes_to_explain(summary: Summary) -> list[str]:
 
 def _result_text(summary: Summary, *, info: bool) -> str:
     partitions = summary.partitions
-    parts = [f"{partitions[None]:,} OK"]
+    fine = "without a finding" if summary.run.depth == "quick" else "OK"
+    parts = [f"{partitions[None]:,} {fine}"]
     parts += [
         f"{partitions[severity]:,} {words}"
         for severity, words in (
