@@ -70,7 +70,7 @@ def test_the_other_directories_of_the_node_are_verified(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = copy_fixture("4.3.1/clean", tmp_path / "data")
-    file = config(tmp_path, tmp_path / "gone", data)
+    file = config(tmp_path, data, tmp_path / "gone")  # the metadata log lies in the first one
     arguments = ["--format", "json", "--config", str(file)]
     assert main([command, *arguments]) == exits.PROBLEMS
     (finding,) = findings(capsys)
@@ -83,6 +83,21 @@ def test_the_other_directories_of_the_node_are_verified(
     assert main([command, *arguments, str(tmp_path / "other")]) == exits.INCOMPLETE
     (finding,) = findings(capsys)
     assert finding["code"] == "vanished"
+
+
+def test_where_the_metadata_log_should_be_in_the_missing_one_both_stop_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    file = config(tmp_path, tmp_path / "gone", data)
+    assert main(["verify", "--format", "json", "--config", str(file)]) == exits.PROBLEMS
+    assert sorted((finding["code"], finding["path"]) for finding in findings(capsys)) == [
+        ("log-directory-missing", str(tmp_path / "gone")),
+        ("metadata-log-misplaced", str(data / "__cluster_metadata-0")),
+    ]
+    assert main(["next-start", "--config", str(file)]) == exits.PROBLEMS
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"the metadata log in {tmp_path / 'gone'}, found it here" in text
 
 
 @COMMANDS

@@ -131,12 +131,24 @@ def test_without_a_voter_the_log_of_a_broker_is_the_source(quorum: Quorum, tmp_p
     assert [each["node_id"] for each in summary["replacement"]["first"]] == [2, 3]
     assert "Format 2 new disks, those of node 2 and node 3" in text
     assert f"copy the whole {broker / METADATA} into the new directory of node 2" in text
-    # Nothing is left: an empty disk of a voter.
-    empty = tmp_path / "1"
-    empty.mkdir()
-    _, _, text = quorum(empty)
+    # No log is left: the formatted new disk of a voter.
+    code, _, text = quorum(node(tmp_path, 1, log=False))
+    assert code == 4
     assert "No copy of the metadata log is given" in text
     assert "Format" not in text
+
+
+def test_an_empty_disk_alone_says_nothing_of_the_quorum(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = tmp_path / "1"
+    empty.mkdir()
+    config = tmp_path / "config"
+    config.write_text("controller.quorum.voters=1@a:1,2@b:1,3@c:1\n")
+    assert main(["quorum", str(empty), "--config", str(config)]) == 5
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.endswith("found an empty directory: is the disk mounted?\n")
 
 
 def test_what_does_not_start_is_repaired_and_not_replaced(quorum: Quorum, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import errno
 import os
 import pwd
 import shutil
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -124,13 +125,19 @@ def test_a_directory_that_cannot_be_listed(
         read(tmp_path)
 
 
+def open_to_all(path: Path) -> None:
+    """Let every user reach ``path``, however deep below the directory for temporary files."""
+    top = Path(tempfile.gettempdir()).resolve()
+    for each in (path, *path.parents):
+        if each.is_relative_to(top) and each != top:
+            each.chmod(0o755)
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("what", first_of(["log", "partition", "log directory"]))
 def test_rights_of_an_ordinary_user(what: str, read: Read, tmp_path: Path) -> None:
     """And once the rights are back, all offsets come: the checkpoint of a stream has not moved."""
-    tmp_path.chmod(0o755)
-    for above in list(tmp_path.parents)[:2]:
-        above.chmod(0o755)
+    open_to_all(tmp_path)
     broker(tmp_path / "a")
     broker(tmp_path / "b", "u")
     stream = Stream(tmp_path)
@@ -157,9 +164,7 @@ def test_rights_of_an_ordinary_user(what: str, read: Read, tmp_path: Path) -> No
 
 @pytest.mark.root
 def test_findings_have_a_row_for_it(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    for above in list(tmp_path.parents)[:2]:
-        above.chmod(0o755)
+    open_to_all(tmp_path)
     (broker(tmp_path) / "t-0" / BROKEN).chmod(0)
     os.seteuid(pwd.getpwnam("nobody").pw_uid)
     try:

@@ -140,4 +140,5 @@ def test_what_brokers_wrote() -> None:
         assert encode_epochs(decode_epochs(data)) == (data or b"0\n0\n"), path
     for path in offsets:
         data = path.read_bytes()
-        assert encode_offsets(decode_offsets(data)) == data, path
+        # A broker creates it empty, and writes lines once there is a first offset.
+        assert encode_offsets(decode_offsets(data)) == (data or b"0\n0\n"), path

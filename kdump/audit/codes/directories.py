@@ -219,8 +219,8 @@ DIRECTORY_ID_RESERVED: Final = FindingCode(
 METADATA_LOG_MISPLACED: Final = FindingCode(
     "metadata-log-misplaced",
     Severity.ERROR,
-    "__cluster_metadata-0 is in another log directory than the one that the configuration names "
-    "for it: metadata.log.dir, or the first of log.dirs.",
+    "The directory __cluster_metadata-0 is in another log directory than the one that the "
+    "configuration names for it: metadata.log.dir, or the first of log.dirs.",
     "The broker does not start.",
     "Set metadata.log.dir to the log directory that holds __cluster_metadata-0.",
     ("Found unexpected metadata location in data directory",),
