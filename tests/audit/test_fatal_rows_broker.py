@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ SETTINGS = {"log.cleaner.enable": "true", **QUICK_RESTART}
 CONFIRMED = [
     (row, version) for row in ROWS if row.name not in UNCONFIRMED for version in row.confirmed
 ]
+#: Those of the newer release that run beside every change.
+SAMPLE = random.Random(19).sample([each for each in CONFIRMED if each[1] == "4.3.1"], 5)
 
 
 def started(row: FatalStart, version: str, tmp_path: Path) -> tuple[Path, dict[str, str]]:
@@ -24,7 +27,12 @@ def started(row: FatalStart, version: str, tmp_path: Path) -> tuple[Path, dict[s
 
 
 @pytest.mark.parametrize(
-    ("row", "version"), CONFIRMED, ids=lambda value: getattr(value, "name", value)
+    ("row", "version"),
+    [
+        pytest.param(*each, marks=() if each in SAMPLE else pytest.mark.nightly)
+        for each in CONFIRMED
+    ],
+    ids=lambda value: getattr(value, "name", value),
 )
 def test_a_broker_ends_as_the_row_says(row: FatalStart, version: str, tmp_path: Path) -> None:
     data, settings = started(row, version, tmp_path)

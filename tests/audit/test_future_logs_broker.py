@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 SETTINGS = {"log.cleaner.enable": "false", **QUICK_RESTART}
 UNIQUE = "0123456789abcdef0123456789abcdef"
-RELEASES = ("4.3.1", "3.9.1")
+RELEASES = ("4.3.1", pytest.param("3.9.1", marks=pytest.mark.nightly))
 OTHER_ID = "AAABBBCCCDDDEEEFFFGGGw"
 
 

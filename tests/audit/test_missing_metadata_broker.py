@@ -45,10 +45,12 @@ def strays(data: Path) -> set[str]:
     ("version", "fixture", "config"),
     [
         ("4.3.1", "4.3.1/clean", ""),
-        ("3.9.1", "3.9.1/clean", ""),
+        pytest.param("3.9.1", "3.9.1/clean", "", marks=pytest.mark.nightly),
         # A directory of a cluster with ZooKeeper.
         ("4.3.1", "2.8.2/clean", "process.roles=broker,controller"),
-        ("3.9.1", "2.8.2/clean", "process.roles=broker,controller"),
+        pytest.param(
+            "3.9.1", "2.8.2/clean", "process.roles=broker,controller", marks=pytest.mark.nightly
+        ),
     ],
 )
 def test_the_only_voter_begins_an_empty_log(
