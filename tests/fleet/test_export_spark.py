@@ -93,5 +93,7 @@ def test_a_taken_name_is_wrong_usage(grown: Callable[[str], Path], tmp_path: Pat
 def test_a_missing_path_is_told(tmp_path: Path, capfdbinary: Capture) -> None:
     to = tmp_path / "out"
     assert main(["export", *SPARK, "--to", str(to), str(tmp_path / "none-0")]) == exits.INCOMPLETE
-    assert b"incomplete: " in capfdbinary.readouterr().out
-    assert (to / "_manifest.json").exists()
+    printed = capfdbinary.readouterr()
+    assert printed.out == b""
+    assert b"none-0: cannot be read: No such file or directory" in printed.err
+    assert not (to / "_manifest.json").exists()

@@ -122,7 +122,7 @@ def missing_metadata(
     blank = {other.meta.node_id for other in nodes if other.blank and other.meta is not None}
     without = frozenset(number for number in voters or () if number in blank)
     quorum = _quorum(voters, without, roles)
-    if quorum is Quorum.UNKNOWN and node.path is None and not node.formatted:
+    if quorum is Quorum.UNKNOWN and node.path is None and not (roles or node.formatted):
         return None  # some partitions of a node, as they are copied
     return MissingMetadata(path, found, quorum, voters, without)
 
