@@ -47,9 +47,13 @@ LOST: Mapping[str, tuple[int, tuple[int, ...]]] = {
     "last-offset-moved-known": (130 + (1 << 20), (0, 100)),
     "wiped": (0, (0,)),
     "wiped-marked": (0, (0,)),
+    "wiped-epochs": (0, (0,)),
+    "wiped-snapshot": (0, (0,)),
     "wiped-at-start": (END, (END,)),
     "wiped-but-swap": (100, (0,)),
     "never-written": (0, (0,)),
+    # Without the first segment.
+    **{each.name: (END, (100,)) for each in RECIPES if each.name.startswith("headless")},
 }
 #: All but the one whose fault is the metadata log's, which is no business of this loader.
 PARTITIONS = [recipe for recipe in RECIPES if recipe.name != "snapshot-name"]
