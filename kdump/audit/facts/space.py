@@ -43,7 +43,7 @@ def read_space(path: AnyPath) -> Space | None:
         return None
     if not found.f_blocks:
         return None
-    # Not f_bfree, for root either: ext4 counts blocks there that it gives to nobody.
+    # Not f_bfree, for root either: ext4 counts blocks there that no user gets.
     return Space(
         status.st_dev,
         found.f_blocks * found.f_frsize,

@@ -31,7 +31,7 @@ _BATCH_BYTES: Final = 1 << 20
 class Room:
     """The least that a start writes: in bytes of whole blocks, and in new files.
 
-    ``freed_bytes`` and ``freed_files`` are what it deletes meanwhile, mostly before.
+    ``freed_bytes`` and ``freed_files`` are what the start deletes, mostly before it writes.
     """
 
     bytes: int = 0
