@@ -1,6 +1,7 @@
 """The commands that findings and reports name, as argument vectors.
 
-Commands that change files name those of a manifest by the paths that they had on its host.
+Commands that change files name those of a manifest by the paths that they had on its host, and
+objects by those of a copy on this machine.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 
 from kdump.format.lines.shell import operand
 from kdump.storage.manifests.path import ManifestPath
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.objects.address import AnyPath, RemotePath
 from kdump.storage.repair_record import RepairRecord, RepairState
 
 Remedy = tuple[str, ...]
@@ -24,13 +25,22 @@ _DIRECTORY: Final = Path("DIRECTORY")
 
 
 def place_of(path: AnyPath) -> AnyPath:
-    """Return where a command can change what is at ``path``: for a manifest, that on its host.
+    """Return where a command can change what is at ``path``.
 
-    An anonymous manifest does not have it: ``DIRECTORY`` stands for the log directory.
+    For a manifest it is the path on its host. An anonymous manifest does not have it: ``DIRECTORY``
+    stands for the log directory. No command changes an object store: for an address it is the
+    path of a copy below the current directory, whose first part is the bucket.
     """
     if isinstance(path, ManifestPath):
         return path.on_host() or _DIRECTORY.joinpath(*path.parts[2:])
-    return path
+    return Path(*path.parts[1:]) if isinstance(path, RemotePath) else path
+
+
+def copy_text(path: AnyPath) -> str | None:
+    """Return what comes before a command that changes what is at ``path``; None for nothing."""
+    if isinstance(path, RemotePath):
+        return f"copy {path} to {place_of(path)}: no command changes an object store"
+    return None
 
 
 def verify_command(partition: AnyPath) -> Remedy:

@@ -185,7 +185,7 @@ def test_the_report_says_what_is_lost_and_what_to_choose(
     assert main(["verify", "--progress", "none", str(partition)]) == exits.PROBLEMS
     text = capsys.readouterr().out
     assert "lost now    at most 20 records: 80..99" in text
-    assert "choose      another replica is in sync: start its broker first" in text
+    assert "choose      no other replica, by the metadata log" in text
     assert "nothing on this disk holds the records" in text
     assert main(["verify", "--quiet", "--progress", "none", str(tmp_path)]) == exits.PROBLEMS
     assert "segments-hole" in capsys.readouterr().out

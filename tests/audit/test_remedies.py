@@ -139,6 +139,8 @@ def offered(
 def test_damage_in_front_of_sound_batches_gives_a_choice(offered: Printed) -> None:
     assert offered(recipe("crc-sealed")) == [
         "choose      another replica is in sync: start its broker first",
+        "            take its records from a replica's copy, brought here as COPY:",
+        "              kdump heal crc-sealed-0 --from COPY",
         "            only copy, loses at most 10 records:",
         "              kdump salvage crc-sealed-0 --output DIR",
         "            as recovery would, loses 160 SOUND records more:",
@@ -149,6 +151,8 @@ def test_damage_in_front_of_sound_batches_gives_a_choice(offered: Printed) -> No
 def test_damage_at_the_end_is_cut(offered: Printed) -> None:
     assert offered(recipe("crc-last")) == [
         "choose      another replica is in sync: start its broker first",
+        "            take its records from a replica's copy, brought here as COPY:",
+        "              kdump heal crc-last-0 --from COPY",
         "            only copy, loses nothing that can be read:",
         "              kdump truncate-to-valid crc-last-0",
     ]

@@ -13,6 +13,7 @@ from commands import repair
 from crashing.running import run
 from damaged import Recipe
 from fixtures_loader import REPLICAS, copy_fixture
+from object_stores import served
 
 from kdump.cli.ui import exits
 
@@ -97,6 +98,65 @@ def test_copies_at_hand_are_named_and_heal(command: str, tmp_path: Path) -> None
     assert run(commands[0][1:]).code == exits.PROBLEMS
     assert repair(*commands[1][1:]).code == exits.OK
     assert run(["verify", paths[0]]).code == exits.OK
+
+
+# --- one partition
+
+
+@pytest.mark.parametrize(
+    ("nodes", "in_sync", "said"),
+    [
+        ([1, 2, 3], [3], "choose node 3 is in sync: start its broker first"),
+        ([1, 2, 3], [2, 3], "choose nodes 2, 3 are in sync: start one first"),
+        ([1, 2], [1], "choose node 2 held a replica, not in sync by the metadata log"),
+        ([1], [1], "choose no other replica, by the metadata log"),
+    ],
+)
+def test_the_choices_of_a_partition_name_the_replicas(
+    nodes: list[int], in_sync: list[int], said: str, tmp_path: Path
+) -> None:
+    partition = broker(tmp_path, CRC, nodes, in_sync)
+    words = run(["verify", str(partition)]).out.split()
+    text = " ".join(words)
+    assert said in text
+    healed = f"kdump heal {partition} --from COPY"
+    assert (healed in text) == (len(nodes) > 1)
+
+
+# --- object stores
+
+
+@pytest.mark.slow
+def test_plans_of_object_stores_name_a_copy_on_this_machine(tmp_path: Path) -> None:
+    """The commands run on that copy as they stand, from the current directory."""
+    partition = broker(tmp_path / "data", CRC, [1, 2], [1])
+    with served() as server:
+        address = server.bucket("bucket").upload(tmp_path / "data", "srv/data")
+        text, commands = plan_of("verify", address)
+        single = " ".join(run(["verify", address.replace("?", f"/{CRC.name}-0?")]).out.split())
+    assert text.startswith("1 copy s3:")
+    assert "to bucket/srv/data: no command changes an object store" in text
+    changing = [words for words in commands if words[1] not in (*READ, "explain")]
+    assert {words[1] for words in changing} == {"heal", "salvage"}
+    assert {words[2] for words in changing} == {f"bucket/srv/data/{partition.name}"}
+    assert commands[-1] == ["kdump", "verify", "bucket/srv/data"]
+    assert f"to bucket/srv/data/{partition.name}: no command changes an object store" in single
+    assert f"kdump salvage bucket/srv/data/{partition.name} --output DIR" in single
+
+
+@pytest.mark.slow
+def test_compare_of_object_stores_heals_a_copy_on_this_machine(tmp_path: Path) -> None:
+    top = copy_fixture(REPLICAS[0], tmp_path / "nodes")
+    for path in (top / "2" / "behind-0").glob("00000000000000000041.*"):
+        path.unlink()
+    with served() as server:
+        bucket = server.bucket("bucket")
+        whole, short = (bucket.upload(top / node, node) for node in "12")
+        words = run(["compare", "--topic", "behind", whole, short]).out.split()
+    text = " ".join(words)
+    assert "to bucket/2/behind-0: no command changes an object store" in text
+    assert "kdump heal bucket/2/behind-0 --from 's3://bucket/1/behind-0?" in text
+    assert "kdump compare" in text.partition("kdump heal")[2]
 
 
 # --- manifests

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from kdump.audit.commands import (
     COPY,
     Remedy,
+    copy_text,
     heal_command,
-    place_of,
     salvage_command,
     unclean_election_command,
 )
@@ -94,6 +93,10 @@ class Advice:
 
     def steps(self) -> Iterator[Step]:
         """Yield the steps in their order."""
+        changed = [*(heal.copy.path for heal in self._heals), *(save.path for save in self._saves)]
+        for before in dict.fromkeys(map(copy_text, changed)):
+            if before is not None:
+                yield Step(before)
         yield from _heal_steps(self._heals)
         if self._heals:
             text = "compare again before a broker starts: this says who may lead"
@@ -133,7 +136,7 @@ def _heals(found: Comparison) -> Iterator[_Heal]:
     """Yield the repairs of copies that have lost what others have."""
     for index, copy in enumerate(found.copies):
         ordered = [found.copies[number].path for number in found.heal_sources(index)]
-        if not ordered or not isinstance(place_of(copy.path), Path):
+        if not ordered:
             continue
         at_hand = [source for source in ordered if not isinstance(source, ManifestPath)]
         brought = isinstance(copy.path, ManifestPath) or not at_hand

@@ -5,14 +5,17 @@ Spec: ``CompletedFetch``, which stops at a batch that fails its checksum; KOD 5.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.codes import Severity
 from kdump.audit.commands import (
+    COPY,
     Remedy,
     convert_command,
+    copy_text,
+    heal_command,
     reindex_command,
     salvage_command,
     truncate_command,
@@ -31,9 +34,9 @@ from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable, time_text
 
 _REPLICA: Final = "another replica is in sync: start its broker first"
+_CONTROLLER: Final = "another controller is in sync: start that controller first"
 #: The number of partitions whose offsets in remote storage have a line each.
 _MOST_REMOTE: Final = 3
-_CONTROLLER: Final = "another controller is in sync: start that controller first"
 
 
 def partition_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[tuple[str, str]]:
@@ -71,6 +74,14 @@ def remote_lines(verdicts: Iterable[Verdict], *, named: bool) -> Iterator[str]:
 
 def remedy_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]:
     """Yield the commands that help, each on a line of its own, so that it can be pasted."""
+    lines = list(_remedy_lines(verdict, forecast))
+    before = copy_text(verdict.target.path)
+    if lines and before is not None:
+        yield paragraph("first", before)
+    yield from lines
+
+
+def _remedy_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]:
     pending = pending_remedy(verdict.findings)
     if pending is not None:  # until then other repairs refuse
         yield _remedy_line(pending)
@@ -80,11 +91,11 @@ def remedy_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]:
         finding.remedy for finding in verdict.findings if finding.code.severity is not Severity.INFO
     }
     if salvage_command(path) in remedies:
-        yield from _salvage_choices(verdict)
+        yield from _salvage_choices(verdict, forecast)
     elif truncate_command(path) in remedies:
         lost = bool(verdict.lost.ranges)
         if lost:
-            yield paragraph("choose", _REPLICA)
+            yield from _replica_lines(verdict, forecast)
             yield paragraph("", "only copy, loses nothing that can be read:")
         yield _choice_line(truncate_command(path)) if lost else _remedy_line(truncate_command(path))
     elif forecast is not None:
@@ -130,7 +141,44 @@ def _choice_line(remedy: Remedy) -> str:
     return f"{'':{LABEL}}  {shell_text(remedy)}"
 
 
-def _salvage_choices(verdict: Verdict) -> Iterator[str]:
+def may_heal(verdict: Verdict, forecast: Forecast | None) -> bool:
+    """Return whether ``heal`` takes from a copy what is lost here, or what the next start loses."""
+    if verdict.is_metadata_log or not verdict.covered.segments:
+        return False
+    lost = forecast is not None and (forecast.lost.sound or forecast.lost.unreadable)
+    return bool(verdict.lost.records or lost)
+
+
+def nodes_text(nodes: Sequence[int]) -> str:
+    """Return the ids of nodes as the subject or the object of a sentence."""
+    return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(map(str, nodes))}"
+
+
+def _replica_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]:
+    """Yield the first choice: another replica, by the metadata log if it names replicas."""
+    if verdict.is_metadata_log:
+        yield paragraph("choose", _CONTROLLER)
+        return
+    copies = verdict.copies
+    if copies is None:
+        yield paragraph("choose", _REPLICA)
+    elif copies.in_sync:
+        start = (
+            "is in sync: start its broker" if len(copies.in_sync) == 1 else "are in sync: start one"
+        )
+        yield paragraph("choose", f"{nodes_text(copies.in_sync)} {start} first")
+    elif copies.nodes:
+        held = f"{nodes_text(copies.nodes)} held a replica, not in sync by the metadata log"
+        yield paragraph("choose", held)
+    else:
+        yield paragraph("choose", "no other replica, by the metadata log")
+        return
+    if may_heal(verdict, forecast):
+        yield paragraph("", "take its records from a replica's copy, brought here as COPY:")
+        yield _choice_line(heal_command(verdict.target.path, [COPY]))
+
+
+def _salvage_choices(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]:
     """Yield the choices if sound batches follow the damage."""
     unreadable, sound = _losses(verdict)
     only, cut = "only copy", "as recovery would"
@@ -138,7 +186,7 @@ def _salvage_choices(verdict: Verdict) -> Iterator[str]:
         what = bound_text(unreadable, "record") if unreadable else "no record"
         only += f", loses {what}"
         cut += f", loses {count_text(sound, 'SOUND record')} more"
-    yield paragraph("choose", _REPLICA)
+    yield from _replica_lines(verdict, forecast)
     yield paragraph("", f"{only}:")
     yield _choice_line(salvage_command(verdict.target.path))
     yield paragraph("", f"{cut}:")
@@ -174,12 +222,12 @@ def _choices(verdict: Verdict, forecast: Forecast) -> Iterator[str]:
     harm = forecast.lost.sound + forecast.lost.unreadable
     if not forecast.causes and not harm:
         if verdict.lost.ranges:
-            yield paragraph("choose", _REPLICA)
+            yield from _replica_lines(verdict, forecast)
             yield paragraph("", "only copy: restore the missing files from where they were moved")
             yield paragraph("", "or from a backup; nothing on this disk holds the records")
         return
     loses = bound_text(harm, "record") if harm.unbounded else count_text(harm.count, "record")
-    yield paragraph("choose", _CONTROLLER if verdict.is_metadata_log else _REPLICA)
+    yield from _replica_lines(verdict, forecast)
     yield paragraph("", "this is the only copy: copy the directory before a broker starts on it")
     if forecast.lost.sound.count and verdict.target.stopped:
         yield paragraph(

@@ -15,6 +15,7 @@ from kdump.audit.commands import (
     COPY,
     Remedy,
     compare_command,
+    copy_text,
     heal_command,
     place_of,
     reindex_command,
@@ -29,7 +30,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.cli.ui.paragraphs import LABEL, paragraph
 from kdump.cli.ui.units import count_text
 from kdump.cli.views.forecast_text import bound_text, harm_text
-from kdump.cli.views.verify.partition import pending_remedy
+from kdump.cli.views.verify.partition import may_heal, nodes_text, pending_remedy
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable
 from kdump.storage.manifests.path import ManifestPath
@@ -65,6 +66,9 @@ def plan_lines(
         return
     if isinstance(root.path, ManifestPath):
         steps.insert(0, _Step("run on the host of the manifest what follows: it names its paths"))
+    before = copy_text(root.path)
+    if before is not None:
+        steps.insert(0, _Step(before))
     if not root.stopped:
         steps.insert(
             0, _Step("stop this broker before any repair: repairs refuse to run beside it")
@@ -110,7 +114,7 @@ def _partition_steps(
         remedies = _remedies(verdict)
         forecast = forecasts.get(verdict.target.path)
         harm = _harm(verdict, forecast)
-        copy = _may_heal(verdict, forecast) and _has_copy(verdict, beside)
+        copy = may_heal(verdict, forecast) and _has_copy(verdict, beside)
         yield from _repair_steps(verdict, remedies, harm=harm, copy=copy)
         rebuild = reindex_command(verdict.target.path)
         if rebuild in remedies and not _replaces_all(verdict, remedies):
@@ -240,14 +244,6 @@ def _rebuilt(verdict: Verdict) -> bool:
     return remedies == {reindex_command(verdict.target.path)} and not verdict.lost.records
 
 
-def _may_heal(verdict: Verdict, forecast: Forecast | None) -> bool:
-    """Return whether ``heal`` takes from a copy what is lost here, or what the next start loses."""
-    if verdict.is_metadata_log or not verdict.covered.segments:
-        return False
-    lost = forecast is not None and (forecast.lost.sound or forecast.lost.unreadable)
-    return bool(verdict.lost.records or lost)
-
-
 def _has_copy(verdict: Verdict, beside: Mapping[AnyPath, Sequence[AnyPath]]) -> bool | None:
     """Return whether there is another copy of a partition; None if that is unknown."""
     if verdict.target.path in beside:
@@ -277,7 +273,7 @@ def _replica_steps(
                 verdict.target.path
                 for verdict in replicas
                 if verdict.target.path in known
-                and _may_heal(verdict, forecasts.get(verdict.target.path))
+                and may_heal(verdict, forecasts.get(verdict.target.path))
             ]
             text = _copies_text(copies, _names_text(replicas))
             in_sync = copies is not None and copies.in_sync
@@ -310,16 +306,12 @@ def _copies_text(copies: Copies | None, names: str) -> str:
     if not copies.nodes:
         return f"{names}: no other replica, by the metadata log: this is the only copy"
     if not copies.in_sync:
-        nodes = _nodes_text(copies.nodes)
+        nodes = nodes_text(copies.nodes)
         return f"{names}: {nodes} held a replica, not in sync by the metadata log: compare first"
     return (
-        f"start {_nodes_text(copies.in_sync)} first: in sync for {names}, by the metadata log. "
+        f"start {nodes_text(copies.in_sync)} first: in sync for {names}, by the metadata log. "
         "Repair here only what is missing there"
     )
-
-
-def _nodes_text(nodes: Sequence[int]) -> str:
-    return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(map(str, nodes))}"
 
 
 def _names_text(verdicts: Sequence[Verdict]) -> str:
