@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import forge
@@ -16,6 +17,7 @@ from resealing import places
 import kdump.cli.main
 from kdump.cli.ui import exits
 from kdump.cli.ui.folding import fold_texts, likeness
+from kdump.scrub.scrub import Scrub
 
 pytestmark = pytest.mark.once
 
@@ -102,6 +104,29 @@ def test_what_was_not_read_has_the_command_that_reads_it(cli: Cli, data: Path) -
     )
     assert "check with  kdump verify data" in lines
     assert "check with  kdump next-start --scan data" in cli.lines("next-start", data)
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        (["verify", "--quick"], ["--topic", "codec-*", "--exclude", "codec-none"]),
+        (
+            ["next-start"],
+            ["--unclean", "--recovery-point=3", "--log-start=2", "--topic", "codec-*"],
+        ),
+        (["scrub"], ["--state", "a state"]),
+    ],
+    ids=lambda words: words[0],
+)
+def test_the_command_that_reads_the_rest_has_the_options_of_the_run(
+    cli: Cli, data: Path, command: list[str], options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is for the same partitions, and finds the state; here no scrub comes to a segment."""
+    monkeypatch.setattr(Scrub, "read", lambda *_: None)
+    text = joined(cli.lines(*command, *options, data))
+    rest = text.partition("check with ")[2]
+    scan = ["--scan"] if command == ["next-start"] else []
+    assert rest.startswith(shlex.join(["kdump", command[0], *scan, *options, str(data)]))
 
 
 def test_a_metadata_log_that_loses_records_is_not_ok(cli: Cli, data: Path) -> None:

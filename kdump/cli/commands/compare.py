@@ -106,12 +106,7 @@ def _again(targets: TargetOptions) -> Remedy:
     """Return the command that compares the same copies once more."""
     from kdump.format.lines.shell import operand
 
-    options = [
-        *(() if targets.config is None else ("--config", operand(targets.config))),
-        *(word for glob in targets.topics for word in ("--topic", glob)),
-        *(word for glob in targets.excluded for word in ("--exclude", glob)),
-    ]
-    return "kdump", "compare", *options, *map(operand, targets.paths)
+    return "kdump", "compare", *targets.words, *map(operand, targets.paths)
 
 
 @frozen

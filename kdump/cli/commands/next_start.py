@@ -5,8 +5,9 @@ Spec: ``LogManager.loadLogs``, ``LogLoader`` of 3.9 to 4.3.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -14,6 +15,9 @@ from kdump.cli.options.reports import format_option
 from kdump.cli.options.targets import TargetOptions, target_options
 from kdump.cli.ui.exits import INCOMPLETE
 from kdump.cli.ui.units import LARGEST_LONG
+
+if TYPE_CHECKING:
+    from kdump.audit.verdicts.next_start import Assumptions
 
 
 @click.command(
@@ -83,9 +87,12 @@ def next_start(
     if say_wrong_paths(scope.roots) and form == "text":
         return INCOMPLETE
     assumptions = Assumptions(clean, recovery_point, log_start)
-    report = (JsonStarts if form == "json" else TextStarts)(
-        click.echo, scope.roots, scope.context.config
-    )
+    report: TextStarts | JsonStarts
+    if form == "json":
+        report = JsonStarts(click.echo, scope.roots, scope.context.config)
+    else:
+        options = (*_words(assumptions), *targets.words)
+        report = TextStarts(click.echo, scope.roots, scope.context.config, options)
     report.directories(requested_findings(reconcile_directories(scope.context), scope))
 
     def conclude(verdict: Verdict) -> Verdict:
@@ -103,3 +110,13 @@ def next_start(
         report.add(verdict, verdict.forecast)
     report.directories(report.starts.space_findings())
     return report.finish()
+
+
+def _words(assumptions: Assumptions) -> Iterator[str]:
+    """Yield the options that make ``assumptions``."""
+    if assumptions.clean is not None:
+        yield "--clean" if assumptions.clean else "--unclean"
+    if assumptions.recovery_point is not None:
+        yield f"--recovery-point={assumptions.recovery_point}"
+    if assumptions.log_start is not None:
+        yield f"--log-start={assumptions.log_start}"

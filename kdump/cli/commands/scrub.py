@@ -101,6 +101,7 @@ def scrub(
     """
     from kdump.audit.codes import Severity
     from kdump.cli.commands.scrub_run import ScrubOptions, run_scrub, show_status
+    from kdump.format.lines.shell import operand
     from kdump.scrub.files import default_state, make_parent
 
     path = state_file or default_state()
@@ -117,6 +118,7 @@ def scrub(
         fail_on=Severity(fail_on),
         info=info,
         quiet=quiet,
+        words=(*(() if state_file is None else ("--state", operand(state_file))), *targets.words),
     )
     scope = find_scope(targets, stores=False)
     all_wrong = say_wrong_paths(scope.roots)

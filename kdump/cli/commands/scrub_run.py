@@ -45,7 +45,10 @@ from kdump.values import frozen
 
 @frozen
 class ScrubOptions:
-    """The options of the command line. Times are in seconds; None for no limit."""
+    """The options of the command line. Times are in seconds; None for no limit.
+
+    ``words`` are the state and the options of the paths, which a scrub of the rest repeats.
+    """
 
     max_age_s: int
     max_duration_s: int | None
@@ -57,6 +60,7 @@ class ScrubOptions:
     fail_on: Severity
     info: bool
     quiet: bool
+    words: tuple[str, ...]
 
 
 def run_scrub(options: ScrubOptions, scope: Scope, path: Path, *, all_wrong: bool) -> int:
@@ -187,8 +191,16 @@ class _Course:
         if self._options.form == "json":
             return JsonScrub(emit, roots, self._starts, depth="scrub", command="scrub")
         counts = [len(part) for part in self._scope.parts]
-        info = self._options.info
-        return TextScrub(emit, self._meter.note, roots, counts, verdicts, self._starts, info=info)
+        return TextScrub(
+            emit,
+            self._meter.note,
+            roots,
+            counts,
+            verdicts,
+            self._starts,
+            options=self._options.words,
+            info=self._options.info,
+        )
 
     def _summarize(
         self,

@@ -175,7 +175,16 @@ def _run(
             report = JsonReport(emit, scope.roots, starts, depth=run_depth)
         else:
             counts = [len(part) for part in scope.parts]
-            report = TextReport(emit, meter.note, scope.roots, counts, verdicts, starts, info=info)
+            report = TextReport(
+                emit,
+                meter.note,
+                scope.roots,
+                counts,
+                verdicts,
+                starts,
+                options=request.targets.words,
+                info=info,
+            )
         found = requested_findings(engine.directories(), scope)
         report.directories(found)
         # A log directory may have thousands of partitions, whose verdicts stay in memory.

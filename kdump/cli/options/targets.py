@@ -67,6 +67,17 @@ class TargetOptions:
 
         return TopicSelection(tuple(self.topics), tuple(self.excluded))
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options, as words of a command for the same paths."""
+        from kdump.format.lines.shell import operand
+
+        return (
+            *(() if self.config is None else ("--config", operand(self.config))),
+            *(word for glob in self.topics for word in ("--topic", glob)),
+            *(word for glob in self.excluded for word in ("--exclude", glob)),
+        )
+
 
 _config_option = click.option(
     "--config",

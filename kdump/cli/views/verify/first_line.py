@@ -56,15 +56,20 @@ def verify_about(summary: Summary, *, manifests: bool = False) -> str:
     return what
 
 
-def verify_check(summary: Summary, paths: Sequence[AnyPath]) -> Remedy | None:
-    """Return the command that checks what ``verify`` or ``scrub`` has not read, or None."""
+def verify_check(
+    summary: Summary, options: Sequence[str], paths: Sequence[AnyPath]
+) -> Remedy | None:
+    """Return the command that checks what ``verify`` or ``scrub`` has not read, or None.
+
+    ``options`` of the run are options of that command too.
+    """
     if not summary.holds_bytes:
         return None
     if summary.run.depth == "quick":
-        return check_command(["verify"], paths)
+        return check_command(["verify", *options], paths)
     if summary.run.depth == "scrub":
-        return check_command(["scrub"], paths)
-    return check_command(["next-start", "--scan"], paths)
+        return check_command(["scrub", *options], paths)
+    return check_command(["next-start", "--scan", *options], paths)
 
 
 def counts_text(counts: Mapping[Severity | None, int]) -> str:

@@ -53,13 +53,19 @@ class _Report:
 
     ``pending`` are findings of interrupted repairs; the forecast is for the files as they are now.
     ``harmful`` are findings of harm that no number of records shows, and of log directories that
-    the configuration names and that are missing.
+    the configuration names and that are missing. ``options`` are those that a command for the rest
+    repeats.
     """
 
     def __init__(
-        self, emit: Callable[[str], None], roots: Sequence[Root], config: Configs | None
+        self,
+        emit: Callable[[str], None],
+        roots: Sequence[Root],
+        config: Configs | None,
+        options: Sequence[str] = (),
     ) -> None:
         self.emit = emit
+        self.options = options
         self.paths = [root.path for root in roots]
         self.starts = Starts(roots, config)
         self.known: list[tuple[Verdict, Forecast]] = []
@@ -164,7 +170,7 @@ class TextStarts(_Report):
         elif self.known or self.harmful:
             check = None
             if self.holds_bytes:
-                check = check_command(["next-start", "--scan"], self.paths)
+                check = check_command(["next-start", "--scan", *self.options], self.paths)
             self._emit_all(verdict_lines(self.state, self._about(), self.losses, check))
         self._emit_all(findings_lines((*self.incomplete, *self.harmful)))
         for finding in self.pending:

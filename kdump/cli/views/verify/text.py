@@ -71,8 +71,8 @@ class TextReport:
     """Emits the report at the end.
 
     ``counts`` has the number of partitions for each of ``roots``. The caller appends to
-    ``verdicts``, in that order; an interrupted run leaves out the last ones. ``info`` lists
-    findings of severity INFO too.
+    ``verdicts``, in that order; an interrupted run leaves out the last ones. ``options`` are those
+    that a command for the rest repeats. ``info`` lists findings of severity INFO too.
     """
 
     def __init__(
@@ -84,9 +84,11 @@ class TextReport:
         verdicts: Sequence[Verdict],
         starts: Starts,
         *,
+        options: Sequence[str],
         info: bool,
     ) -> None:
         self._emit = emit
+        self._options = options
         self._note = note
         self._roots = roots
         self._counts = counts
@@ -115,7 +117,7 @@ class TextReport:
     def finish(self, summary: Summary) -> None:
         """Emit the report."""
         manifests = any(isinstance(root.path, ManifestPath) for root in self._roots)
-        check = verify_check(summary, [root.path for root in self._roots])
+        check = verify_check(summary, self._options, [root.path for root in self._roots])
         about = verify_about(summary, manifests=manifests)
         for line in verdict_lines(summary.state, about, summary.losses, check):
             self._emit(line)
