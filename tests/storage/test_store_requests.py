@@ -67,14 +67,19 @@ def key(some: Path, bucket: Bucket) -> str:
     return "some"
 
 
-@pytest.fixture(autouse=True)
-def _forgotten() -> Iterator[None]:
-    """Each test knows nothing of the stores yet."""
+def forget() -> None:
+    """Forget all that is known of the stores, as a new process does not know it yet."""
     client._outages.clear()
     listings._listings.clear()
     ranges._ranges.clear()
     ranges._by_version.clear()
     ranges._total = 0
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    """Each test knows nothing of the stores yet."""
+    forget()
     yield
     client._end_child(client.READS)
 
@@ -145,6 +150,7 @@ def test_the_objects_of_fixtures_are_asked_for_twice_at_most(
     bucket.upload(directory, prefix)
     for command in (["next-start"], ["verify", "--quick"]):
         proxy.asked.clear()
+        forget()
         ran(*command, bucket.address(prefix, proxy.port))
         within_budget(proxy.asked, directory, prefix)
 
