@@ -4,16 +4,20 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.DeleteRecordsOptions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 
 /**
@@ -21,8 +25,8 @@ import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
  * BOOTSTRAP SEED STEPS SEGMENT_SETTING}.
  *
  * <p>Topics of all kinds come and go; producers with and without ids, transactions that are
- * committed, aborted and left open, compaction, deleted records, committed offsets. What an earlier
- * run left goes on. SEGMENT_SETTING is what the release calls the size of small segments. It ends
+ * committed, aborted and left open, compaction, deleted records, committed offsets, and moves
+ * between log directories if there are several. What an earlier run left goes on. SEGMENT_SETTING is what the release calls the size of small segments. It ends
  * without closing its producers, amid transactions.
  */
 final class Churn {
@@ -40,6 +44,8 @@ final class Churn {
     private final String segmentSetting;
     private final Admin admin;
     private final TreeMap<String, Content> topics = new TreeMap<>();
+    private final int broker;
+    private final List<String> directories;
 
     private final Map<String, Client> producers = new HashMap<>();
     private final Map<String, Client> open = new TreeMap<>();
@@ -51,6 +57,9 @@ final class Churn {
         this.seed = seed;
         this.segmentSetting = segmentSetting;
         this.admin = Admin.create(settings);
+        this.broker = admin.describeCluster().nodes().get().iterator().next().id();
+        var described = admin.describeLogDirs(List.of(broker)).allDescriptions().get().get(broker);
+        this.directories = List.copyOf(new TreeSet<>(described.keySet()));
         for (String name : admin.listTopics().names().get()) {
             if (name.startsWith(PREFIX)) {
                 topics.put(name, content(name));
@@ -64,8 +73,10 @@ final class Churn {
             try {
                 churn.step();
             } catch (ExecutionException failure) {
-                // Parts of a broker learn later than others of a topic that was just created.
-                if (!(failure.getCause() instanceof UnknownTopicOrPartitionException)) {
+                // Parts of a broker learn later than others of a topic that was just created. A
+                // deletion of records waits for the copy of a move, which may never catch up.
+                if (!(failure.getCause() instanceof UnknownTopicOrPartitionException)
+                        && !(failure.getCause() instanceof TimeoutException)) {
                     throw failure;
                 }
             }
@@ -82,7 +93,8 @@ final class Churn {
             case 2 -> deleteTopic();
             case 3, 4 -> deleteRecords();
             case 5 -> retain();
-            case 6, 7 -> commitOffsets();
+            case 6 -> commitOffsets();
+            case 7 -> move();
             case 8, 9, 10, 11, 12, 13 -> transaction();
             default -> produce();
         }
@@ -126,7 +138,8 @@ final class Churn {
         var policy = new ConfigResource(ConfigResource.Type.TOPIC, partition.topic());
         var config = admin.describeConfigs(List.of(policy)).all().get().get(policy);
         if (config.get("cleanup.policy").value().contains("delete")) {
-            admin.deleteRecords(Map.of(partition, before)).all().get();
+            var soon = new DeleteRecordsOptions().timeoutMs(5_000);
+            admin.deleteRecords(Map.of(partition, before), soon).all().get();
         }
     }
 
@@ -136,6 +149,15 @@ final class Churn {
         var change = List.of(new AlterConfigOp(entry, AlterConfigOp.OpType.SET));
         var resource = new ConfigResource(ConfigResource.Type.TOPIC, topic());
         admin.incrementalAlterConfigs(Map.of(resource, change)).all().get();
+    }
+
+    /** Moves a replica to a log directory, where it may be already; with one directory, nothing. */
+    private void move() throws Exception {
+        if (directories.size() > 1) {
+            var replica = new TopicPartitionReplica(topic(), random.nextInt(PARTITIONS), broker);
+            var directory = directories.get(random.nextInt(directories.size()));
+            admin.alterReplicaLogDirs(Map.of(replica, directory)).all().get();
+        }
     }
 
     private void commitOffsets() throws Exception {
