@@ -271,12 +271,12 @@ def _refuse_log_directory(path: Path) -> None:
 
 
 def _rights_in(path: Path, directory: Path) -> Rights:
-    """Return the rights of the owner of ``directory``. Raise UsageError, which names ``path``."""
+    """Return the rights of the owner of ``directory``. Raise Refused, which names ``path``."""
     try:
         with open_safely(directory) as descriptor:
             return Rights.of_owner(os.fstat(descriptor))
     except Refused as refused:
-        raise UsageError(f"--to {path}: {refused}") from refused
+        raise Refused(f"--to {path}: {refused}") from refused
 
 
 def _clear(path: AnyPath) -> None:

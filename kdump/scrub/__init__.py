@@ -2,6 +2,8 @@
 
 files        The files of states: where they may be, whose rights write them, how they are replaced.
 records      The values of the state: what was read of a segment, and the course of a run.
+rows         The rows of a state: their columns, and the digest by which a row that flipped is
+             found.
 state        State: what was read of each segment, when, and what was found, in a file of SQLite.
 state_file   Opens the file of a state: its lock, its version, and that it is a state at all.
 directories  Which directory of the state a root is, also after a move to another mount.

@@ -7,12 +7,14 @@ their directory, so that its owner cannot redirect them.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final
 
-from kdump.errors import StateError, UsageError
+from kdump.errors import Refused, StateError, UsageError
 from kdump.storage.logdir import ancestors, is_log_directory
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.ownership import open_safely
@@ -20,6 +22,10 @@ from kdump.storage.rights import Rights, acting, is_root
 
 _SYSTEM: Final = Path("/var/lib/kdump")
 _NAME: Final = "scrub.db"
+#: What the name of the file that holds the lock of a state ends with.
+LOCK: Final = ".lock"
+#: What the names of a state's files end with: its own, and those that SQLite has beside it.
+_FILES: Final = ("", LOCK, "-wal", "-shm", "-journal")
 
 
 def default_state() -> Path:
@@ -46,7 +52,7 @@ def make_parent(path: Path) -> None:
 
 def check_metrics(path: Path, state: Path) -> None:
     """Raise UsageError if the file of the metrics would replace one of the state's."""
-    names = {state.name + end for end in ("", ".lock", "-wal", "-shm", "-journal")}
+    names = {state.name + end for end in _FILES}
     if path.name in names and path.parent.resolve() == state.parent.resolve():
         raise UsageError(f"--prometheus {path}: expected another file than those of --state")
 
@@ -59,11 +65,57 @@ def writing_rights(option: str, path: Path, read: Iterable[AnyPath]) -> Rights |
     exist, and Refused if it cannot be opened, or if this process is root and another user can
     redirect the path to a directory of root.
     """
-    if not path.parent.is_dir():
-        raise StateError(f"{option} {path}: expected a directory {path.parent}, found none")
+    _check_parent(option, path)
     check_outside(option, path, read)
+    return _owner_rights(path)
+
+
+def reading_rights(path: Path) -> Rights | None:
+    """Return the rights to read the state ``path`` with, as ``writing_rights`` does."""
+    _check_parent("--state", path)
+    return _owner_rights(path)
+
+
+def _owner_rights(path: Path) -> Rights | None:
+    """Return the rights of the owner of the directory of ``path`` as root, else None.
+
+    Raises Refused as ``writing_rights`` does.
+    """
     with open_safely(path.parent) as descriptor:
         return Rights.of_owner(os.fstat(descriptor)) if is_root() else None
+
+
+def _check_parent(option: str, path: Path) -> None:
+    if not path.parent.is_dir():
+        raise StateError(f"{option} {path}: expected a directory {path.parent}, found none")
+
+
+def check_owners(path: Path) -> None:
+    """Raise Refused for a file of a state that another user may have put there.
+
+    Each file has one name, and root, this user or the owner of the directory owns it.
+    """
+    trusted = {0, os.geteuid()}
+    with suppress(OSError):  # without its directory there is no file
+        trusted.add(path.parent.stat().st_uid)
+    for end in _FILES:
+        file = path.with_name(path.name + end)
+        try:
+            status = file.lstat()
+        except OSError:  # what cannot be found cannot be opened either
+            continue
+        if stat.S_ISLNK(status.st_mode):
+            found = "a link"
+        elif status.st_uid not in trusted:
+            found = f"one of user {status.st_uid}"
+        elif stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+            found = f"one with {status.st_nlink} names"
+        else:
+            continue
+        raise Refused(
+            f"{file}: expected a file that only root, this user or the owner of its directory can "
+            f"have put there, found {found}: move it away, or name another file with --state"
+        )
 
 
 def check_outside(option: str, path: Path, read: Iterable[AnyPath]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from kdump.audit.codes import CODES, Severity
 from kdump.audit.findings import Detail, Finding, Offsets, finding_fields
+from kdump.errors import DecodeError
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Identity
 from kdump.values import frozen
@@ -200,20 +201,34 @@ def encode_findings(findings: Iterable[Finding]) -> str:
 def decode_findings(text: str, partition: AnyPath) -> Sequence[Finding]:
     """Return the findings in ``text`` about files of the directory ``partition``.
 
-    The inverse of ``encode_findings``. A code that this release does not have is left out.
+    The inverse of ``encode_findings``. A code that this release does not have is left out. Raise
+    DecodeError for what ``encode_findings`` does not write.
     """
-    fields: list[dict[str, Any]] = json.loads(text) if text else []
-    return [
-        Finding(
-            CODES[each["code"]],
-            partition / each["file"],
-            each["position"],
-            each["size"],
-            each["offsets"] and Offsets(**each["offsets"]),
-            each["detail"] and Detail(**each["detail"]),
-            each["remedy"] and tuple(each["remedy"]),
-            each["repeats"],
-        )
-        for each in fields
-        if each["code"] in CODES
-    ]
+    try:
+        fields: list[dict[str, Any]] = json.loads(text) if text else []
+        return [_finding(each, partition) for each in fields if each["code"] in CODES]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise DecodeError(f"expected findings in a state, found: {error!r:.200}") from error
+
+
+def _finding(fields: dict[str, Any], partition: AnyPath) -> Finding:
+    """Return a finding. Raise ValueError, LookupError, TypeError or AttributeError."""
+    name, offsets, detail = fields["file"], fields["offsets"], fields["detail"]
+    numbers = [fields["position"], fields["size"], *(offsets or {}).values()]
+    texts = [name, *(detail or {}).values(), *(fields["remedy"] or ())]
+    if any(number is not None and type(number) is not int for number in numbers):
+        raise TypeError("a position, size or offset that is no whole number")
+    if any(type(word) is not str for word in texts) or type(fields["repeats"]) is not int:
+        raise TypeError("a text or a count of another type")
+    if "/" in name or name in ("", ".", ".."):
+        raise ValueError("no name of a file")
+    return Finding(
+        CODES[fields["code"]],
+        partition / name,
+        fields["position"],
+        fields["size"],
+        offsets and Offsets(**offsets),
+        detail and Detail(**detail),
+        fields["remedy"] and tuple(fields["remedy"]),
+        fields["repeats"],
+    )

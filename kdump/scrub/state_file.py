@@ -17,45 +17,16 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from kdump.errors import Refused, StateError
+from kdump.errors import DecodeError, Refused, StateError
+from kdump.scrub.files import LOCK, check_owners
+from kdump.scrub.rows import TABLES, creation
 from kdump.scrub.state import BEGIN_AGAIN, NO_STATE, State, state_errors
 from kdump.storage.rights import Rights, acting
 
 #: The version of the tables. A file of a later version is refused.
-_VERSION: Final = 2
+_VERSION: Final = 3
 #: "kdmp", in the header of the file.
 _APPLICATION: Final = 0x6B646D70
-_TABLES: Final = """
-CREATE TABLE directories (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, path BLOB NOT NULL);
-CREATE TABLE partitions (
-  id INTEGER PRIMARY KEY, directory INTEGER NOT NULL REFERENCES directories,
-  name BLOB NOT NULL, topic_id TEXT NOT NULL, UNIQUE (directory, name, topic_id)
-);
-CREATE TABLE segments (
-  partition INTEGER NOT NULL REFERENCES partitions, base_offset INTEGER NOT NULL,
-  seen_ms INTEGER NOT NULL, inode INTEGER NOT NULL, size INTEGER NOT NULL,
-  mtime_ns INTEGER NOT NULL, sealed INTEGER NOT NULL, log_bytes INTEGER NOT NULL,
-  changed INTEGER NOT NULL, tried_ms INTEGER, read_ms INTEGER, batches INTEGER, digest BLOB,
-  digest_ms INTEGER, digest_form INTEGER, ctime_ns INTEGER, version TEXT, earlier BLOB,
-  findings TEXT, max_timestamp INTEGER, PRIMARY KEY (partition, base_offset)
-) WITHOUT ROWID;
-CREATE TABLE runs (
-  id INTEGER PRIMARY KEY, begin_ms INTEGER NOT NULL, end_ms INTEGER, reason TEXT,
-  max_age_s INTEGER NOT NULL
-);
-CREATE TABLE run_directories (
-  run INTEGER NOT NULL REFERENCES runs, directory INTEGER NOT NULL REFERENCES directories,
-  read_bytes INTEGER NOT NULL, findings TEXT NOT NULL, exit INTEGER NOT NULL,
-  PRIMARY KEY (run, directory)
-) WITHOUT ROWID;
-"""
-
-
-#: What makes the tables of version 1 those of this one, in the file and for a reader of it.
-_SINCE_1: Final = "ALTER TABLE segments ADD COLUMN max_timestamp INTEGER;"
-_AS_SINCE_1: Final = (
-    "CREATE TEMP VIEW segments AS SELECT *, NULL AS max_timestamp FROM main.segments"
-)
 
 
 @contextmanager
@@ -63,14 +34,18 @@ def open_state(path: Path, rights: Rights | None = None) -> Iterator[State]:
     """Yield the state in the file ``path``, which is created if it does not exist.
 
     As root, everything is done with ``rights``. Only one run at a time has the state. Raises
-    Refused while another run has it, and StateError if the file is no state, is of a later version,
-    or cannot be written.
+    Refused while another run has it, or if another user may have put one of its files there, and
+    StateError if the file is no state, is of a later version, or cannot be written.
     """
+    check_owners(path)
     with _lock(path, rights):
         with acting(rights), state_errors(path):
             connection = _begin(path)
         try:
-            yield State(path, connection, rights)
+            check_owners(path)  # of what came into being meanwhile
+            state = State(path, connection, rights)
+            state.check()
+            yield state
         finally:
             with acting(rights):
                 with suppress(sqlite3.Error):  # a reader has it open, or the disk is full
@@ -79,20 +54,30 @@ def open_state(path: Path, rights: Rights | None = None) -> Iterator[State]:
 
 
 @contextmanager
-def read_state(path: Path) -> Iterator[State]:
+def read_state(path: Path, rights: Rights | None = None) -> Iterator[State]:
     """Yield the state in the file ``path``, only to be read; a run may be writing it.
 
-    Raises StateError if there is no such file, or it is no state or of a later version.
+    As root, everything is done with ``rights``. Raises Refused if another user may have put one of
+    its files there, and StateError if there is no such file, or it is no state of this version.
     """
-    with state_errors(path):
+    check_owners(path)
+    with acting(rights), state_errors(path):
         connection = _connect(path, "ro")
-        try:
-            if _check(path, connection):
-                raise StateError(f"{path}: {NO_STATE}, found an empty file")
-            if _version(connection) == 1:
-                connection.execute(_AS_SINCE_1)
-            yield State(path, connection)
-        finally:
+    try:
+        with acting(rights), state_errors(path):
+            version = _check(path, connection)
+        if version != _VERSION:
+            found = "an empty file" if version is None else f"version {version}"
+            raise StateError(
+                f"{path}: expected a state of version {_VERSION}, found {found}, which the next "
+                "scrub changes"
+            )
+        check_owners(path)
+        state = State(path, connection, rights)
+        state.check()
+        yield state
+    finally:
+        with acting(rights):
             connection.close()
 
 
@@ -101,13 +86,14 @@ def _begin(path: Path) -> sqlite3.Connection:
     _create(path)
     connection = _connect(path, "rw")
     try:
-        if _check(path, connection):
+        version = _check(path, connection)
+        if version is None:
             connection.executescript(
-                f"BEGIN; {_TABLES} PRAGMA application_id = {_APPLICATION}; "
+                f"BEGIN; {''.join(creation())} PRAGMA application_id = {_APPLICATION}; "
                 f"PRAGMA user_version = {_VERSION}; COMMIT;"
             )
-        elif _version(connection) == 1:
-            connection.executescript(f"BEGIN; {_SINCE_1} PRAGMA user_version = {_VERSION}; COMMIT;")
+        elif version != _VERSION:
+            _convert(connection)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.executescript("BEGIN IMMEDIATE; COMMIT;")  # fails if it cannot be written
@@ -115,6 +101,22 @@ def _begin(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _convert(connection: sqlite3.Connection) -> None:
+    """Give each row of an older version its digest. What is no row of a state is left out."""
+    connection.execute("BEGIN IMMEDIATE")
+    for table in TABLES:
+        known = {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table.name})")}
+        names = (c.name if c.name in known else f"NULL AS {c.name}" for c in table.columns)
+        rows = connection.execute(f"SELECT {', '.join(names)} FROM {table.name}").fetchall()
+        connection.execute(f"DROP TABLE {table.name}")
+        connection.execute(table.creation)
+        for row in rows:
+            with suppress(DecodeError):
+                connection.execute(table.insertion, table.signed(table.valid(row)))
+    connection.execute(f"PRAGMA user_version = {_VERSION}")
+    connection.execute("COMMIT")
 
 
 def _create(path: Path) -> None:
@@ -139,13 +141,13 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     return connection
 
 
-def _check(path: Path, connection: sqlite3.Connection) -> bool:
-    """Return whether the file is empty. Raise StateError if it is not a state of this version."""
+def _check(path: Path, connection: sqlite3.Connection) -> int | None:
+    """Return the version of a state, None for an empty file. Raise StateError for another one."""
     ((application,),) = connection.execute("PRAGMA application_id")
-    version = _version(connection)
+    ((version,),) = connection.execute("PRAGMA user_version")
     ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
     if application == version == tables == 0:
-        return True
+        return None
     if application != _APPLICATION:
         raise StateError(
             f"{path}: {NO_STATE}, found a database of another program: name another file with "
@@ -159,18 +161,13 @@ def _check(path: Path, connection: sqlite3.Connection) -> bool:
     ((sound,),) = connection.execute("PRAGMA quick_check(1)")
     if sound != "ok":
         raise StateError(f"{path}: {NO_STATE}, found damage: {sound}; {BEGIN_AGAIN}")
-    return False
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    ((version,),) = connection.execute("PRAGMA user_version")
     return int(version)
 
 
 @contextmanager
 def _lock(path: Path, rights: Rights | None) -> Iterator[None]:
     """Hold the lock of a state file. Its own file has it: SQLite locks the state for moments."""
-    lock = path.with_name(f"{path.name}.lock")
+    lock = path.with_name(path.name + LOCK)
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         with acting(rights):

@@ -41,7 +41,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
             FileState(1, 2, 3),
             True,
             2,
-            reading=Reading(1, 0, b"", 1, 1, -5, "", b"x", "[]"),
+            reading=Reading(1, 0, bytes(16), 1, 1, -5, "", bytes(16), "[]"),
         ),
     ]
     with open_state(path) as state:
@@ -110,7 +110,7 @@ def later(path: Path) -> None:
     with open_state(path):
         pass
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute("PRAGMA user_version = 4")
     connection.close()
 
 
@@ -137,7 +137,7 @@ def fifo(path: Path) -> None:
     [
         (text, "file is not a database"),
         (of_others, "a database of another program"),
-        (later, "version 2, found version 3"),
+        (later, "version 3, found version 4"),
         (torn, "found"),
         (directory, "found no file"),
         (fifo, "found no file"),

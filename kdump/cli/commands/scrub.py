@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     "run; 2 wrong usage; 4 problems found, records lost, or records that a stopped broker's next "
     "start loses; 5 something could not be read or checked, or the state could not be used, which "
     "comes before 4; 6 refused, nothing read: another scrub uses the state, or other users can "
-    "redirect its path; 130, 143 ended by a signal, after a report of what was done; 141 the "
-    "reader of the output went away.",
+    "redirect its path or have put its files there; 130, 143 ended by a signal, after a report of "
+    "what was done; 141 the reader of the output went away.",
 )
 @state_option()
 @max_age_option(default=DEFAULT_AGE)

@@ -30,7 +30,7 @@ from kdump.errors import UsageError
 from kdump.format.lines.text import printable
 from kdump.scrub.deadline import Deadline
 from kdump.scrub.directories import knows_any
-from kdump.scrub.files import check_metrics, replace_file, writing_rights
+from kdump.scrub.files import check_metrics, reading_rights, replace_file, writing_rights
 from kdump.scrub.metrics import metrics_lines
 from kdump.scrub.records import DirectoryRun, ReadPace, Status
 from kdump.scrub.scrub import Manners, Scrub
@@ -94,7 +94,7 @@ def run_scrub(options: ScrubOptions, scope: Scope, path: Path, *, all_wrong: boo
 def show_status(path: Path, form: Literal["text", "json"]) -> int:
     """Print what the state in the file ``path`` says of all its log directories."""
     now_ms = time.time_ns() // 1_000_000
-    with read_state(path) as state:
+    with read_state(path, reading_rights(path)) as state:
         found = [(status, state.pace(status, now_ms)) for status in state.status(now_ms)]
     lines = json_status(path, found) if form == "json" else text_status(found, now_ms)
     for line in lines:

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     epilog="Exit codes: 0 no finding as severe as --fail-on; 2 wrong usage; 4 problems found, "
     "records lost, or records that a stopped broker's next start loses; 5 something could "
     "not be read or checked, or the state of runs on Spark could not be used, which comes before "
-    "4; 6 refused, nothing read: other users can redirect the path of that state; 130, 143 ended "
-    "by a signal, after a report of what was done; 141 the reader of the output went away.",
+    "4; 6 refused, nothing read: other users can redirect the path of a state or of --to, or have "
+    "put the files of a state there; 130, 143 ended by a signal, after a report of what was done; "
+    "141 the reader of the output went away.",
 )
 @click.option(
     "--quick",

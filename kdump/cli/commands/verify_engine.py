@@ -120,10 +120,11 @@ def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
         if request.scrub_state is None:
             yield _Local(request, meter, scope, None)
             return
+        from kdump.scrub.files import reading_rights
         from kdump.scrub.state_file import read_state
         from kdump.scrub.unchanged import Unchanged
 
-        with read_state(request.scrub_state) as state:
+        with read_state(request.scrub_state, reading_rights(request.scrub_state)) as state:
             yield _Local(request, meter, scope, Unchanged(state, scope))
         return
     with _start_fleet(request, meter) as engine:

@@ -54,8 +54,9 @@ def _file_bytes(_: click.Context, parameter: click.Parameter, text: str) -> int:
 @click.command(
     short_help="Write records to Parquet or JSON Lines, on this machine or on many hosts.",
     epilog="Exit codes: 0 exported; 2 wrong usage; 4 damage was found, and the records around it "
-    "are exported; 5 something could not be read, which comes before 4; 130, 143 ended by "
-    "a signal, and the directory is removed; 141 the reader of the output went away.",
+    "are exported; 5 something could not be read, which comes before 4; 6 refused: other "
+    "users can redirect the path of --to; 130, 143 ended by a signal, and the directory "
+    "is removed; 141 the reader of the output went away.",
 )
 @click.option(
     "--to",

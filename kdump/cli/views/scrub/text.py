@@ -72,7 +72,7 @@ def _due(status: Status, pace: ReadPace, now_ms: int) -> str:
 def _last_run(status: Status) -> str:
     run, done = status.run, status.of_run
     counts = [
-        f"{code} ({count})"
+        f"{printable(code)} ({count})"
         for (severity, code), count in sorted(done.findings.items())
         if severity != Severity.INFO.value
     ]
