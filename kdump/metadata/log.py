@@ -34,7 +34,8 @@ class MetadataSnapshot:
     """A frozen snapshot ``<end_offset>-<epoch>.checkpoint``; ``end_offset`` is exclusive.
 
     ``fault`` says why it is not whole, None if it is: all batches are sound, the header is first
-    and the footer last. ``unread`` says that it could not be read.
+    and the footer last. ``unread`` says that it could not be read, ``torn`` that it ends early: a
+    node takes what is there for the whole snapshot.
     """
 
     path: AnyPath
@@ -42,6 +43,7 @@ class MetadataSnapshot:
     epoch: int
     fault: str | None
     unread: bool = False
+    torn: bool = False
 
 
 class DataRecord(NamedTuple):
@@ -226,23 +228,25 @@ def _decode_controls(table: RecordTable, start: int) -> Iterator[ControlEntry]:
         yield ControlEntry(found.offset, table.batch.leader_epoch, found.timestamp, record)
 
 
-def _find_fault(path: AnyPath) -> tuple[str | None, bool]:
-    """Return why the snapshot at ``path`` is not whole, and whether it could not be read."""
+def _find_fault(path: AnyPath) -> tuple[str | None, bool, bool]:
+    """Return why the snapshot at ``path`` is not whole, and whether it is unread, or torn."""
     first = last = None
     reader = RecordReader()
     try:
         with open_source(path, mapped=False) as source:
             for piece in walk(source, 0):
                 if isinstance(piece, Damage):
-                    return f"{piece.reason.value} at position {piece.position}", False
+                    torn = piece.reason is Reason.TORN_TAIL and first == ControlType.SNAPSHOT_HEADER
+                    return f"{piece.reason.value} at position {piece.position}", False, torn
                 if first is None:
                     first = _control_type(reader, source, piece[0])
                 last = _control_type(reader, source, piece[len(piece) - 1])
     except (DecodeError, LimitError, SourceError) as error:
-        return str(error), not isinstance(error, DecodeError)
+        return str(error), not isinstance(error, DecodeError), False
     if first != ControlType.SNAPSHOT_HEADER:
-        return "no header at its start", False
-    return (None if last == ControlType.SNAPSHOT_FOOTER else "no footer at its end"), False
+        return "no header at its start", False, False
+    whole = last == ControlType.SNAPSHOT_FOOTER
+    return (None if whole else "no footer at its end"), False, not whole
 
 
 def _control_type(reader: RecordReader, source: Source, batch: RecordBatch) -> int | None:

@@ -175,6 +175,16 @@ class MetadataState:
     history: VoterHistory
 
 
+def replay_torn(partition: Partition, snapshot: MetadataSnapshot) -> MetadataReplay:
+    """Replay a snapshot that is torn, and the log after it, as a starting node does."""
+    replay = MetadataReplay()
+    replay.read_snapshot(snapshot)
+    for segment in partition.segments:
+        if replay.read_segment(segment.log, segment.base_offset, snapshot.end_offset).cut:
+            break
+    return replay
+
+
 def read_state(partition: Partition, last: int | None = None) -> MetadataState:
     """Read a metadata log up to offset ``last``, or to its end.
 

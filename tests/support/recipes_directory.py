@@ -843,7 +843,7 @@ RECIPES = (
     _metadata("snapshot-none", "metadata-snapshot-missing", base=3),
     _metadata("snapshot-low", "metadata-snapshot-missing", _checkpoint(2), base=3),
     _metadata("snapshot-headless", "metadata-snapshot-damaged", _checkpoint(3, header=False)),
-    _metadata("snapshot-unended", "metadata-snapshot-damaged", _checkpoint(3, footer=False)),
+    _metadata("snapshot-unended", "metadata-snapshot-torn", _checkpoint(3, footer=False)),
     _metadata("snapshot-nothing", "metadata-snapshot-damaged", lambda _: {snapshot_name(3): b""}),
     _metadata(
         "snapshot-flipped",

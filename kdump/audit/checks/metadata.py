@@ -90,8 +90,11 @@ def check_metadata_snapshots(evidence: Evidence) -> Iterator[Finding]:
     newest = snapshots[-1] if snapshots else None
     for snapshot in snapshots:
         if snapshot.fault is not None:
-            last = snapshot is newest
-            code = codes.METADATA_SNAPSHOT_DAMAGED if last else codes.METADATA_SNAPSHOT_DAMAGED_OLD
+            code = codes.METADATA_SNAPSHOT_DAMAGED_OLD
+            if snapshot is newest:
+                image = evidence.node.image
+                torn = snapshot.torn and image is not None and image.torn
+                code = codes.METADATA_SNAPSHOT_TORN if torn else codes.METADATA_SNAPSHOT_DAMAGED
             yield file_finding(code, snapshot.path, "a whole snapshot", snapshot.fault)
     if first_base and (newest is None or newest.end_offset < first_base):
         reached = "none" if newest is None else f"a snapshot up to {newest.end_offset}"

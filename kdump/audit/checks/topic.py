@@ -59,11 +59,13 @@ def _against_image(
         return
     replicas = image.replicas.get(topic_id, {}).get(name.partition)
     held = replicas is None or node.node_id is None or node.node_id in replicas.nodes
-    if held and not image.complete and node.loses(topic_id, name.partition):
+    known = replicas is not None or not image.complete
+    if held and known and node.loses(topic_id, name.partition):
+        where = "as far as a start reads it" if image.torn else "up to where a start cuts it"
         yield file_finding(
             codes.PARTITION_STRAY_CUT,
             path,
-            f"the topic id {topic_id} in the metadata log, up to where a start cuts it",
+            f"the topic id {topic_id} in the metadata log, {where}",
             "no record of it there",
         )
     elif replicas is None:

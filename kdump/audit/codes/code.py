@@ -40,6 +40,7 @@ class Harm(Enum):
     STRAYS = "strays"  # all partitions are renamed to -stray, and no longer served
     REFETCHED = "refetched"  # replicas are created again, empty, and fetched from their leaders
     METADATA_FETCHED = "metadata-fetched"  # the metadata log is fetched from a quorum, if one runs
+    METADATA_CUT = "metadata-cut"  # a part of the cluster's metadata is forgotten
     SHORTENED = "shortened"  # segments make way for files that hold fewer records
 
 

@@ -77,17 +77,36 @@ METADATA_SNAPSHOT_MISSING: Final = FindingCode(
 METADATA_SNAPSHOT_DAMAGED: Final = FindingCode(
     "metadata-snapshot-damaged",
     Severity.ERROR,
-    "The newest metadata snapshot is not whole: a batch is damaged, or the header or footer of the "
-    "snapshot is missing.",
-    "The node does not start, or does not know the topics whose records are after the damage: it "
-    "renames their partitions to -stray.",
+    "The newest metadata snapshot is not whole: it is empty, a batch is damaged, the header is "
+    "missing, or it ends early and the log after it needs records that are gone.",
+    "The node does not start.",
     "If an older snapshot is whole and the metadata log begins before the end of that snapshot, "
     "move the damaged snapshot away. Otherwise, if a majority of the other voters runs and has a "
     "leader, move __cluster_metadata-0 away: the node then fetches all metadata from the leader. "
     "If this is the only voter, restore __cluster_metadata-0 from a backup.",
-    ("First control record is not a snapshot header", "Record batch is corrupt"),
+    (
+        "First control record is not a snapshot header",
+        "Record batch is corrupt",
+        "Unhandled fault in MetadataLoader#handleLoadSnapshot. Snapshot offset was {}",
+    ),
     check=36,
     stops=Outcome.REFUSES,
+)
+METADATA_SNAPSHOT_TORN: Final = FindingCode(
+    "metadata-snapshot-torn",
+    Severity.ERROR,
+    "The newest metadata snapshot ends early: its last batch is incomplete, or its footer is "
+    "missing, as after a copy that was interrupted.",
+    "The node starts, and takes what is there for the whole snapshot. It does not know the topics, "
+    "settings and other metadata at the end, and renames partitions that it does not know to "
+    "-stray. If the node leads the quorum, all brokers lose this metadata.",
+    "Before the node starts: if an older snapshot is whole and the metadata log begins before the "
+    "end of that snapshot, move the torn snapshot away. Otherwise, if a majority of the other "
+    "voters runs and has a leader, move __cluster_metadata-0 away: the node then fetches all "
+    "metadata from the leader. If this is the only voter, restore __cluster_metadata-0 from a "
+    "backup.",
+    check=36,
+    harm=Harm.METADATA_CUT,
 )
 METADATA_SNAPSHOT_DAMAGED_OLD: Final = FindingCode(
     "metadata-snapshot-damaged-old",

@@ -18,8 +18,8 @@ from kdump.errors import SourceError
 from kdump.format.properties import QuorumState, decode_quorum_state
 from kdump.metadata.builder import RecordType
 from kdump.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
-from kdump.metadata.log import Stop, metadata_partition, read_snapshots
-from kdump.metadata.replay import MetadataReplay
+from kdump.metadata.log import MetadataSnapshot, Stop, metadata_partition, read_snapshots
+from kdump.metadata.replay import MetadataReplay, replay_torn
 from kdump.storage.logdir import LogDirectory, Partition, read_partition
 from kdump.storage.names import FileKind
 from kdump.values import frozen
@@ -100,9 +100,11 @@ class ClusterImage:
     ``broker_configs`` are by node id as text, or ``ALL_BROKERS``. ``problem`` says what could not
     be read: topics that are not in the image may then exist. ``left`` are the partitions, by topic
     id, whose records remain when the next start cuts the log at its damage; None if it cuts
-    nothing. ``leader`` is the last controller that led. ``voters`` are the ids of the voters, None
-    if neither the log nor ``quorum-state`` names them. ``directories`` are the ids of the log
-    directories that each broker has registered, by node id.
+    nothing. ``torn`` says that the newest snapshot ends early: ``left`` are then those that a start
+    finds in it and in the log after it, and no leader sends the others. ``leader`` is the last
+    controller that led. ``voters`` are the ids of the voters, None if neither the log nor
+    ``quorum-state`` names them. ``directories`` are the ids of the log directories that each broker
+    has registered, by node id.
     """
 
     end_offset: int
@@ -117,6 +119,7 @@ class ClusterImage:
     leader: int | None = None
     voters: frozenset[int] | None = None
     directories: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    torn: bool = False
 
     @property
     def blank(self) -> bool:
@@ -187,7 +190,7 @@ class Node:
         """
         if self.image is None or self.image.left is None:
             return False
-        led = self.image.leader in (None, -1, self.node_id)
+        led = self.image.torn or self.image.leader in (None, -1, self.node_id)
         return led and (topic_id, partition) not in self.image.left
 
     def holds(self, topic: str, partition: int) -> bool:
@@ -248,7 +251,11 @@ def read_cluster(partition: Partition) -> ClusterImage:
     left: frozenset[tuple[str, int]] | None = None
     problem: str | None = None
     end = 0
-    snapshots = [snapshot for snapshot in read_snapshots(partition) if snapshot.fault is None]
+    every = read_snapshots(partition)
+    remains = _torn_replay(partition, every[-1]) if every and every[-1].torn else None
+    if remains is not None:
+        left = _partitions(remains)
+    snapshots = [snapshot for snapshot in every if snapshot.fault is None]
     if snapshots:
         problem = _problem(replay, replay.read_snapshot(snapshots[-1]))
         end = snapshots[-1].end_offset
@@ -258,11 +265,7 @@ def read_cluster(partition: Partition) -> ClusterImage:
             problem = problem or f"offsets {end}..{segment.base_offset - 1} are not there"
         stop = replay.read_segment(segment.log, segment.base_offset, covered)
         if stop.cut and left is None:
-            left = frozenset(
-                (topic_id, number)
-                for topic_id, partitions in replay.builder.partitions.items()
-                for number in partitions
-            )
+            left = _partitions(replay)
         problem = problem or _problem(replay, stop)
         end = max(end, stop.offset)
     state = _quorum_state(partition)
@@ -294,6 +297,24 @@ def read_cluster(partition: Partition) -> ClusterImage:
         leader=None if state is None else state.leader_id,
         voters=dynamic or history.electors or listed or None,
         directories={number: each.directories for number, each in replay.builder.brokers.items()},
+        torn=remains is not None,
+    )
+
+
+def _torn_replay(partition: Partition, snapshot: MetadataSnapshot) -> MetadataReplay | None:
+    """Return what a start makes of a torn snapshot.
+
+    Return None if the log after it has records about what is gone: a controller stops there.
+    """
+    replay = replay_torn(partition, snapshot)
+    return None if replay.notes else replay
+
+
+def _partitions(replay: MetadataReplay) -> frozenset[tuple[str, int]]:
+    return frozenset(
+        (topic_id, number)
+        for topic_id, partitions in replay.builder.partitions.items()
+        for number in partitions
     )
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Final
@@ -124,7 +124,7 @@ def next_start(verdict: Verdict) -> Forecast | None:
 
 
 def _metadata_log_forecast(
-    start: Forecast, facts: PartitionFacts, findings: Iterable[Finding]
+    start: Forecast, facts: PartitionFacts, findings: Sequence[Finding]
 ) -> Forecast:
     """Return the forecast of a metadata log: without it, or a file it needs, no broker starts."""
     refusals = list(causes_of(findings))
@@ -139,10 +139,9 @@ def _metadata_log_forecast(
             log_start_offset=None,
             log_end_offset=None,
         )
-    end = max(
-        (snapshot.end_offset for snapshot in facts.metadata_snapshots if snapshot.fault is None),
-        default=0,
-    )
+    start = replace(start, harms=frozenset(harms_of(findings)))
+    used = (each for each in facts.metadata_snapshots if each.fault is None or each.torn)
+    end = max((snapshot.end_offset for snapshot in used), default=0)
     if start.log_end_offset is None or end <= start.log_end_offset:
         return start
     # The log starts again at the end of the snapshot, which holds all that is deleted.

@@ -34,6 +34,7 @@ _HARMS: Final = {
     Harm.STRAYS: "renames all partitions to -stray and no longer serves them",
     Harm.REFETCHED: "creates missing replicas again and fetches them from their leaders",
     Harm.METADATA_FETCHED: "fetches the metadata log again, from a majority that has to run first",
+    Harm.METADATA_CUT: "starts without the metadata at the end of a torn snapshot",
     Harm.UNSERVED: "not all partitions are served",
     Harm.FOLLOWED: "if a shortened replica leads, others delete the records that it lacks",
     Harm.SHORTENED: "unknown loss, a .swap file with fewer records replaces segments",
