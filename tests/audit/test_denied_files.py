@@ -204,3 +204,46 @@ def test_a_broker_goes_offline_and_starts_once_the_advice_is_followed(
     follow(top)
     with Broker("4.3.1", top, QUICK_RESTART, uid=NOBODY.pw_uid):
         pass
+
+
+@pytest.fixture
+def restored_directory(reachable: Path) -> Callable[[str], Path]:
+    """A log directory of user nobody, after a restore by root of the directory of a partition."""
+
+    def make(fixture: str) -> Path:
+        top = copy_fixture(fixture, reachable / "data")
+        (top / ".lock").touch()
+        give(top)
+        restored(top / "codec-none-0", 0o755)
+        return top
+
+    return make
+
+
+def test_recovery_where_no_file_may_be_made_costs_the_segment(
+    restored_directory: Callable[[str], Path],
+) -> None:
+    ran = kdump("next-start", "--scan", restored_directory("4.3.1/killed"), searching=False)
+    (forecast,) = (line for line in ran.of("forecast") if line["topic"] == "codec-none")
+    assert (forecast["outcome"], forecast["release"]) == ("offline", "4.3")
+    lost = forecast["lost"]
+    assert (lost["sound"], lost["first_offset"], lost["last_offset"]) == (62, 60, 121)
+
+
+def test_after_a_clean_stop_it_costs_nothing(restored_directory: Callable[[str], Path]) -> None:
+    ran = kdump("next-start", "--scan", restored_directory("4.3.1/clean"), searching=False)
+    (forecast,) = (line for line in ran.of("forecast") if line["topic"] == "codec-none")
+    assert (forecast["outcome"], forecast["lost"]["sound"]) == ("offline", 0)
+
+
+@pytest.mark.broker
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "left"), [("4.3.1", 0), ("3.9.1", 4571)])
+def test_a_broker_from_4_0_on_truncates_the_segment(
+    version: str, left: int, restored_directory: Callable[[str], Path]
+) -> None:
+    top = restored_directory(f"{version}/killed")
+    broker = Broker(version, top, QUICK_RESTART, uid=NOBODY.pw_uid)
+    with pytest.raises(ServerError), broker:
+        pass
+    assert (top / "codec-none-0" / f"{60:020d}.log").stat().st_size == left

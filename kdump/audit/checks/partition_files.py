@@ -16,7 +16,7 @@ from kdump.audit.facts.small_files import PartitionFacts, Read
 from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.errors import DecodeError
 from kdump.format.checkpoint import CheckpointNumberError, EpochEntry
-from kdump.storage.logdir import MAX_LOG_BYTES, EntryType, is_metadata_log
+from kdump.storage.logdir import MAX_LOG_BYTES, Entry, EntryType, Partition, is_metadata_log
 from kdump.storage.names import (
     CLEANER_CHECKPOINT,
     CLUSTER_METADATA_TOPIC,
@@ -35,7 +35,6 @@ _SUFFIX_CODES: Final = {
 }
 #: The kinds of a partition's small files that every start reads.
 _SMALL_KINDS: Final = frozenset({FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA})
-_INDEX_KINDS: Final = frozenset({FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
 
 # --- names and sizes
 
@@ -76,10 +75,30 @@ def check_types(evidence: Evidence) -> Iterator[Finding]:
         name = entry.name
         if entry.type is not EntryType.DIRECTORY or name.suffix or not name.canonical:
             continue
-        index = name.kind in _INDEX_KINDS and name.base_offset in bases
+        index = name.kind is FileKind.TXN_INDEX and name.base_offset in bases
         state = name.kind is FileKind.QUORUM_STATE and is_metadata_log(partition)
-        if index or state or name.kind in _SMALL_KINDS:
+        if index or state or name.kind in _SMALL_KINDS or entry is _newest_snapshot(partition):
             yield file_finding(codes.FILE_IS_DIRECTORY, entry.path, "a file", "a directory")
+    for (offset, kind), path in evidence.facts.misnamed_directories.items():
+        if kind is FileKind.SNAPSHOT:
+            yield file_finding(codes.SNAPSHOT_IS_DIRECTORY, path, "a file", "a directory")
+        elif offset in bases:
+            yield file_finding(codes.INDEX_IS_DIRECTORY, path, "a file", "a directory")
+
+
+def _newest_snapshot(partition: Partition) -> Entry | None:
+    """Return the metadata snapshot that a node reads, by its name."""
+    if not is_metadata_log(partition):
+        return None
+    by_end = {
+        (entry.name.base_offset, entry.name.epoch): entry
+        for entry in partition.entries
+        if entry.name.kind is FileKind.METADATA_SNAPSHOT
+        and entry.name.suffix == ""
+        and entry.name.base_offset is not None
+        and entry.name.epoch is not None
+    }
+    return by_end[max(by_end)] if by_end else None
 
 
 def check_suffix(evidence: Evidence) -> Iterator[Finding]:

@@ -53,6 +53,30 @@ FILE_IS_DIRECTORY: Final = FindingCode(
     check=28,
     stops=Outcome.OFFLINE,
 )
+SNAPSHOT_IS_DIRECTORY: Final = FindingCode(
+    "snapshot-is-directory",
+    Severity.ERROR,
+    "A directory in a partition has the name of a producer snapshot.",
+    "Startup fails where it writes a snapshot at this offset, and the broker takes the log "
+    "directory offline. After an unclean shutdown, brokers from 4.0 on first truncate the segment "
+    "that they recover to nothing, and delete the segments after it.",
+    "Move the directory away before the broker starts.",
+    ("java.nio.file.FileSystemException: {}: Is a directory",),
+    check=28,
+    harm=Harm.UNSERVED,
+)
+INDEX_IS_DIRECTORY: Final = FindingCode(
+    "index-is-directory",
+    Severity.ERROR,
+    "A directory in a partition has the name of an offset index or a time index.",
+    "Startup opens the indexes of the last segment and of segments that it recovers or replays: "
+    "the broker then takes the whole log directory offline. It opens other indexes when a consumer "
+    "reads the segment, or retention checks it, with the same result.",
+    "Move the directory away. The broker rebuilds the index at its next start.",
+    ("java.io.FileNotFoundException: {} (Is a directory)",),
+    check=28,
+    harm=Harm.UNSERVED,
+)
 TOPIC_ID_MISSING: Final = FindingCode(
     "topic-id-missing",
     Severity.ERROR,
@@ -96,11 +120,11 @@ PARTITION_STRAY: Final = FindingCode(
 PARTITION_STRAY_CUT: Final = FindingCode(
     "partition-stray-cut",
     Severity.ERROR,
-    "The node's metadata log is damaged, and its records about this partition are at or after the "
-    "damage.",
+    "The node's metadata log, or its newest snapshot, is damaged, and the records about this "
+    "partition are at or after the damage.",
     "At its start, the node truncates its metadata log at the damage. If another controller "
-    "leads, the node fetches the missing records from it. Otherwise the node does not know the "
-    "topic: it renames the directory to -stray and no longer serves it.",
+    "leads, the node fetches the missing records from it, but not those of a snapshot. Otherwise "
+    "the node does not know the topic: it renames the directory to -stray and no longer serves it.",
     "If there is another controller, start it first. If this is the only controller, copy the "
     "whole log directory before a broker starts on it. Then restore the metadata log from a copy.",
     (

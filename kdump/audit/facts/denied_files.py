@@ -13,7 +13,7 @@ import grp
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -73,6 +73,19 @@ def broker_rights(directory: LogDirectory) -> Rights | None:
 def denied_in_partition(partition: Partition, rights: Rights | None) -> tuple[DeniedFile, ...]:
     """Return the partition directory and those of its files that ``rights`` may not open."""
     return () if rights is None else tuple(_denied(rights, _partition_files(partition)))
+
+
+def is_unwritable(
+    partition: Partition, rights: Rights | None, denied: Sequence[DeniedFile]
+) -> bool:
+    """Return whether ``rights`` may open all files of a partition, but not make or remove one.
+
+    ``denied`` are the files of ``denied_in_partition``.
+    """
+    if rights is None or [file.path for file in denied] != [partition.path]:
+        return False
+    status = _status(partition.path)
+    return status is not None and rights.allow(status, os.R_OK | os.X_OK)
 
 
 def denied_at_top(directory: LogDirectory, rights: Rights | None) -> tuple[DeniedFile, ...]:

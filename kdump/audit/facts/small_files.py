@@ -18,6 +18,7 @@ from kdump.audit.facts.denied_files import (
     broker_rights,
     denied_at_top,
     denied_in_partition,
+    is_unwritable,
 )
 from kdump.audit.facts.remote_storage import OffsetRanges, RemoteStorage, remote_offsets
 from kdump.audit.facts.space import Space, allocated_bytes, read_space
@@ -74,6 +75,8 @@ _WRITTEN: Final = (
 
 #: The suffixes of files that a loader deletes before it opens any segment.
 _DELETED_FIRST: Final = (".deleted", ".cleaned")
+
+_WITH_OFFSET: Final = (FileKind.INDEX, FileKind.TIME_INDEX, FileKind.SNAPSHOT)
 
 Offsets = Mapping[tuple[str, int], int]
 """The offset of each (topic, partition) in an offset checkpoint."""
@@ -184,7 +187,8 @@ class PartitionFacts:
     the ``.swap`` logs by base offset; ``metadata_snapshots`` are those of a metadata log.
     ``repairs`` are the folders of repairs, None without any; ``repairs_linked`` says that a link
     replaces them. ``coordinator`` and ``remote`` are the node's, if any. ``denied`` are the
-    files that the broker's user may not open. ``metadata_notes`` are the records of a metadata log
+    files that the broker's user may not open. ``unwritable`` says that this user may open all
+    files, but not make or remove one. ``metadata_notes`` are the records of a metadata log
     that brokers cannot apply; none unless all records were read. ``leftover_files`` counts the
     files that a loader deletes first, ``.deleted`` and ``.cleaned`` ones, which take
     ``leftover_bytes``.
@@ -213,6 +217,7 @@ class PartitionFacts:
     repairs_linked: bool = False
     coordinator: Coordinator | None = None
     denied: tuple[DeniedFile, ...] = ()
+    unwritable: bool = False
     metadata_notes: tuple[Note, ...] = ()
     leftover_bytes: int = 0
     leftover_files: int = 0
@@ -261,6 +266,18 @@ class PartitionFacts:
             None if self.log_start is None else self.start_offset,
             segments[0].base_offset if segments else None,
         )
+
+    @property
+    def misnamed_directories(self) -> Mapping[tuple[int, FileKind], AnyPath]:
+        """Directories with the name of an index or a producer snapshot, by offset and kind."""
+        return {
+            (entry.name.base_offset, entry.name.kind): entry.path
+            for entry in self.partition.entries
+            if entry.type is EntryType.DIRECTORY
+            and entry.name.kind in _WITH_OFFSET
+            and entry.name.base_offset is not None
+            and (entry.name.suffix, entry.name.canonical) == ("", True)
+        }
 
     @property
     def is_current(self) -> bool:
@@ -356,6 +373,8 @@ def read_partition_facts(
         return None if directory is None else checkpoint_line(checkpoint_of(directory), name)
 
     leftovers = _leftovers(partition)
+    rights = None if directory is None else directory.broker
+    denied = denied_in_partition(partition, rights)
     return PartitionFacts(
         partition=partition,
         stopped=stopped,
@@ -382,7 +401,8 @@ def read_partition_facts(
         cleaner_offset=line(lambda facts: facts.cleaner_offsets),
         repairs=_repairs(partition),
         repairs_linked=is_linked(partition.path),
-        denied=denied_in_partition(partition, None if directory is None else directory.broker),
+        denied=denied,
+        unwritable=is_unwritable(partition, rights, denied),
         leftover_bytes=sum(allocated_bytes(path) or 0 for path in leftovers),
         leftover_files=len(leftovers),
     )

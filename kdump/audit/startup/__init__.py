@@ -2,6 +2,7 @@
 
 swaps            The segments that a loader opens beside files of an unfinished cleaning or split.
 outcome          The values of a start: facts of logs, releases, causes, cuts.
+open_log         A segment during loading.
 unread_tail      The number of records that the damage at the end of a log may have held.
 snapshot_reload  The producer snapshots that a loader deletes and writes, and the segments it
                  reads for them.

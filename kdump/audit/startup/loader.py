@@ -11,10 +11,11 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from kdump.audit.facts.small_files import PartitionFacts, Read
+from kdump.audit.startup.open_log import OpenLog, nothing_from
 from kdump.audit.startup.outcome import (
     Cause,
     Cut,
@@ -26,7 +27,7 @@ from kdump.audit.startup.outcome import (
     StartFailure,
     Violation,
 )
-from kdump.audit.startup.snapshot_reload import Snapshots
+from kdump.audit.startup.snapshot_reload import SnapshotError, Snapshots
 from kdump.audit.startup.swaps import misnamed_file, pending_swaps, resolve_swaps
 from kdump.audit.startup.unread_tail import tail_records
 from kdump.audit.survey.recovery import Ending, Records, RecoveryResult, Span
@@ -41,30 +42,6 @@ from kdump.storage.objects.address import AnyPath
 
 class _SplitError(Exception):
     """A segment was split during recovery: the step starts again."""
-
-
-@dataclass(slots=True)
-class _Log:
-    """A segment during loading; ``file_base`` is the base offset in the name of its file.
-
-    The parts of a split have other base offsets. ``result`` is the effect of recovery, None if the
-    segment was not read; ``recovered`` says that it has been recovered, so that its index is new
-    and it is not cut again.
-    """
-
-    base: int
-    facts: LogFacts
-    result: RecoveryResult | None
-    index_sound: bool
-    recovered: bool = False
-
-    @property
-    def file_base(self) -> int:
-        return self.facts.segment.base_offset
-
-    @property
-    def path(self) -> AnyPath:
-        return self.facts.segment.log
 
 
 class Loader:
@@ -102,11 +79,12 @@ class Loader:
         self._violations: dict[int, list[Violation]] = defaultdict(list)
         for violation in sorted(violations, key=lambda violation: violation.position):
             self._violations[violation.base_offset].append(violation)
-        self._logs: dict[int, _Log] = {}
+        self._logs: dict[int, OpenLog] = {}
         self._bases: list[int] = []  # of the logs, ascending
-        self._found: dict[int, _Log] = {}
+        self._found: dict[int, OpenLog] = {}
         self._order: list[int] = []  # the bases of what was found, ascending
         self._known = {log.segment.log: log for log in logs}
+        self._directories = facts.misnamed_directories
         self._snapshots = Snapshots({})
 
     @property
@@ -121,6 +99,13 @@ class Loader:
 
     def load(self) -> None:
         """Run the loader. Raises StartFailure; the fields then hold the effects up to there."""
+        try:
+            self._load()
+        except SnapshotError as error:
+            path = self._facts.partition.path
+            raise StartFailure(Cause(Outcome.OFFLINE, str(error), path)) from error
+
+    def _load(self) -> None:
         facts = self._facts
         self._read_epochs()
         self._resolve_swaps()
@@ -165,6 +150,7 @@ class Loader:
 
     def _resolve_swaps(self) -> None:
         partition = self._facts.partition
+        self._change(partition.transient or partition.orphans)
         entry = misnamed_file(partition)
         if entry is not None:
             raise self._refusal("its name does not begin with an offset", entry.path)
@@ -172,7 +158,9 @@ class Loader:
         self.replaced = resolved.replaced
         readable = {offset: read.error is None for offset, read in self._facts.snapshots.items()}
         self._snapshots = Snapshots(
-            {offset: readable.get(offset, True) for offset in resolved.snapshots}
+            {offset: readable.get(offset, True) for offset in resolved.snapshots},
+            {offset for offset, kind in self._directories if kind is FileKind.SNAPSHOT},
+            writable=not self._facts.unwritable,
         )
         swapped = {segment.log for segment in pending_swaps(partition)}
         for segment in resolved.segments:
@@ -183,7 +171,8 @@ class Loader:
             # The search for its end has created an index for a swap without one.
             index_sound = segment.index is not None or segment.log in swapped
             base = segment.base_offset
-            self._found[base] = _Log(base, known, known.recovered, index_sound)
+            index_sound |= (base, FileKind.INDEX) in self._directories  # it exists all the same
+            self._found[base] = OpenLog(base, known, known.recovered, index_sound)
 
     def _end_of_swap(self, segment: Segment) -> int:
         known = self._known.get(segment.log)
@@ -204,6 +193,7 @@ class Loader:
             log = self._found[base]
             if log.facts.size > MAX_LOG_BYTES:
                 raise self._refusal("more bytes than a segment may have", log.path)
+            self._change(log.lacks_index)
             reason = None if log.index_sound else RecoveryReason.INDEX_MISSING
             if reason is None and self._is_transaction_index_bad(base):
                 reason = RecoveryReason.TRANSACTION_INDEX_CORRUPT
@@ -214,7 +204,7 @@ class Loader:
                     raise self._refusal("index entries that do not rise", log.path)
             self._add(log)
 
-    def _add(self, log: _Log) -> None:
+    def _add(self, log: OpenLog) -> None:
         if log.base not in self._logs:
             insort(self._bases, log.base)
         self._logs[log.base] = log
@@ -234,6 +224,19 @@ class Loader:
             if entry.last_offset < base:
                 return True
         return False
+
+    def _change(self, changes: object) -> None:
+        """Raise SnapshotError if the start ``changes`` names in a directory where it may not."""
+        if changes and self._facts.unwritable:
+            raise SnapshotError
+
+    def _open_indexes(self, log: OpenLog, *, times: bool = True) -> None:
+        """Raise StartFailure if a directory stands for an index, which is opened when needed."""
+        for kind in (FileKind.INDEX, FileKind.TIME_INDEX)[: 1 + times]:
+            path = self._directories.get((log.file_base, kind))
+            if path is not None:
+                text = "expected a file, found a directory"
+                raise StartFailure(Cause(Outcome.OFFLINE, text, path))
 
     # --- recovery
 
@@ -256,13 +259,21 @@ class Loader:
             reason = RecoveryReason.NO_RECOVERY_POINT
         for number, base in enumerate(unflushed):
             log = self._logs[base]
-            if self._recover(log, reason):
+            try:
+                cut = self._recover(log, reason)
+            except SnapshotError:
+                if self._release is Release.V3_9:
+                    raise
+                cut = self._empty(log)
+            if cut:
+                self._change(unflushed[number + 1 :])
                 self._delete(unflushed[number + 1 :])
                 return
 
-    def _recover(self, log: _Log, reason: RecoveryReason) -> bool:
+    def _recover(self, log: OpenLog, reason: RecoveryReason) -> bool:
         """Recover one segment and return whether recovery cuts it."""
         self._rebuild(self._log_start, log.base, clean=False)
+        self._open_indexes(log)
         self._count_read(log)
         self.recovered.setdefault(log.base, reason)
         result = log.result
@@ -294,7 +305,20 @@ class Loader:
         self._snapshots.take()
         return cut
 
-    def _apply_ending(self, log: _Log, result: RecoveryResult) -> None:
+    def _empty(self, log: OpenLog) -> bool:
+        """Truncate a segment whose recovery failed to nothing, and return whether it had bytes.
+
+        Brokers from 4.0 on do so after any I/O error (``LogLoader.recoverLog``).
+        """
+        size = log.facts.size
+        self._count_deleted(log)
+        self.cuts = [cut for cut in self.cuts if cut.segment != log.base]
+        if size:
+            self.cuts.append(Cut(log.base, 0, log.base, size))
+        log.empty()
+        return size > 0
+
+    def _apply_ending(self, log: OpenLog, result: RecoveryResult) -> None:
         """Raise StartFailure if recovery stops the broker, and split the segment if it splits."""
         for violation in self._violations_in(log, result):
             if violation.effect is not Effect.CUTS:
@@ -308,14 +332,14 @@ class Loader:
             case Ending.SPLIT:
                 self._split(log, result)
 
-    def _violations_in(self, log: _Log, result: RecoveryResult) -> Iterator[Violation]:
+    def _violations_in(self, log: OpenLog, result: RecoveryResult) -> Iterator[Violation]:
         """Yield the violations that recovery reads in a segment."""
         stop = result.position + result.passed_bytes
         for violation in self._violations.get(log.file_base, ()):
             if result.position <= violation.position < stop:
                 yield violation
 
-    def _split(self, log: _Log, result: RecoveryResult) -> None:
+    def _split(self, log: OpenLog, result: RecoveryResult) -> None:
         first, parts = result.valid_records.first_offset, []
         if result.rest is not None:
             parts.append(result.rest)
@@ -329,18 +353,18 @@ class Loader:
         self._snapshots.remove([log.base])
         for part in parts:
             facts = LogFacts(log.facts.segment, part.size, part)
-            part_log = _Log(part.base_offset, facts, part, index_sound=True)
+            part_log = OpenLog(part.base_offset, facts, part, index_sound=True)
             self._found[part_log.base] = part_log
             self._add(part_log)
         raise _SplitError
 
-    def _cut(self, log: _Log, result: RecoveryResult) -> None:
+    def _cut(self, log: OpenLog, result: RecoveryResult) -> None:
         position, size = result.position + result.valid_bytes, result.size - result.valid_bytes
         self.cuts.append(Cut(log.base, position, result.next_offset, size))
         self.deleted_bytes += size
         self.lost += result.later_records + self._tail_records(log, result)
 
-    def _tail_records(self, log: _Log, result: RecoveryResult) -> Records:
+    def _tail_records(self, log: OpenLog, result: RecoveryResult) -> Records:
         """Return the unreadable records at the end of a log."""
         if result.tail is None:
             return Records()
@@ -352,23 +376,27 @@ class Loader:
         self._bases = [base for base in self._bases if base not in deleted]
         self._snapshots.remove(bases)
         for base in bases:
-            log = self._logs.pop(base)
             self.deleted.append(base)
-            if log.result is None:
-                self._miss(log)
-                self.deleted_bytes += log.facts.size
-                continue
-            self.lost += Records(log.result.valid_records)
-            self.deleted_bytes += log.result.valid_bytes
-            if not log.recovered:
-                self.deleted_bytes += log.facts.size - log.result.valid_bytes
-                self.lost += log.result.later_records + self._tail_records(log, log.result)
+            self._count_deleted(self._logs.pop(base))
+
+    def _count_deleted(self, log: OpenLog) -> None:
+        """Count the bytes and records of a segment that is deleted."""
+        if log.result is None:
+            self._miss(log)
+            self.deleted_bytes += log.facts.size
+            return
+        self.lost += Records(log.result.valid_records)
+        self.deleted_bytes += log.result.valid_bytes
+        if not log.recovered:
+            self.deleted_bytes += log.facts.size - log.result.valid_bytes
+            self.lost += log.result.later_records + self._tail_records(log, log.result)
 
     # --- the end
 
     def _find_end(self) -> None:
         if self._logs:
             last = self._logs[self._bases[-1]]
+            self._open_indexes(last)
             self.log_end_offset = self._next_offset(last)
             if self.log_end_offset is None:
                 self.exact = False
@@ -382,10 +410,9 @@ class Loader:
             for first, final in self._facts.remote_offsets:
                 # No broker serves an offset at or past the log end offset.
                 self.lost += Records(Span(final + 1 - first, first, final))
-            nothing = RecoveryResult(end, 0, 0, 0, 0, Ending.WHOLE, end, end, Span(), Records())
             path = self._facts.partition.path / format_file_name(FileKind.LOG, end)
             facts = LogFacts(Segment(end, path, None, None, None, None, ""), 0)
-            self._add(_Log(end, facts, nothing, index_sound=True, recovered=True))
+            self._add(OpenLog(end, facts, nothing_from(end), index_sound=True, recovered=True))
         self.log_start_offset = self._log_start
         if not self._facts.settings.remote_storage:  # remote storage may hold earlier segments
             self.log_start_offset = max(self._log_start, self._bases[0])
@@ -398,7 +425,7 @@ class Loader:
             if not log.recovered and size // slot > room // slot:
                 raise self._refusal("more entries than segment.index.bytes has room for", log.path)
 
-    def _next_offset(self, log: _Log) -> int | None:
+    def _next_offset(self, log: OpenLog) -> int | None:
         """Return the log end offset by its last segment, None if its end was not read."""
         result = log.result
         if log.recovered and result is not None:
@@ -412,7 +439,7 @@ class Loader:
             raise self._refusal("its end cannot be found", log.path)
         return end
 
-    def _count_hidden(self, log: _Log, end: int) -> None:
+    def _count_hidden(self, log: OpenLog, end: int) -> None:
         """Count the records that stay in the file, past the log end offset, as lost."""
         if log.result is None:
             return
@@ -426,6 +453,7 @@ class Loader:
         replayed = self._snapshots.rebuild(self._bases, log_start, last_offset, clean=clean)
         for base, start in replayed:
             log = self._logs[base]
+            self._open_indexes(log, times=False)
             self._count_read(log)
             if log.result is None:
                 self._miss(log)
@@ -436,16 +464,16 @@ class Loader:
             if not log.recovered and log.result is not None and log.result.breaks:
                 raise self._refusal("a size that no batch has, in what is replayed", log.path)
             last = base == self._bases[-1] and last_offset > base
-            if self._release is Release.V4_3 and not _wrappers_readable(log, to_end=last):
+            if self._release is Release.V4_3 and not log.wrappers_readable(to_end=last):
                 raise self._refusal("a wrapper that cannot be read", log.path)
 
-    def _count_read(self, log: _Log) -> None:
+    def _count_read(self, log: OpenLog) -> None:
         self.read_bytes += log.facts.size
         if log.path in self._read:
             self.reread_bytes += log.facts.size
         self._read.add(log.path)
 
-    def _miss(self, log: _Log) -> None:
+    def _miss(self, log: OpenLog) -> None:
         """Note that the result depends on a segment that was not read."""
         self.exact = False
         self.unread.add(log.file_base)
@@ -456,6 +484,7 @@ class Loader:
             newer = self._release is Release.V4_3
             if found is None or log.recovered:
                 continue
+            self._open_indexes(log, times=False)
             if found.by_base_stops if newer else found.stops:
                 raise self._refusal("the way to an open transaction's first batch", log.path)
 
@@ -464,14 +493,3 @@ class Loader:
 
     def _refusal(self, text: str, path: AnyPath, position: int | None = None) -> StartFailure:
         return StartFailure(Cause(Outcome.REFUSES, text, path, position))
-
-
-def _wrappers_readable(log: _Log, *, to_end: bool) -> bool:
-    """Return whether the wrappers that a search reads are readable, with ``to_end`` to the end."""
-    if log.result is not None and log.result.head_unreadable:
-        return False
-    if not to_end:
-        return True
-    if log.recovered or log.facts.end is None:
-        return log.result is None or not log.result.tail_unreadable
-    return log.facts.end.readable

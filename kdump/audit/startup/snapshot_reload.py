@@ -7,7 +7,14 @@ Spec: ``UnifiedLog.rebuildProducerState``, ``ProducerStateManager.truncateAndRel
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+
+
+class SnapshotError(Exception):
+    """A file cannot be written or removed, and a loader gets an I/O error."""
+
+    def __init__(self, text: str = "its user may not change the files of the directory") -> None:
+        super().__init__(text)
 
 
 class Snapshots:
@@ -18,9 +25,16 @@ class Snapshots:
     rebuild must not take time proportional to the number of segments.
     """
 
-    def __init__(self, files: Mapping[int, bool]) -> None:
-        """Take the existing snapshots; ``files`` has, by offset, whether each is readable."""
+    def __init__(
+        self, files: Mapping[int, bool], blocked: Set[int] = frozenset(), *, writable: bool = True
+    ) -> None:
+        """Take the existing snapshots; ``files`` has, by offset, whether each is readable.
+
+        At ``blocked`` offsets a directory has the name of the snapshot. ``writable``: the loader
+        may make and remove files. Otherwise its first change raises SnapshotError.
+        """
         self.map_end = self.last = 0
+        self._blocked, self._writable = blocked, writable
         self._readable = dict(files)
         self._offsets = sorted(files)
 
@@ -33,12 +47,16 @@ class Snapshots:
         """Delete the snapshots at ``offsets`` that exist."""
         removed = [offset for offset in offsets if self._readable.pop(offset, None) is not None]
         if removed:
+            self._change()
             self._offsets = sorted(self._readable)
 
     def take(self) -> None:
         """Write a snapshot if the state has advanced since the last one."""
         if self.map_end > self.last:
+            if self.map_end in self._blocked:
+                raise SnapshotError(f"a directory has the name of the snapshot {self.map_end}")
             if self.map_end not in self._readable:
+                self._change()
                 insort(self._offsets, self.map_end)
             self._readable[self.map_end] = True
             self.last = self.map_end
@@ -88,7 +106,13 @@ class Snapshots:
             self._drop(len(self._offsets) - 1, len(self._offsets))
         self.map_end = self.last = self._newest(log_start)
 
+    def _change(self) -> None:
+        if not self._writable:
+            raise SnapshotError
+
     def _drop(self, start: int, stop: int) -> None:
+        if stop > start:
+            self._change()
         for offset in self._offsets[start:stop]:
             del self._readable[offset]
         del self._offsets[start:stop]
