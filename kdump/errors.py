@@ -8,6 +8,7 @@ read at all. This module imports nothing of kdump.
 from __future__ import annotations
 
 from os import PathLike
+from typing import Final
 
 
 class KdumpError(Exception):
@@ -57,6 +58,9 @@ class ForeignFileError(SourceError):
     """A file of a name that no broker gives to files, or a path below a file."""
 
 
+_FILE: Final = "a file"
+
+
 class MissingDirectoryError(SourceError):
     """A log directory that a broker's configuration names, and in whose place ``found`` is."""
 
@@ -64,6 +68,16 @@ class MissingDirectoryError(SourceError):
         expected = "the log directory that the configuration names"
         super().__init__(path, f"{path}: expected {expected}, found {found}")
         self.found = found
+
+    @classmethod
+    def file(cls, path: str | PathLike[str]) -> MissingDirectoryError:
+        """Return the error for a file in its place."""
+        return cls(path, _FILE)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether a file is in its place."""
+        return self.found == _FILE
 
     def __reduce__(self) -> tuple[type[MissingDirectoryError], tuple[str, str]]:
         return type(self), (self.path, self.found)

@@ -117,15 +117,16 @@ DIRECTORY_CHECKS: Final[tuple[DirectoryCheck, ...]] = (
     directory.check_clean_marker,
     directory.check_checkpoints,
     directory.check_checkpoint_lines,
-    directory.check_meta_properties,
     read_errors.check_top_files,
     read_errors.check_broker_rights_at_top,
 )
 #: The checks of all log directories of one node.
 NODE_CHECKS: Final[tuple[NodeCheck, ...]] = (
+    directory.check_meta_properties,
     directory.check_node,
     directory.check_node_id,
     directory.check_places,
+    directory.check_partition_names,
     directory.check_bootstrap,
     directory.check_twice,
     directory.check_missing_replicas,
@@ -155,7 +156,10 @@ def judge(
     evidence = replace(evidence, replay=replay)
     findings = [result for result in results if isinstance(result, Finding)]
     if isinstance(target.error, MissingDirectoryError):
-        findings.append(directory.missing_directory(target.error, kraft=context.kraft))
+        needed = context.metadata_directory in (None, target.path)
+        findings.append(
+            directory.missing_directory(target.error, kraft=context.kraft, needed=needed)
+        )
     elif target.error is not None:
         findings.append(unread_file(target, ReadFailure.of(target.path, target.error)))
     for check in CHECKS:

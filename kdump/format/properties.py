@@ -16,6 +16,7 @@ from kdump.values import frozen
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _NO_ID = uuid_text(bytes(16))
 _RESERVED_IDS = 100
+_INTEGERS = 2**31
 
 
 # --- java.util.Properties
@@ -217,17 +218,20 @@ class QuorumState:
 
 
 def decode_quorum_state(data: bytes) -> QuorumState:
-    """Read the first line of ``quorum-state``, as Kafka does. Raises DecodeError."""
+    """Read the first line of ``quorum-state``, as Kafka does. Raises DecodeError.
+
+    A node does not start with the id of a leader or a candidate below -1.
+    """
     state = _JsonObject("quorum-state", _LINE_END.split(_utf8("quorum-state", data))[0])
     version = state.integer("data_version")
     if version not in (0, 1):
         raise DecodeError(f"quorum-state: expected data_version 0 or 1, found {version}")
     return QuorumState(
         version,
-        state.integer("leaderId"),
-        state.integer("leaderEpoch"),
-        state.integer("votedId"),
-        state.text("votedDirectoryId") if version == 1 else None,
+        state.integer("leaderId", -1),
+        state.integer("leaderEpoch", -_INTEGERS),
+        state.integer("votedId", -1),
+        state.uuid("votedDirectoryId") if version == 1 else None,
         state.text("clusterId") if version == 0 else None,
         state.integer("appliedOffset") if version == 0 else None,
         state.voters("currentVoters") if version == 0 else (),
@@ -267,11 +271,21 @@ class _JsonObject:
         if not isinstance(self.fields, dict):
             raise DecodeError(f"{file}: expected a JSON object, found {text[:40]!r}")
 
-    def integer(self, name: str) -> int:
+    def integer(self, name: str, least: int | None = None) -> int:
+        """Return an integer; one of 32 bits, from ``least`` on, if that is given."""
         value = self.fields.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        raise self._error(name, "an integer")
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if whole and (least is None or least <= value < _INTEGERS):
+            return int(value)
+        raise self._error(name, "an integer" if least is None else f"an integer from {least} on")
+
+    def uuid(self, name: str) -> str:
+        """Return the text form of a uuid."""
+        text = self.text(name)
+        try:
+            return uuid_text(parse_uuid(text))
+        except DecodeError as error:
+            raise self._error(name, "a uuid") from error
 
     def text(self, name: str) -> str:
         value = self.fields.get(name)
@@ -293,7 +307,10 @@ class _JsonObject:
         return tuple(ids)
 
     def _error(self, name: str, expected: str) -> DecodeError:
-        found = type(self.fields[name]).__name__ if name in self.fields else "nothing"
+        value = self.fields.get(name)
+        found = type(value).__name__ if name in self.fields else "nothing"
+        if isinstance(value, int) and not isinstance(value, bool):
+            found = str(value)[:40]
         return DecodeError(f"{self.file}: expected {expected} in {name}, found {found}")
 
 

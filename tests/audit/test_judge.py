@@ -81,6 +81,7 @@ ELSEWHERE = (
     "check_successor",
     "check_types",
     "check_places",
+    "check_partition_names",
     "check_repair_records",
 )
 

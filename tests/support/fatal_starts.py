@@ -6,6 +6,7 @@ what a broker logs, what kdump forecasts, and what heals it. Imports nothing of 
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -28,7 +29,7 @@ NAME = "codec-none-0"
 TRANSACTIONS = "transactions-0"
 OTHER_ID = "AAABBBCCCDDDEEEFFFGGGw"
 _UNIQUE = "0123456789abcdef0123456789abcdef"
-_FIRST = "00000000000000000000"
+_FIRST, _LAST = "00000000000000000000", "00000000000000000060"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,9 @@ class FatalStart:
     outcome    ``refuses``, or ``offline``: the log directory fails, here with all of the broker.
     heal       Does what the advice says, in the log directory. None where the advice is a choice.
     by_config  Only a configuration shows it.
-    confirmed  The releases whose brokers show the message, but for rows in ``UNCONFIRMED``.
+    older      What a broker of 3.9.1 logs instead.
+    continues  The broker goes on with its other log directories, or ends soon after its start.
+    confirmed  The releases whose brokers show the message.
     unseen     Modes that cannot see it, with the reason; in all others it is forecast.
     unnamed    Modes that forecast it without the finding, with the reason.
     """
@@ -55,9 +58,15 @@ class FatalStart:
     outcome: str = "refuses"
     heal: Callable[[Path], None] | None = None
     by_config: bool = False
-    confirmed: tuple[str, ...] = ("4.3.1",)
+    older: str | None = None
+    continues: bool = False
+    confirmed: tuple[str, ...] = ("4.3.1", "3.9.1")
     unseen: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     unnamed: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+
+    def logged(self, version: str) -> str:
+        """What a broker of this release logs."""
+        return self.older if version == "3.9.1" and self.older is not None else self.message
 
 
 # --- makers
@@ -166,6 +175,76 @@ def _too_large(data: Path) -> None:
         file.truncate(1 << 31)
 
 
+def _torn_before_records(data: Path) -> None:
+    """The newest snapshot ends early, and the log after it changes what is gone."""
+    _, newest, *later = sorted((data / METADATA).glob("*.checkpoint"))
+    for path in later:
+        path.unlink()
+    newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+
+
+def _snapshot_directory(data: Path) -> None:
+    newest = max((data / METADATA).glob("*.checkpoint"))
+    newest.unlink()
+    newest.mkdir()
+
+
+def _quorum_state(**fields: object) -> Callable[[Path], None]:
+    def make(data: Path) -> None:
+        known = json.loads((data / _STATE).read_text())
+        (data / _STATE).write_text(json.dumps(known | fields))
+
+    return make
+
+
+def _flip(data: bytes) -> bytes:
+    changed = bytearray(data)
+    changed[len(data) // 2] ^= 1
+    return bytes(changed)
+
+
+def _file(path: str) -> Callable[[Path], None]:
+    """A file in the place of a directory."""
+
+    def make(data: Path) -> None:
+        shutil.rmtree(data / path)
+        (data / path).touch()
+
+    return make
+
+
+def _link_to_nothing(path: str) -> Callable[[Path], None]:
+    def make(data: Path) -> None:
+        shutil.rmtree(data / path)
+        (data / path).symlink_to(data.parent / "not mounted")
+
+    return make
+
+
+def _file_beside(**settings: str) -> Callable[[Path], Settings]:
+    """A file, and the configuration that takes it for a log directory."""
+
+    def make(data: Path) -> Settings:
+        other = data.parent / "b"
+        other.touch()
+        values = {name.replace("_", "."): value for name, value in settings.items()}
+        return {name: value.format(data=data, file=other) for name, value in values.items()}
+
+    return make
+
+
+def _metadata_elsewhere(data: Path) -> Settings:
+    """The metadata log is expected in a directory of its own."""
+    _second()(data)
+    return {"log.dirs": str(data), "metadata.log.dir": str(data.parent / "b")}
+
+
+def _first_unreadable(data: Path) -> Settings:
+    settings = _second()(data)
+    _edit("meta.properties", "version=1", "version=x")(data)
+    return settings
+
+
 def _no_snapshot(data: Path) -> None:
     """The metadata log begins past offset 0, and no snapshot reaches that offset."""
     log = data / METADATA
@@ -183,19 +262,6 @@ _EPOCHS, _ID = f"{NAME}/leader-epoch-checkpoint", f"{NAME}/partition.metadata"
 _STATE, _BOOTSTRAP = f"{METADATA}/quorum-state", "bootstrap.checkpoint"
 _BAD = b"0\n1\nno offset here at all\n"
 
-#: Rows that no real broker has shown yet; their messages are from Kafka's sources.
-UNCONFIRMED = frozenset(
-    {
-        *("meta-version", "meta-no-node", "meta-missing", "log-too-large", "txnindex-version"),
-        *("name.snapshot", "name.log.swap", "name.log.cleaned"),
-        *("index-is-directory", "timeindex-is-directory", "txnindex-is-directory"),
-        *("quorum-state-empty", "quorum-state-zeros", "quorum-state-array"),
-        *("quorum-state-no-version", "quorum-state-later", "quorum-state-fields"),
-        *("quorum-state-is-directory", "snapshot-name", "snapshot-torn", "snapshot-empty"),
-        *("snapshot-missing", "metadata-id-other", "metadata-id-empty", "metadata-id-zeros"),
-        *("metadata-epochs", "metadata-name"),
-    }
-)
 ROWS: tuple[FatalStart, ...] = (
     # --- meta.properties
     FatalStart(
@@ -240,6 +306,7 @@ ROWS: tuple[FatalStart, ...] = (
         "Invalid reserved directory ID AAAAAAAAAAAAAAAAAAAAEQ found in",
         "directory-id-reserved",
         heal=_edit("meta.properties", "directory.id=.*", ""),
+        older="Invalid resrved directory ID AAAAAAAAAAAAAAAAAAAAEQ found in",
     ),
     FatalStart(
         "meta-missing",
@@ -297,6 +364,58 @@ ROWS: tuple[FatalStart, ...] = (
         by_config=True,
     ),
     FatalStart(
+        "second-empty",
+        "KafkaRaftServer.initializeLogDirs",
+        _second(_write("meta.properties", b"")),
+        "node ID not found in",
+        "meta-properties-unreadable",
+        by_config=True,
+    ),
+    FatalStart(
+        "second-unreadable",
+        "MetaPropertiesEnsemble.Loader.load",
+        _second(_edit("meta.properties", "version=1", "version=x")),
+        "during broker startup",
+        "meta-properties-offline",
+        "offline",
+        by_config=True,
+        continues=True,
+    ),
+    FatalStart(
+        "first-unreadable",
+        "MetaPropertiesEnsemble.verify",
+        _first_unreadable,
+        "Encountered I/O error in metadata log directory",
+        "meta-properties-unreadable",
+        by_config=True,
+    ),
+    FatalStart(
+        "second-is-file",
+        "LogManager.createAndValidateLogDirs",
+        _file_beside(log_dirs="{data},{file}"),
+        "during broker startup",
+        "log-directory-file",
+        "offline",
+        by_config=True,
+        continues=True,
+    ),
+    FatalStart(
+        "only-is-file",
+        "MetaPropertiesEnsemble.verify",
+        _file_beside(log_dirs="{file}"),
+        "No readable meta.properties files found.",
+        "log-directory-missing",
+        by_config=True,
+    ),
+    FatalStart(
+        "metadata-directory-is-file",
+        "MetaPropertiesEnsemble.verify",
+        _file_beside(log_dirs="{data}", metadata_log_dir="{file}"),
+        "Encountered I/O error in metadata log directory",
+        "log-directory-missing",
+        by_config=True,
+    ),
+    FatalStart(
         "second-missing",
         "KafkaRaftServer.initializeLogDirs",
         lambda data: {"log.dirs": f"{data},{data.parent / 'gone'}"},
@@ -313,6 +432,14 @@ ROWS: tuple[FatalStart, ...] = (
         by_config=True,
     ),
     FatalStart(
+        "metadata-log-elsewhere",
+        "KafkaRaftServer.initializeLogDirs",
+        _metadata_elsewhere,
+        "Found unexpected metadata location in data directory",
+        "metadata-log-misplaced",
+        by_config=True,
+    ),
+    FatalStart(
         "named-twice",
         "LogManager.createAndValidateLogDirs",
         _named_twice,
@@ -321,13 +448,16 @@ ROWS: tuple[FatalStart, ...] = (
         by_config=True,
     ),
     # --- the top of a log directory
-    FatalStart(
-        "lost-found",
-        "LogManager.loadLogs",
-        lambda data: (data / "lost+found").mkdir(),
-        "is not in the form of topic-partition",
-        "foreign-directory",
-        heal=_remove("lost+found"),
+    *(
+        FatalStart(
+            f"directory-{name}",
+            "LocalLog.parseTopicPartitionName",
+            _directory(name),
+            "is not in the form of topic-partition",
+            "foreign-directory",
+            heal=_remove(name),
+        )
+        for name in ("lost+found", ".snapshot", f"{NAME}-delete", "topic-9999999999")
     ),
     FatalStart(
         "marker-is-directory",
@@ -380,6 +510,21 @@ ROWS: tuple[FatalStart, ...] = (
         )
         for file in (_POINTS, _STARTS, _MARKS, _CLEANED)
     ),
+    *(
+        FatalStart(
+            f"recovery-point-{title}",
+            "CheckpointFile.CheckpointReadBuffer.read",
+            _write(_POINTS, content),
+            message,
+            "checkpoint-malformed",
+            "offline",
+        )
+        for title, content, message in (
+            ("zeros", bytes(40), "Malformed line in checkpoint file"),
+            ("version", b"7\n0\n", "Unrecognised version:7"),
+            ("short", b"0\n3\nt 0 0\n", "Expected [3] entries in checkpoint file"),
+        )
+    ),
     FatalStart(
         "recovery-point-is-directory",
         "LogManager.loadLogs",
@@ -388,6 +533,22 @@ ROWS: tuple[FatalStart, ...] = (
         "foreign-directory",
     ),
     # --- partition directories
+    FatalStart(
+        "partition-is-file",
+        "LogManager.createLogDirectory",
+        _file(NAME),
+        "FileAlreadyExistsException",
+        "partition-is-file",
+        "offline",
+    ),
+    FatalStart(
+        "partition-is-dangling-link",
+        "LogManager.createLogDirectory",
+        _link_to_nothing(NAME),
+        "FileAlreadyExistsException",
+        "partition-is-file",
+        "offline",
+    ),
     FatalStart(
         "partition-twice",
         "LogManager.loadLog",
@@ -403,7 +564,6 @@ ROWS: tuple[FatalStart, ...] = (
         "Error while renaming dir for codec-none-0",
         "future-beside-current",
         heal=_remove(f"{NAME}.{_UNIQUE}-future"),
-        confirmed=("4.3.1", "3.9.1"),
     ),
     FatalStart(
         "two-futures",
@@ -424,7 +584,6 @@ ROWS: tuple[FatalStart, ...] = (
             message,
             f"partition-metadata-{code}",
             outcome,
-            confirmed=("4.3.1", "3.9.1"),
         )
         for code, outcome, contents in (
             (
@@ -471,13 +630,21 @@ ROWS: tuple[FatalStart, ...] = (
         "offline",
     ),
     # --- files of a partition
-    FatalStart(
-        "epochs-malformed",
-        "CheckpointFile.CheckpointReadBuffer.read",
-        _write(_EPOCHS, b"0\n1\n0 0 0\n"),
-        "Malformed line in checkpoint file",
-        "epochs-malformed",
-        "offline",
+    *(
+        FatalStart(
+            f"epochs-{title}",
+            "CheckpointFile.CheckpointReadBuffer.read",
+            _write(_EPOCHS, content),
+            message,
+            "epochs-malformed",
+            "offline",
+        )
+        for title, content, message in (
+            ("malformed", b"0\n1\n0 0 0\n", "Malformed line in checkpoint file"),
+            ("zeros", bytes(20), "Malformed line in checkpoint file"),
+            ("version", b"3\n0\n", "Unrecognised version:3"),
+            ("short", b"0\n4\n0 0\n", "Expected [4] entries in checkpoint file"),
+        )
     ),
     FatalStart(
         "epochs-number",
@@ -508,18 +675,32 @@ ROWS: tuple[FatalStart, ...] = (
     *(
         FatalStart(
             f"{extension}-is-directory",
-            source,
-            _all(_directory(f"{NAME}/{_FIRST}.{extension}")),
+            "AbstractIndex.createAndAssignMmap",
+            _directory(f"{NAME}/{_LAST}.{extension}"),
             "Is a directory",
-            "file-is-directory",
+            "index-is-directory",
             "offline",
-            heal=_remove(f"{NAME}/{_FIRST}.{extension}"),
+            heal=_remove(f"{NAME}/{_LAST}.{extension}"),
         )
-        for extension, source in (
-            ("index", "AbstractIndex.createAndAssignMmap"),
-            ("timeindex", "AbstractIndex.createAndAssignMmap"),
-            ("txnindex", "TransactionIndex.openChannel"),
-        )
+        for extension in ("index", "timeindex")
+    ),
+    FatalStart(
+        "timeindex-is-directory-recovered",
+        "LogSegment.recover",
+        _all(_remove(f"{NAME}/{_FIRST}.index"), _directory(f"{NAME}/{_FIRST}.timeindex")),
+        "Is a directory",
+        "index-is-directory",
+        "offline",
+        heal=_remove(f"{NAME}/{_FIRST}.timeindex"),
+    ),
+    FatalStart(
+        "txnindex-is-directory",
+        "TransactionIndex.openChannel",
+        _directory(f"{NAME}/{_FIRST}.txnindex"),
+        "Is a directory",
+        "file-is-directory",
+        "offline",
+        heal=_remove(f"{NAME}/{_FIRST}.txnindex"),
     ),
     FatalStart(
         "log-too-large",
@@ -554,6 +735,31 @@ ROWS: tuple[FatalStart, ...] = (
             ("fields", b'{"data_version":1}', "QuorumStateData"),
         )
     ),
+    *(
+        FatalStart(
+            f"quorum-state-{title}",
+            "ElectionState.fromQuorumStateData",
+            _quorum_state(**fields),
+            message,
+            "quorum-state-malformed",
+        )
+        for title, fields, message in (
+            ("leader", {"leaderId": -5}, "Illegal leader Id -5: must be non-negative"),
+            ("voted", {"leaderId": -1, "votedId": -5}, "Illegal voted Id -5: must be non-negative"),
+            (
+                "directory",
+                {"votedDirectoryId": "xx"},
+                "which is not equal to the expected 16 bytes",
+            ),
+        )
+    ),
+    FatalStart(
+        "metadata-log-is-file",
+        "KafkaRaftManager.createLogDirectory",
+        _file(METADATA),
+        "FileAlreadyExistsException",
+        "metadata-log-file",
+    ),
     FatalStart(
         "quorum-state-is-directory",
         "FileQuorumStateStore.readStateFromFile",
@@ -571,17 +777,45 @@ ROWS: tuple[FatalStart, ...] = (
     ),
     FatalStart(
         "snapshot-torn",
-        "RecordsSnapshotReader",
-        _newest_snapshot(lambda data: data[: len(data) // 2]),
-        "Exiting Kafka",
+        "MetadataLoader.handleCommit",
+        _torn_before_records,
+        "Error loading metadata log record from offset",
         "metadata-snapshot-damaged",
     ),
     FatalStart(
         "snapshot-empty",
         "RecordsSnapshotReader",
         _newest_snapshot(lambda _: b""),
-        "Exiting Kafka",
+        "Unhandled fault in MetadataLoader#handleLoadSnapshot",
         "metadata-snapshot-damaged",
+    ),
+    FatalStart(
+        "snapshot-start",
+        "RecordsIterator.createMemoryRecords",
+        _newest_snapshot(lambda data: data[:10]),
+        "java.lang.NullPointerException",
+        "metadata-snapshot-damaged",
+    ),
+    FatalStart(
+        "snapshot-zeros",
+        "RecordsIterator.readBatch",
+        _newest_snapshot(lambda data: data[: len(data) // 2].ljust(len(data), b"\0")),
+        "Record is corrupt",
+        "metadata-snapshot-damaged",
+    ),
+    FatalStart(
+        "snapshot-flipped",
+        "RecordsIterator.readBatch",
+        _newest_snapshot(_flip),
+        "Record is corrupt",
+        "metadata-snapshot-damaged",
+    ),
+    FatalStart(
+        "snapshot-is-directory",
+        "FileRecords.open",
+        _snapshot_directory,
+        "Is a directory",
+        "file-is-directory",
     ),
     FatalStart(
         "snapshot-missing",

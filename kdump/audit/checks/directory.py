@@ -36,8 +36,10 @@ from kdump.storage.names import (
     CLUSTER_METADATA_TOPIC,
     HIGH_WATERMARK_CHECKPOINT,
     META_PROPERTIES,
+    DirectoryName,
     FileKind,
     format_directory_name,
+    parse_directory_name,
 )
 from kdump.storage.objects.address import AnyPath, as_path
 
@@ -121,25 +123,34 @@ def check_checkpoint_lines(facts: DirectoryFacts) -> Iterator[Finding]:
             )
 
 
-def check_meta_properties(facts: DirectoryFacts) -> Iterator[Finding]:
-    """Check the form of meta.properties."""
-    if facts.meta is not None and isinstance(facts.meta.error, DecodeError):
-        yield file_finding(
-            codes.META_PROPERTIES_UNREADABLE,
-            facts.meta.path,
-            _MUST_HAVE,
-            _error_text(facts.meta),
-        )
+def missing_directory(error: MissingDirectoryError, *, kraft: bool, needed: bool) -> Finding:
+    """Return the finding for a missing log directory that the configuration names.
 
-
-def missing_directory(error: MissingDirectoryError, *, kraft: bool) -> Finding:
-    """Return the finding for a missing log directory that the configuration names."""
+    ``needed``: it may be the one of the metadata log.
+    """
     code = codes.LOG_DIRECTORY_MISSING if kraft else codes.LOG_DIRECTORY_BLANK
+    if error.is_file and not (kraft and needed):
+        code = codes.LOG_DIRECTORY_FILE
     expected = "the log directory that the configuration names"
     return file_finding(code, as_path(error.path), expected, error.found)
 
 
 # --- the directories of one node
+
+
+def check_meta_properties(evidence: NodeEvidence) -> Iterator[Finding]:
+    """Check the form of each meta.properties.
+
+    A node goes on without a directory whose file it cannot read, if it needs no other of it.
+    """
+    readable = any(facts.identity is not None for facts in evidence.directories)
+    for facts in evidence.directories:
+        if facts.meta is not None and isinstance(facts.meta.error, DecodeError):
+            needed = evidence.metadata_directory in (None, facts.directory.path)
+            code = codes.META_PROPERTIES_UNREADABLE
+            if readable and not needed:
+                code = codes.META_PROPERTIES_OFFLINE
+            yield file_finding(code, facts.meta.path, _MUST_HAVE, _error_text(facts.meta))
 
 
 def check_node(evidence: NodeEvidence) -> Iterator[Finding]:
@@ -211,6 +222,27 @@ def check_places(evidence: NodeEvidence) -> Iterator[Finding]:
                 f"the metadata log in {evidence.metadata_directory}",
                 "it here",
             )
+
+
+def check_partition_names(evidence: NodeEvidence) -> Iterator[Finding]:
+    """Report files and dangling links that have the name of a replica's directory."""
+    for facts in evidence.directories:
+        for entry in facts.directory.entries:
+            name = parse_directory_name(entry.name.name)
+            if entry.type is EntryType.DIRECTORY or name is None or name.suffix:
+                continue
+            expected, found = "a directory", "a file, or a link to nothing"
+            if name.topic == CLUSTER_METADATA_TOPIC:
+                if evidence.metadata_directory in (None, facts.directory.path):
+                    yield file_finding(codes.METADATA_LOG_FILE, entry.path, expected, found)
+            elif _is_placed(evidence.node, name, facts.identity):
+                yield file_finding(codes.PARTITION_IS_FILE, entry.path, expected, found)
+
+
+def _is_placed(node: Node, name: DirectoryName, meta: MetaProperties | None) -> bool:
+    """Return whether the cluster assigns a partition to this log directory of the node."""
+    directory_id = None if meta is None else meta.directory_id
+    return node.other_replicas(name.topic, name.partition, directory_id) is not None
 
 
 def check_bootstrap(evidence: NodeEvidence) -> Iterator[Finding]:

@@ -151,12 +151,25 @@ META_PROPERTIES_UNREADABLE: Final = FindingCode(
     "meta-properties-unreadable",
     Severity.ERROR,
     "A meta.properties does not follow its format, or lacks a required property.",
-    "The broker takes the log directory offline. It does not start if this is the only log "
-    "directory, or the log directory with the metadata log.",
+    "The broker does not start. Only where the file does not follow its format, and neither is "
+    "the log directory with the metadata log nor the only one, it starts without the directory.",
     "Compare the file with meta.properties in the node's other log directories. There cluster.id "
     "and node.id are the same, and directory.id is not.",
     ("Error while reading meta.properties file {}", "No readable meta.properties files found."),
     stops=Outcome.REFUSES,
+)
+META_PROPERTIES_OFFLINE: Final = FindingCode(
+    "meta-properties-offline",
+    Severity.ERROR,
+    "A meta.properties does not follow its format. The metadata log is in another log directory.",
+    "The broker takes the log directory offline, and continues with its other log directories.",
+    "Compare the file with meta.properties in the node's other log directories. There cluster.id "
+    "and node.id are the same, and directory.id is not.",
+    (
+        "Error while reading meta.properties file {}",
+        "Failed to load {} during broker startup",
+    ),
+    stops=Outcome.OFFLINE,
 )
 META_PROPERTIES_MISSING: Final = FindingCode(
     "meta-properties-missing",
@@ -173,11 +186,15 @@ LOG_DIRECTORY_MISSING: Final = FindingCode(
     "log-directory-missing",
     Severity.ERROR,
     "A log directory that the configuration names does not exist, or holds none of a broker's "
-    "files.",
+    "files. Or it is a file, and may be the one of the metadata log.",
     "The broker does not start.",
     "Its file system may not be mounted: mount it, and verify again. If the directory is new, "
     "kafka-storage.sh format --ignore-formatted prepares it.",
-    ("No `meta.properties` found in {}", "No readable meta.properties files found."),
+    (
+        "No `meta.properties` found in {}",
+        "No readable meta.properties files found.",
+        "Encountered I/O error in metadata log directory {}. Cannot continue.",
+    ),
     stops=Outcome.REFUSES,
 )
 LOG_DIRECTORY_BLANK: Final = FindingCode(
@@ -191,6 +208,20 @@ LOG_DIRECTORY_BLANK: Final = FindingCode(
     "new, there is nothing to do.",
     ("Log directory {} not found, creating it.",),
     harm=Harm.EMPTY,
+)
+LOG_DIRECTORY_FILE: Final = FindingCode(
+    "log-directory-file",
+    Severity.ERROR,
+    "A log directory that the configuration names is a file.",
+    "The broker takes the log directory offline, and continues with its other log directories. It "
+    "stops if it has no other.",
+    "Correct log.dirs, or move the file away. Its file system may not be mounted: mount it, and "
+    "verify again.",
+    (
+        "Failed to load {} during broker startup",
+        "{} is not a readable log directory.",
+    ),
+    stops=Outcome.OFFLINE,
 )
 META_PROPERTIES_MISMATCH: Final = FindingCode(
     "meta-properties-mismatch",
@@ -233,6 +264,30 @@ LOG_DIRECTORY_TWICE: Final = FindingCode(
     "The broker does not start.",
     "Remove one of the two from log.dirs.",
     stops=Outcome.REFUSES,
+)
+METADATA_LOG_FILE: Final = FindingCode(
+    "metadata-log-file",
+    Severity.ERROR,
+    "A file, or a symbolic link to nothing, has the name __cluster_metadata-0.",
+    "The broker does not start.",
+    "If it is a link, mount the file system that it leads to. Otherwise put the directory back: an "
+    "empty metadata log is not that of the cluster.",
+    ("java.nio.file.FileAlreadyExistsException: {}",),
+    check=28,
+    stops=Outcome.REFUSES,
+)
+PARTITION_IS_FILE: Final = FindingCode(
+    "partition-is-file",
+    Severity.ERROR,
+    "A file, or a symbolic link to nothing, has the name of a replica that the cluster's metadata "
+    "assigns to this log directory.",
+    "The broker tries to create the replica's directory, and takes the whole log directory "
+    "offline. It stops if it has no other log directory.",
+    "If it is a link, mount the file system that it leads to. Otherwise put the directory back, or "
+    "move the file away: the broker then creates the replica empty.",
+    ("Error while creating log for {} in dir {}", "java.nio.file.FileAlreadyExistsException: {}"),
+    check=28,
+    stops=Outcome.OFFLINE,
 )
 NODE_ID_MISMATCH: Final = FindingCode(
     "node-id-mismatch",
@@ -394,7 +449,9 @@ BROKER_DENIED: Final = FindingCode(
     "The broker's user may not open a file or directory, as after a restore by root or a start of "
     "the broker as root. The broker's user is the user that owns most partition directories.",
     "A running broker keeps the files that it has open. The next start takes the whole log "
-    "directory offline, and the broker stops if it has no other log directory.",
+    "directory offline, and the broker stops if it has no other log directory. If the broker may "
+    "open the files of a partition but not change its directory, brokers from 4.0 on also truncate "
+    "a segment that they recover to nothing, a further one at each start.",
     "Run the command of the finding as root: it gives the files to the broker's user. Then verify "
     "again. Start the broker only as its own user.",
     ("Could not read file {}", "java.nio.file.AccessDeniedException: {}"),
@@ -408,7 +465,8 @@ DISK_FULL: Final = FindingCode(
     "needs. Startup writes the indexes of segments that it recovers, producer snapshots, leader "
     "epochs, and the state of a controller.",
     "The broker does not start, or exits soon after startup. Where a page of a mapped index finds "
-    "no space, the broker gets an InternalError.",
+    "no space, the broker gets an InternalError. Brokers from 4.0 on truncate a segment to nothing "
+    "if its recovery fails because a file cannot be written.",
     "Free space before the broker starts: first other files of the file system, then directories "
     "named -stray, and the backups that kdump undo lists. Remove no .log by hand. A larger file "
     "system, or a smaller reserve of an ext4 file system (tune2fs -m), helps too.",

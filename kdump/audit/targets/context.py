@@ -17,6 +17,7 @@ from kdump.audit.facts.remote_storage import find_remote_storage
 from kdump.audit.facts.settings import (
     Overrides,
     Sources,
+    log_directories,
     metadata_directory,
     named_directories,
     topic_settings,
@@ -183,6 +184,7 @@ def read_context(
         if found is not None:
             missing[path] = found
     named = () if config is None else named_directories(config)
+    every = () if config is None else log_directories(config)
     own = None if config is None else metadata_directory(config)
     return Context(
         now_ms,
@@ -194,7 +196,7 @@ def read_context(
         missing,
         beyond,
         tuple(_repeated(named)),
-        None if own is None else _spelled(own, named, distinct),
+        None if own is None else _spelled(own, every, distinct),
     )
 
 

@@ -132,8 +132,9 @@ def open_roots(paths: Iterable[AnyPath], configured: Collection[AnyPath] = ()) -
     """Yield the root of each path.
 
     ``configured`` are the log directories that a broker's configuration names: a missing or empty
-    one is a root with a MissingDirectoryError. A directory that was named before, in whatever
-    spelling, is left out. Raises UsageError for a broker's file that is not part of a segment.
+    one, or a file, is a root with a MissingDirectoryError. A directory that was named before, in
+    whatever spelling, is left out. Raises UsageError for a broker's file that is not part of a
+    segment.
     """
     configured_paths = {path.absolute() for path in configured}
     for path in without_repeats(paths, lambda path: path):
@@ -142,6 +143,9 @@ def open_roots(paths: Iterable[AnyPath], configured: Collection[AnyPath] = ()) -
         try:
             head = path.manifest().head if isinstance(path, ManifestPath) else None
             content, state = open_path(path), liveness(path)
+            if is_configured and isinstance(content, Entry | Segment):
+                yield Root(path, MissingDirectoryError.file(path), None)
+                continue
             if isinstance(content, Entry):
                 raise UsageError(
                     f"{path}: expected a segment, a partition directory or a log directory, found "
@@ -154,13 +158,11 @@ def open_roots(paths: Iterable[AnyPath], configured: Collection[AnyPath] = ()) -
         except VanishedError as error:
             missing = MissingDirectoryError(path, "nothing")
             yield Root(path, missing if is_configured else error, None, manifest=head)
-        except (ForeignDirectoryError, ForeignFileError) as error:
-            found = (
-                "a file"
-                if isinstance(error, ForeignFileError)
-                else "a directory that holds none of a broker's files"
-            )
-            yield Root(path, MissingDirectoryError(path, found) if is_configured else error, None)
+        except ForeignFileError as error:
+            yield Root(path, MissingDirectoryError.file(path) if is_configured else error, None)
+        except ForeignDirectoryError as error:
+            missing = MissingDirectoryError(path, "a directory that holds none of a broker's files")
+            yield Root(path, missing if is_configured else error, None)
         except SourceError as error:
             yield Root(path, error, None, manifest=head)
 

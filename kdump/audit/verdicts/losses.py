@@ -22,6 +22,7 @@ UNDECIDED: Final[Mapping[FindingCode, str]] = {
     codes.REPLICA_DIRECTORY_MISSING_ONLY: "replicas are in no log directory that is in sight",
     codes.LOG_DIRECTORY_BLANK: "a log directory is missing",
     codes.LOG_DIRECTORY_MISSING: "a log directory is missing",
+    codes.LOG_DIRECTORY_FILE: "a log directory is missing",
     codes.OFFSETS_MISSING: "offsets are missing",
     codes.LOG_START_UNEXPLAINED: "offsets are missing",
     codes.EPOCHS_BEYOND_END: "offsets are missing",
