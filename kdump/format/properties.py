@@ -226,12 +226,17 @@ def decode_quorum_state(data: bytes) -> QuorumState:
     version = state.integer("data_version")
     if version not in (0, 1):
         raise DecodeError(f"quorum-state: expected data_version 0 or 1, found {version}")
+    leader_id, epoch = state.integer("leaderId", -1), state.integer("leaderEpoch", -_INTEGERS)
+    voted_id = state.integer("votedId", -1)
+    # A node reads the id in either version, where it is there.
+    is_there = version == 1 or "votedDirectoryId" in state.fields
+    directory_id = state.uuid("votedDirectoryId") if is_there else None
     return QuorumState(
         version,
-        state.integer("leaderId", -1),
-        state.integer("leaderEpoch", -_INTEGERS),
-        state.integer("votedId", -1),
-        state.uuid("votedDirectoryId") if version == 1 else None,
+        leader_id,
+        epoch,
+        voted_id,
+        directory_id if version == 1 else None,
         state.text("clusterId") if version == 0 else None,
         state.integer("appliedOffset") if version == 0 else None,
         state.voters("currentVoters") if version == 0 else (),

@@ -208,6 +208,10 @@ def test_quorum_state_of_version_1_is_its_first_line() -> None:
             b'{"data_version":1,"leaderId":1,"leaderEpoch":1,"votedId":1,"votedDirectoryId":"x"}',
             "a uuid in votedDir",
         ),
+        (
+            b'{"data_version":0,"leaderId":1,"leaderEpoch":1,"votedId":1,"votedDirectoryId":"x"}',
+            "a uuid in votedDir",
+        ),
         (b'{"data_version":1,"leaderId":-2}', "an integer from -1 on in leaderId, found -2"),
         (b'{"data_version":1,"leaderId":2147483648}', "in leaderId, found 2147483648"),
         (
