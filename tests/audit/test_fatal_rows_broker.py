@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pwd
 import random
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 from brokers.broker import QUICK_RESTART, Broker, refused_start
 from commands import kdump
-from fatal_starts import ROWS, FatalStart
+from fatal_starts import RESTORED, ROWS, FatalStart, give
 from fixtures_loader import copy_fixture
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -26,9 +32,19 @@ def made(row: FatalStart, version: str, tmp_path: Path) -> tuple[Path, dict[str,
     return data, SETTINGS | dict(row.make(data) or {})
 
 
-def started(version: str, data: Path, settings: dict[str, str], message: str) -> list[str]:
+@contextmanager
+def held(data: Path) -> Iterator[None]:
+    """Hold the lock of a log directory, as a running broker does."""
+    with (data / ".lock").open("r+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def started(
+    version: str, data: Path, settings: dict[str, str], message: str, uid: int | None = None
+) -> list[str]:
     """What a broker logs that starts, until it logs ``message``."""
-    with Broker(version, data, settings) as broker:
+    with Broker(version, data, settings, uid=uid) as broker:
         deadline = time.monotonic() + _WAIT_SECONDS
         while not any(message in line for line in broker.log_lines()):
             if time.monotonic() > deadline:
@@ -50,13 +66,44 @@ def started(version: str, data: Path, settings: dict[str, str], message: str) ->
 def test_a_broker_ends_as_the_row_says(row: FatalStart, version: str, tmp_path: Path) -> None:
     data, settings = made(row, version, tmp_path)
     message = row.logged(version)
-    if row.continues:
-        lines = started(version, data, settings, message)
-    else:
-        lines = refused_start(version, data, settings)
+    with held(data) if row.locked else nullcontext():
+        if row.continues:
+            lines = started(version, data, settings, message)
+        else:
+            lines = refused_start(version, data, settings)
     assert any(message in line for line in lines), "\n".join(lines[-60:])
     if row.heal is not None:
         row.heal(data)
         assert kdump("next-start", data).code == 0
         with Broker(version, data, SETTINGS):
             pass
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A directory that all users can reach."""
+    with tempfile.TemporaryDirectory() as path:
+        os.chmod(path, 0o755)
+        yield Path(path)
+
+
+@pytest.mark.root
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("row", "version"),
+    [(row, version) for row in RESTORED for version in row.confirmed],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_a_broker_of_an_ordinary_user_ends_so(
+    row: FatalStart, version: str, reachable: Path
+) -> None:
+    user = pwd.getpwnam("nobody").pw_uid
+    data = copy_fixture(f"{version}/killed", reachable / "data")
+    (data / ".lock").touch()
+    give(data, user)
+    row.make(data)
+    if row.continues:
+        lines = started(version, data, SETTINGS, row.logged(version), user)
+    else:
+        lines = refused_start(version, data, SETTINGS, user)
+    assert any(row.logged(version) in line for line in lines), "\n".join(lines[-60:])

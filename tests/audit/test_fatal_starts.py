@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import pwd
 from pathlib import Path
 
 import pytest
 from commands import kdump
-from fatal_starts import MODES, ROWS, FatalStart
+from fatal_starts import MODES, RESTORED, ROWS, FatalStart, give
 from fixtures_loader import copy_fixture
 from long_samples import first_of
 
 VERSION = "4.3.1"
 
 
-def states(row: FatalStart, state: str, tmp_path: Path) -> tuple[Path, Path]:
+def states(row: FatalStart, state: str, tmp_path: Path, user: int = 0) -> tuple[Path, Path]:
     """The log directory in the state of a row, and the configuration of its broker."""
     data = copy_fixture(f"{VERSION}/{state}", tmp_path / "data")
+    if user:
+        give(data, user)
     settings = {"node.id": "1", "process.roles": "broker,controller", "log.dirs": str(data)}
     settings |= row.make(data) or {}
     config = tmp_path / "server.properties"
@@ -23,9 +26,9 @@ def states(row: FatalStart, state: str, tmp_path: Path) -> tuple[Path, Path]:
     return data, config
 
 
-def missed(row: FatalStart, state: str, tmp_path: Path) -> list[str]:
-    """The modes that do not forecast the row."""
-    data, config = states(row, state, tmp_path)
+def missed(row: FatalStart, state: str, tmp_path: Path, user: int = 0) -> list[str]:
+    """The modes that do not forecast the row; the log directory is of ``user``."""
+    data, config = states(row, state, tmp_path, user)
     wrong = []
     for mode in MODES:
         if mode in row.unseen:
@@ -51,5 +54,12 @@ def test_each_row_is_forecast_in_every_mode(row: FatalStart, state: str, tmp_pat
     assert missed(row, state, tmp_path) == []
 
 
+@pytest.mark.root
+@pytest.mark.parametrize("state", ["clean", "killed"])
+@pytest.mark.parametrize("row", first_of(RESTORED), ids=lambda row: row.name)
+def test_each_row_about_rights_is_forecast(row: FatalStart, state: str, tmp_path: Path) -> None:
+    assert missed(row, state, tmp_path, pwd.getpwnam("nobody").pw_uid) == []
+
+
 def test_names_are_unique() -> None:
-    assert len({row.name for row in ROWS}) == len(ROWS)
+    assert len({row.name for row in (*ROWS, *RESTORED)}) == len(ROWS) + len(RESTORED)

@@ -71,10 +71,11 @@ def test_a_broker_from_4_0_on_truncates_what_it_cannot_recover(
 def test_a_broker_starts_and_ends_when_a_consumer_reads_the_segment(tmp_path: Path) -> None:
     data = copy_fixture("4.3.1/killed", tmp_path / "data")
     directory(data, FIRST, "index")
-    broker = Broker("4.3.1", data, SETTINGS)
-    with broker:
+    read = tmp_path / "read"
+    read.mkdir()
+    with Broker("4.3.1", data, SETTINGS) as broker:
         with pytest.raises(ProgramError):
-            consume("4.3.1", broker.bootstrap, "read_uncommitted", [NAME], tmp_path / "read")
+            consume("4.3.1", broker.bootstrap, "read_uncommitted", [NAME], read)
         lines = broker.log_lines()
         broker.kill()
     assert any(f"{FIRST:020d}.index (Is a directory)" in line for line in lines)

@@ -149,9 +149,14 @@ class Broker:
         return java_command(self.version, "INFO", *QUICK, *flags, classes=classes)
 
 
-def refused_start(version: str, directory: Path, settings: Mapping[str, str]) -> list[str]:
-    """All that a broker logs that ends instead of starting. Raises ServerError if it starts."""
-    broker = Broker(version, directory, settings)
+def refused_start(
+    version: str, directory: Path, settings: Mapping[str, str], uid: int | None = None
+) -> list[str]:
+    """All that a broker logs that ends instead of starting. Raises ServerError if it starts.
+
+    ``uid`` is as for ``Broker``.
+    """
+    broker = Broker(version, directory, settings, uid=uid)
     try:
         broker._server.start()  # without formatting a directory that has no meta.properties
     except ServerError:

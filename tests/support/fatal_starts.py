@@ -7,6 +7,7 @@ what a broker logs, what kdump forecasts, and what heals it. Imports nothing of 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -45,6 +46,7 @@ class FatalStart:
     by_config  Only a configuration shows it.
     older      What a broker of 3.9.1 logs instead.
     continues  The broker goes on with its other log directories, or ends soon after its start.
+    locked     Another process holds the lock of the log directory.
     confirmed  The releases whose brokers show the message.
     unseen     Modes that cannot see it, with the reason; in all others it is forecast.
     unnamed    Modes that forecast it without the finding, with the reason.
@@ -60,6 +62,7 @@ class FatalStart:
     by_config: bool = False
     older: str | None = None
     continues: bool = False
+    locked: bool = False
     confirmed: tuple[str, ...] = ("4.3.1", "3.9.1")
     unseen: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     unnamed: Mapping[tuple[str, ...], str] = field(default_factory=dict)
@@ -253,6 +256,22 @@ def _no_snapshot(data: Path) -> None:
     for path in log.glob(f"{_FIRST}.*"):
         path.unlink()
     (log / "00000000000000000303.log").touch()
+
+
+def give(data: Path, user: int) -> None:
+    """Give a log directory and all that is in it to a user."""
+    for path in (data, *data.rglob("*")):
+        os.chown(path, user, user)
+
+
+def _restored(path: str, mode: int) -> Callable[[Path], None]:
+    """What a restore by root leaves: a path that belongs to root."""
+
+    def make(data: Path) -> None:
+        os.chown(data / path, 0, 0)
+        (data / path).chmod(mode)
+
+    return make
 
 
 _TORN_ID = b"version: 0\ntopic_id: cSIfB_6LTm"
@@ -474,6 +493,17 @@ ROWS: tuple[FatalStart, ...] = (
         "Disk error while locking directory",
         "foreign-directory",
         heal=_remove(".lock"),
+    ),
+    FatalStart(
+        "lock-is-held",
+        "LogManager.lockLogDirs",
+        _write(".lock", b""),
+        "Failed to acquire lock on file .lock in",
+        "",
+        locked=True,
+        unseen=dict.fromkeys(
+            MODES, "who holds the lock is named as a broker that runs, and has ended before a start"
+        ),
     ),
     FatalStart(
         "bootstrap-empty",
@@ -863,4 +893,47 @@ ROWS: tuple[FatalStart, ...] = (
         "file-name-refused",
         heal=_remove(f"{METADATA}/abc.log"),
     ),
+)
+
+#: Rows of log directories that belong to an ordinary user, who runs the broker.
+RESTORED: tuple[FatalStart, ...] = tuple(
+    FatalStart(
+        f"restored-{title}",
+        source,
+        _restored(path, mode),
+        message,
+        "broker-denied",
+        outcome,
+        continues=title == "log-directory",
+        confirmed=confirmed,
+    )
+    for title, source, path, mode, message, outcome, confirmed in (
+        (
+            "log-directory",
+            "CheckpointFile.write",
+            ".",
+            0o755,
+            f"{_MARKS}.tmp (Permission denied)",
+            "offline",
+            ("4.3.1",),
+        ),
+        (
+            "partition",
+            "ProducerStateManager.truncateAndReload",
+            NAME,
+            0o755,
+            "AccessDeniedException",
+            "offline",
+            ("4.3.1", "3.9.1"),
+        ),
+        (
+            "metadata-log",
+            "ProducerStateManager.truncateAndReload",
+            METADATA,
+            0o755,
+            "AccessDeniedException",
+            "refuses",
+            ("4.3.1",),
+        ),
+    )
 )
