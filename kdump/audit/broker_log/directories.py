@@ -76,7 +76,7 @@ ROWS: Final = (
         "The broker's user could not read a log directory, or the path is not a directory.",
         "Correct the owner and permissions of the directory and of the files in it. Then restart "
         "the broker.",
-        (codes.UNREADABLE,),
+        (codes.UNREADABLE, codes.LOG_DIRECTORY_FILE),
     ),
     Message(
         "Failed to load {path} during broker startup",
@@ -388,7 +388,7 @@ ROWS: Final = (
             "Error while creating log for {partition} in dir {path}",
             "Error while creating log for {} in dir {path}",
         ),
-        (codes.UNREADABLE,),
+        (codes.UNREADABLE, codes.PARTITION_IS_FILE),
         outer=True,
     ),
     Message(

@@ -146,7 +146,7 @@ ROWS: Final = (
         "log directory is offline. If it was the only log directory, or the one with the metadata "
         "log, the node did not start.",
         _META,
-        (codes.META_PROPERTIES_UNREADABLE,),
+        (codes.META_PROPERTIES_UNREADABLE, codes.META_PROPERTIES_OFFLINE),
     ),
     Message(
         "No readable meta.properties files found.",
@@ -224,7 +224,7 @@ ROWS: Final = (
         Kind.DISK,
         "The node could not read the log directory with the metadata log. It did not start.",
         DISK,
-        (codes.META_PROPERTIES_UNREADABLE,),
+        (codes.META_PROPERTIES_UNREADABLE, codes.LOG_DIRECTORY_MISSING),
     ),
     Message(
         "Error while writing meta.properties to {path}",

@@ -165,10 +165,7 @@ META_PROPERTIES_OFFLINE: Final = FindingCode(
     "The broker takes the log directory offline, and continues with its other log directories.",
     "Compare the file with meta.properties in the node's other log directories. There cluster.id "
     "and node.id are the same, and directory.id is not.",
-    (
-        "Error while reading meta.properties file {}",
-        "Failed to load {} during broker startup",
-    ),
+    ("Error while reading meta.properties file {}",),
     stops=Outcome.OFFLINE,
 )
 META_PROPERTIES_MISSING: Final = FindingCode(
@@ -217,10 +214,7 @@ LOG_DIRECTORY_FILE: Final = FindingCode(
     "stops if it has no other.",
     "Correct log.dirs, or move the file away. Its file system may not be mounted: mount it, and "
     "verify again.",
-    (
-        "Failed to load {} during broker startup",
-        "{} is not a readable log directory.",
-    ),
+    ("{} is not a readable log directory.",),
     stops=Outcome.OFFLINE,
 )
 META_PROPERTIES_MISMATCH: Final = FindingCode(
