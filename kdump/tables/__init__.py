@@ -1,7 +1,7 @@
 """Arrow tables of records, batches, findings and copies.
 
 logs        The logs whose records are read, and the origin of these records.
-corruption  Ranges of a log whose records cannot be read, and who is told of them.
+corruption  Ranges of a log whose records cannot be read, and their reports to the caller.
 schema      The columns of the tables, in Arrow and in Spark.
 runs        The columns of the tables that runs of ``kdump verify`` are appended to.
 findings    Rows of the table of findings.

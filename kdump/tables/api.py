@@ -46,10 +46,10 @@ def records(
     """
     if corrupt is not None and strict:
         raise UsageError("corrupt: expected strict=False with it, found strict=True")
-    tell = _fail if strict else corrupt or _pass_over
+    report = _fail if strict else corrupt or _pass_over
     scope = _open(paths)
     schema = pa.schema([RECORDS.field(name) for name in columns])
-    found = tables.record_batches(_logs(scope), columns, tell)
+    found = tables.record_batches(_logs(scope), columns, report)
     return pa.RecordBatchReader.from_batches(schema, found)
 
 
@@ -117,7 +117,9 @@ def _logs(scope: Scope) -> Iterator[Log]:
 
 
 def _fail(found: CorruptRange) -> None:
-    raise found.error("strict=False leaves such ranges out, and tells the argument corrupt of each")
+    raise found.error(
+        "strict=False leaves such ranges out, and calls the argument corrupt with each"
+    )
 
 
 def _pass_over(_: CorruptRange) -> None:

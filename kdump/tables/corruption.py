@@ -1,6 +1,6 @@
-"""Ranges of a log whose records cannot be read, and who is told of them.
+"""Ranges of a log whose records cannot be read, and their reports to the caller.
 
-A range is told when what follows it is known, before any record behind it is returned.
+A range is reported when the batch after it is known, before any record after it is returned.
 """
 
 from __future__ import annotations
@@ -76,20 +76,20 @@ class CorruptRange:
 
 
 OnCorruption = Callable[[CorruptRange], None]
-"""Is told each range; it raises if the read ends there."""
+"""Is called with each range; it raises if the read ends there."""
 
 
 class Continuity:
-    """Tells what a log lacks, from the pieces of a walk in their order.
+    """Reports the ranges that a log lacks, from the pieces of a walk in their order.
 
-    Offsets that no bytes have are told only where the settings exclude compaction. A torn tail of a
-    log that a broker may be appending to is its end. So are zeros of preallocation in the last
+    Offsets that no bytes have are reported only where the settings exclude compaction. A torn tail
+    of a log that a broker may be appending to is its end. So are zeros of preallocation in the last
     segment. But a log does not end below the high watermark of its checkpoint.
     """
 
-    def __init__(self, log: Log, tell: OnCorruption, *, from_start: bool) -> None:
+    def __init__(self, log: Log, report: OnCorruption, *, from_start: bool) -> None:
         self._log = log
-        self._tell = tell
+        self._report = report
         self._headers = HeaderFaults(log.base_offset, cleaned=log.compacted is not False)
         self._last: int | None = log.base_offset - 1 if from_start else None
         self._damage: list[Damage] = []
@@ -102,12 +102,12 @@ class Continuity:
             return self._before
         first, before = piece[0], self._before
         if self._damage:
-            self._tell_damage(first.base_offset - 1)
+            self._report_damage(first.base_offset - 1)
         elif self._last == self._log.base_offset - 1 and not is_wrapper(first):
-            self._tell_missing(self._log.base_offset, first.base_offset - 1)
+            self._report_missing(self._log.base_offset, first.base_offset - 1)
         for fault in self._headers.add(piece):
             if fault.kind is FaultKind.GAP:
-                self._tell_missing(fault.reference + 1, fault.batch.base_offset - 1)
+                self._report_missing(fault.reference + 1, fault.batch.base_offset - 1)
         self._last = piece.column("last_offset")[-1]
         return before
 
@@ -117,25 +117,25 @@ class Continuity:
         if log.following is None:
             self._damage = [damage for damage in self._damage if not self._is_end(damage)]
             if self._damage:
-                self._tell_damage(None)
+                self._report_damage(None)
             elif next_offset < log.replicated:
                 detail = f"the high watermark is {log.replicated}"
-                self._tell_range(None, next_offset, log.replicated - 1, MISSING, detail)
+                self._report_range(None, next_offset, log.replicated - 1, MISSING, detail)
             return
         if next_offset >= log.following and all(
             damage.reason is Reason.PREALLOCATED for damage in self._damage
         ):
             return
         if self._damage:
-            self._tell_damage(log.following - 1)
+            self._report_damage(log.following - 1)
         else:
-            self._tell_missing(next_offset, log.following - 1)
+            self._report_missing(next_offset, log.following - 1)
 
     def unread(self, batch: RecordBatch, error: DecodeError | LimitError) -> None:
-        """Tell of a batch whose records cannot be read, or not all of them."""
+        """Report a batch whose records cannot be read, or not all of them."""
         reason = LIMIT if isinstance(error, LimitError) else RECORDS
         first = min(batch.base_offset, batch.last_offset)
-        self._tell_range(batch, first, batch.last_offset, reason, str(error))
+        self._report_range(batch, first, batch.last_offset, reason, str(error))
 
     @property
     def _before(self) -> int:
@@ -147,17 +147,17 @@ class Continuity:
             return True
         return damage.reason is Reason.TORN_TAIL and not self._log.stopped
 
-    def _tell_damage(self, last_offset: int | None) -> None:
+    def _report_damage(self, last_offset: int | None) -> None:
         first_offset = self._before + 1
         if last_offset is not None:
             last_offset = max(first_offset, last_offset)
         for damage in self._damage:
-            self._tell_range(damage, first_offset, last_offset, damage.reason.value)
+            self._report_range(damage, first_offset, last_offset, damage.reason.value)
         self._damage = []
 
-    def _tell_missing(self, first_offset: int, last_offset: int) -> None:
+    def _report_missing(self, first_offset: int, last_offset: int) -> None:
         if first_offset <= last_offset and self._never_compacted():
-            self._tell_range(None, first_offset, last_offset, MISSING)
+            self._report_range(None, first_offset, last_offset, MISSING)
 
     def _never_compacted(self) -> bool:
         state = self._headers.state
@@ -165,7 +165,7 @@ class Continuity:
         found = compaction_evidence(self._log.compacted, gaps=gaps, cleaned=cleaned)
         return found is Compaction.EXCLUDED
 
-    def _tell_range(
+    def _report_range(
         self,
         where: Damage | RecordBatch | None,
         first_offset: int,
@@ -173,13 +173,13 @@ class Continuity:
         reason: str,
         detail: str | None = None,
     ) -> None:
-        """Tell of a range, if it may have selected offsets."""
+        """Report a range, if it may have selected offsets."""
         selected, origin = self._log.selection, self._log.origin
         if first_offset > selected.last_offset:
             return
         if last_offset is not None and last_offset < selected.first_offset:
             return
-        self._tell(
+        self._report(
             CorruptRange(
                 origin.source_file,
                 origin.topic,

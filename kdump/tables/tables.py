@@ -1,6 +1,6 @@
 """Reads logs, and yields the tables of records, batches and findings as Arrow batches.
 
-The table of records leaves out what cannot be read, and tells the caller of each such range, who
+The table of records leaves out what cannot be read, and reports each such range to the caller, who
 raises an error or goes on. The table of batches has a row for damage. What the system does not read
 is an error in both: SourceError. The table of findings has rows for all of it.
 """
@@ -49,8 +49,9 @@ def record_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the columns ``names`` of the table ``RECORDS``, of the batches that ``keep`` returns.
 
-    ``corrupt`` is told each range that cannot be read, and ``gone`` a log that is no longer there
-    or became shorter; a log is passed over from there on if ``gone`` returns. Raise SourceError.
+    ``corrupt`` is called with each range that cannot be read, and ``gone`` with a log that is no
+    longer there or became shorter; a log is passed over from there on if ``gone`` returns. Raise
+    SourceError.
     """
     columns, reader = RecordColumns(names), RecordReader()
     for log in logs:

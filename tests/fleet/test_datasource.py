@@ -158,8 +158,8 @@ def test_a_query_fails_at_corruption_or_has_rows_for_it(
     schema = "offset BIGINT, _corrupt_record STRING"
     rows = load(session, damaged, schema=schema, **bad).collect()
     assert sorted(row.offset for row in rows) == [*range(6), *range(10, 15)]
-    (told,) = [row for row in rows if row[1] is not None]
-    assert (told.offset, json.loads(told[1])["last_offset"]) == (5, 9)
+    (reported,) = [row for row in rows if row[1] is not None]
+    assert (reported.offset, json.loads(reported[1])["last_offset"]) == (5, 9)
     (row,) = session.spark.read.json(str(tmp_path / "bad")).collect()
     assert (row.topic, row.partition, row.first_offset, row.last_offset) == ("t", 3, 5, 9)
     assert row.reason == "bad-checksum"

@@ -150,7 +150,7 @@ class Trial:
         )
         query.awaitTermination()
 
-    def told(self) -> list[dict[str, Any]]:
+    def reported(self) -> list[dict[str, Any]]:
         """The rows of badRecordsPath."""
         if not self.bad.is_dir():
             return []
@@ -158,16 +158,16 @@ class Trial:
         return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
     def check(self, expected: Counter[Offset], got: Counter[Offset]) -> int:
-        """Each record is there once or is told; return how many are told."""
+        """Each record is there once or is reported; return how many are reported."""
         assert not got - expected, "more than there is"
         missing = expected - got
-        told = self.told()
+        reported = self.reported()
         for topic, partition, offset in missing:
             assert any(
                 (row["topic"], row["partition"]) == (topic, partition)
                 and row["first_offset"] <= offset
                 and (row["last_offset"] is None or offset <= row["last_offset"])
-                for row in told
+                for row in reported
             ), f"offset {offset} of {topic}-{partition} is missing without a word"
         return missing.total()
 
@@ -190,7 +190,7 @@ def of_query(trial: Trial) -> str:
     except PySparkException as error:
         assert trial.kind != "kill" or SLOW in str(error), (words, error)
         return "failed"
-    return "told" if trial.check(expected, got) else "whole"
+    return "reported" if trial.check(expected, got) else "whole"
 
 
 def of_stream(trial: Trial) -> str:
@@ -211,7 +211,7 @@ def of_stream(trial: Trial) -> str:
         except PySparkException as error:
             assert SLOW in str(error)
     if trial.check(expected, sum(got.values(), Counter())):
-        outcome = "told"
+        outcome = "reported"
     return outcome
 
 

@@ -111,11 +111,11 @@ def test_a_stream_that_goes_on_writes_a_row_for_each_range(
     assert stream.batch() == {}
 
 
-def test_in_tables_the_caller_is_told(path: Path) -> None:
-    told: list[CorruptRange] = []
-    rows = api.records(path, strict=False, corrupt=told.append).read_all().to_pylist()
+def test_in_tables_the_caller_gets_each_range(path: Path) -> None:
+    reported: list[CorruptRange] = []
+    rows = api.records(path, strict=False, corrupt=reported.append).read_all().to_pylist()
     assert [row["offset"] for row in rows] == SOUND
-    assert [(one.topic, one.partition, one.first_offset, one.last_offset) for one in told] == [
+    assert [(one.topic, one.partition, one.first_offset, one.last_offset) for one in reported] == [
         ("t", 3, 5, 9),
         ("t", 3, 25, 29),
     ]
@@ -138,9 +138,9 @@ def test_a_schema_may_have_a_column_for_corrupt_ranges(layout: dict[str, str], p
     columns = StructType([OFFSET, CORRUPT])
     rows = query(path, columns, mode="PERMISSIVE", **layout)
     assert [row["offset"] for row in rows if row["_corrupt_record"] is None] == SOUND
-    told = [row for row in rows if row["_corrupt_record"] is not None]
-    assert [row["offset"] for row in told] == [5, 25]
-    assert json.loads(told[0]["_corrupt_record"])["last_offset"] == 9
+    reported = [row for row in rows if row["_corrupt_record"] is not None]
+    assert [row["offset"] for row in reported] == [5, 25]
+    assert json.loads(reported[0]["_corrupt_record"])["last_offset"] == 9
     dropped = query(path, columns, mode="DROPMALFORMED", **layout)
     assert dropped == [{"offset": offset, "_corrupt_record": None} for offset in SOUND]
     alone = query(path, StructType([CORRUPT]), mode="PERMISSIVE", **layout)
@@ -214,7 +214,7 @@ def broker(tmp_path: Path) -> Path:
 def offsets(
     top: Path, tmp_path: Path
 ) -> tuple[list[int], list[tuple[str, int | None, int, Any, str]]]:
-    """The offsets of idempotent-0, and the ranges that are told."""
+    """The offsets of idempotent-0, and the ranges that are reported."""
     bad = tmp_path / "bad"
     shutil.rmtree(bad, ignore_errors=True)
     options = {"subscribe": "idempotent", "mode": "PERMISSIVE", "badRecordsPath": str(bad)}
@@ -240,12 +240,12 @@ def logs_in(top: Path) -> Sequence[Path]:
 
 
 def test_a_sealed_segment_that_was_cut_between_batches(broker: Path, tmp_path: Path) -> None:
-    whole, told = offsets(broker, tmp_path)
-    assert not told
+    whole, reported = offsets(broker, tmp_path)
+    assert not reported
     first, second, *_ = logs_in(broker)
     end, base = cut(first, 3), int(second.stem)
-    found, told = offsets(broker, tmp_path)
-    assert told == [("idempotent-0", None, end, base - 1, "missing-offsets")]
+    found, reported = offsets(broker, tmp_path)
+    assert reported == [("idempotent-0", None, end, base - 1, "missing-offsets")]
     assert found == [offset for offset in whole if not end <= offset < base]
     stream = Stream(broker, subscribe="idempotent")
     with pytest.raises(DecodeError, match=f"offsets {end} to {base - 1} cannot be read"):
@@ -255,22 +255,22 @@ def test_a_sealed_segment_that_was_cut_between_batches(broker: Path, tmp_path: P
 def test_a_segment_that_is_missing_between_others(broker: Path, tmp_path: Path) -> None:
     _, second, third, *_ = logs_in(broker)
     second.unlink()
-    _, told = offsets(broker, tmp_path)
+    _, reported = offsets(broker, tmp_path)
     first, last = int(second.stem), int(third.stem) - 1
-    assert told == [("idempotent-0", None, first, last, "missing-offsets")]
+    assert reported == [("idempotent-0", None, first, last, "missing-offsets")]
 
 
 def test_a_log_that_ends_below_the_high_watermark(broker: Path, tmp_path: Path) -> None:
     whole, _ = offsets(broker, tmp_path)
     last = logs_in(broker)[-1]
     last.unlink()
-    found, told = offsets(broker, tmp_path)
-    assert told == [("idempotent-0", None, found[-1] + 1, whole[-1], "missing-offsets")]
+    found, reported = offsets(broker, tmp_path)
+    assert reported == [("idempotent-0", None, found[-1] + 1, whole[-1], "missing-offsets")]
     for log in logs_in(broker):
         log.unlink()
-    found, told = offsets(broker, tmp_path)
+    found, reported = offsets(broker, tmp_path)
     assert not found
-    assert told == [("idempotent-0", None, 0, whole[-1], "missing-offsets")]
+    assert reported == [("idempotent-0", None, 0, whole[-1], "missing-offsets")]
 
 
 def test_a_torn_tail_is_the_end_of_a_log_that_a_broker_appends_to(
@@ -280,11 +280,11 @@ def test_a_torn_tail_is_the_end_of_a_log_that_a_broker_appends_to(
     whole = batch(2**20, [record(b"v" * 99)])
     with last.open("ab") as log:
         log.write(whole[:-9])
-    _, told = offsets(broker, tmp_path)
-    assert [row[4] for row in told] == ["torn-tail"]
+    _, reported = offsets(broker, tmp_path)
+    assert [row[4] for row in reported] == ["torn-tail"]
     monkeypatch.setattr(Root, "stopped", False)
-    _, told = offsets(broker, tmp_path)
-    assert not told
+    _, reported = offsets(broker, tmp_path)
+    assert not reported
 
 
 def test_compacted_logs_may_miss_offsets(broker: Path) -> None:

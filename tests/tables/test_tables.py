@@ -236,10 +236,10 @@ def test_damage_costs_only_what_it_hit(tmp_path: Path) -> None:
     (path,) = write_partition(
         tmp_path, "t", 0, {0: [good[0], flip(good[1], -1), good[2], cut]}
     ).glob("*.log")
-    told: list[CorruptRange] = []
-    found = api.records(path, strict=False, corrupt=told.append).read_all().to_pylist()
+    reported: list[CorruptRange] = []
+    found = api.records(path, strict=False, corrupt=reported.append).read_all().to_pylist()
     assert [row["offset"] for row in found] == [0, 2, 4]
-    assert [(one.first_offset, one.last_offset, one.reason) for one in told] == [
+    assert [(one.first_offset, one.last_offset, one.reason) for one in reported] == [
         (1, 1, "bad-checksum"),
         (4, 5, "records-unreadable"),
     ]
@@ -250,10 +250,10 @@ def test_damage_costs_only_what_it_hit(tmp_path: Path) -> None:
     with pytest.raises(DecodeError, match="bad-checksum at position"):
         api.batches(path, strict=True).read_all()
     with pytest.raises(UsageError, match="expected strict=False"):
-        api.records(path, corrupt=told.append)
+        api.records(path, corrupt=reported.append)
 
 
-def test_unread_records_are_told(tmp_path: Path) -> None:
+def test_unread_records_are_reported(tmp_path: Path) -> None:
     large = batch(0, [record(b"\0" * (65 << 20))], codec="zstd")
     cut = batch(1, [record(b"1"), record(b"cut", length=99)])
     for data, kind in ((large, LimitError), (cut, DecodeError)):

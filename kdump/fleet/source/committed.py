@@ -26,13 +26,13 @@ def committed_records(partition: PartitionLogs, corrupt: OnCorruption) -> Commit
     """Return the filter for the batches of a partition, up to the last stable offset.
 
     Reads the headers of all logs of the partition, which has some. What a broker appends later is
-    left out. ``corrupt`` is told each transaction of which it is undecided how it ended. Raise
+    left out. ``corrupt`` gets each transaction of which it is undecided how it ended. Raise
     SourceError.
     """
     plans = list(_plans(partition, None))
     found = _decide(plans, partition, corrupt)
     _, last = plans[-1]
-    # By the filter, not the selection of the logs: damage behind the last batch is told too.
+    # By the filter, not the selection of the logs: damage behind the last batch is reported too.
     return replace(found, end=min(found.end, last.last + 1))
 
 
@@ -43,7 +43,7 @@ def committed_until(
 
     All transactions before the evidence are decided. Headers are read up to the marker of the last
     transaction that begins below ``end``, if nothing may be lost. ``following`` is the base offset
-    of the log after the evidence. ``corrupt`` is told as for ``committed_records``. Raise
+    of the log after the evidence. ``corrupt`` is as for ``committed_records``. Raise
     SourceError, VanishedError for a log that is gone.
     """
     plans: list[tuple[Log, LogPlan]] = []

@@ -59,7 +59,7 @@ def select_logs(
 ) -> list[PartitionLogs]:
     """Return the logs of ``targets`` that ``options`` select, by partition, in order.
 
-    ``corrupt`` is told partitions without a log that a checkpoint says to have one. Raise
+    ``corrupt`` gets partitions without a log that have one by a checkpoint. Raise
     UsageError, and SourceError for what the system does not read.
     """
     named = [(topic_partition(target), target) for target in without_nested(targets)]
@@ -112,7 +112,7 @@ def check_checkpoints(directories: Iterable[DirectoryFacts | None]) -> None:
 
 
 def _check_empty(name: TopicPartition | None, target: Target, corrupt: OnCorruption) -> None:
-    """Tell of a partition without segments that has records by the checkpoint."""
+    """Report a partition without segments that has records by the checkpoint."""
     end = replicated(target)
     if name is not None and not target.segments and not swaps(target) and end:
         path, detail = utf8(str(target.path)), f"no log, and the high watermark is {end}"

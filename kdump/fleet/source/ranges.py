@@ -121,8 +121,8 @@ def read_range(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the columns ``names`` of the records of a range, in order.
 
-    ``corrupt`` is told what cannot be read. Raise SourceError for what the system does not read,
-    and for offsets that are gone, unless that is a warning.
+    ``corrupt`` gets the ranges that cannot be read. Raise SourceError for what the system does not
+    read, and for offsets that are gone, unless that is a warning.
     """
     position, attempts = wanted.first, 0
     while position < wanted.end:

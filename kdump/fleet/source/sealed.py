@@ -183,7 +183,7 @@ def stable_end(copy: Copy, first: int, options: Options) -> int:
             return max(first, min([end, *producers.open_transactions()]))
     evidence = sealed_logs(copy.target, Selection(first_offset=first, last_offset=end - 1))
     logs = PartitionLogs((), evidence, copy.name, None, None)
-    found = committed_until(logs, end, following=end, corrupt=lambda _: None)  # a task tells it
+    found = committed_until(logs, end, following=end, corrupt=lambda _: None)  # a task reports it
     return max(first, min(end, found.end))
 
 
