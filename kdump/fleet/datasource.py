@@ -16,8 +16,8 @@ Spec: ``pyspark.sql.datasource`` of Spark 4.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -48,7 +48,7 @@ from kdump.copies.comparison import NodeDirectory
 from kdump.copies.reading import Group, compare_copies, group_copies, whole_directories
 from kdump.errors import UsageError, VanishedError
 from kdump.fleet.job.packing import log_cost, pack_tasks
-from kdump.fleet.source.bad_records import BadRecords
+from kdump.fleet.source.bad_records import BadRecords, shown_rows
 from kdump.fleet.source.columns import (
     CORRUPT,
     KAFKA,
@@ -63,6 +63,7 @@ from kdump.fleet.source.paths import expand_paths
 from kdump.storage.manifests.path import paths_in
 from kdump.tables import tables
 from kdump.tables.copies import copy_batches
+from kdump.tables.corruption import CorruptRange, rest_of
 from kdump.tables.findings import finding_rows
 from kdump.tables.logs import Log, check_roots, list_logs
 from kdump.tables.schema import TABLES
@@ -74,7 +75,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-_LOG: Final = logging.getLogger(__name__)
 #: The key of the options of a table, in the metadata of its first column: of what a catalog has of
 #: a table, Spark 4.1 to 4.3 passes the schema alone (``PythonDataSourceV2.getTable``).
 _OPTIONS: Final = "kdump.options"
@@ -139,9 +139,10 @@ class KdumpDataSource(DataSource):
 
 @frozen
 class _Logs(InputPartition):
-    """The logs that one task reads."""
+    """The logs that one task reads, or ranges that the driver knows to be unreadable."""
 
     logs: tuple[Log, ...]
+    corrupt: tuple[CorruptRange, ...] = ()
 
 
 @frozen
@@ -199,13 +200,14 @@ class _Reader(DataSourceReader):
         bad.prepare()
         found = select_logs(scope.targets, options, scope.context, bad)
         bad.write()
+        shown = _Logs((), bad.take_shown())
         selected = [partition for partition in found if partition.logs]
         if not options.committed:
-            return self._logs(log for partition in selected for log in partition.logs)
+            logs = self._logs(log for partition in selected for log in partition.logs)
+            return [shown, *logs] if shown.corrupt else logs
         packs = pack_tasks([partition.size for partition in selected], options.cores)
-        return [_Partitions(tuple(selected[number] for number in pack)) for pack in packs] or [
-            _Logs(())
-        ]
+        tasks = [_Partitions(tuple(selected[number] for number in pack)) for pack in packs]
+        return [shown, *tasks] if shown.corrupt or not tasks else tasks
 
     def _logs(self, found: Iterable[Log]) -> Sequence[InputPartition]:
         logs = list(found)
@@ -247,17 +249,20 @@ class _Reader(DataSourceReader):
         """Yield the rows of records, and those of ranges that cannot be read."""
         kafka, strict = self._options.kafka, self._options.strict
         bad = BadRecords(self._options)
+        gone = partial(self._gone, bad)
         found = (
             record_rows(batch, self._schema, kafka=kafka, strict=strict)
             for logs, keep in _kept(partition, bad, kafka=kafka)
             for batch in tables.record_batches(
-                logs, record_names(self._schema, kafka=kafka), bad, keep=keep, gone=self._gone
+                logs, record_names(self._schema, kafka=kafka), bad, keep=keep, gone=gone
             )
         )
-        return bad.rows(found, self._schema)
+        if isinstance(partition, _Logs):
+            yield from shown_rows(partition.corrupt, self._schema)
+        yield from bad.rows(found, self._schema)
 
-    def _gone(self, log: Log, error: VanishedError) -> None:
-        """Raise VanishedError, or log a warning for a log that is gone."""
+    def _gone(self, bad: BadRecords, log: Log, next_offset: int, error: VanishedError) -> None:
+        """Raise VanishedError, or pass over the rest of a log that is gone."""
         if not is_gone(log.path):
             raise error
         if not self._options.lenient:
@@ -266,7 +271,8 @@ class _Reader(DataSourceReader):
                 f"{error}: retention or compaction may have removed it: run the query again; with "
                 "failOnDataLoss=false it is passed over",
             )
-        _LOG.warning("%s; it is passed over", error)
+        if (rest := rest_of(log, next_offset)) is not None:
+            bad.pass_over(rest)
 
 
 def _kept(

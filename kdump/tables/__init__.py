@@ -2,6 +2,7 @@
 
 logs        The logs whose records are read, and the origin of these records.
 corruption  Ranges of a log whose records cannot be read, and their reports to the caller.
+absent      Offsets of a partition that no log of its directory has.
 schema      The columns of the tables, in Arrow and in Spark.
 runs        The columns of the tables that runs of ``kdump verify`` are appended to.
 findings    Rows of the table of findings.

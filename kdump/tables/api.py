@@ -22,10 +22,11 @@ from kdump.storage.manifests.path import paths_in
 from kdump.storage.objects.address import as_path
 from kdump.storage.workers import default_jobs
 from kdump.tables import tables
+from kdump.tables.absent import absent_ranges
 from kdump.tables.copies import copy_batches
 from kdump.tables.corruption import CorruptRange
 from kdump.tables.findings import finding_rows
-from kdump.tables.logs import Log, check_roots, list_logs
+from kdump.tables.logs import Log, check_roots, list_logs, list_targets, logs_of
 from kdump.tables.schema import BATCHES, COPIES, FINDINGS, RECORDS
 
 Paths = Sequence[str | PathLike[str]]
@@ -41,15 +42,15 @@ def records(
 
     Of a log directory, only partitions that a broker serves are read. A log that several paths name
     is read once. Raise SourceError for what the system does not read, and DecodeError or LimitError
-    at corruption. With ``strict=False`` corrupt ranges are left out, and ``corrupt`` is called with
-    each of them.
+    at corruption, and for offsets that are in remote storage only. With ``strict=False`` such
+    ranges are left out, and ``corrupt`` is called with each of them.
     """
     if corrupt is not None and strict:
         raise UsageError("corrupt: expected strict=False with it, found strict=True")
     report = _fail if strict else corrupt or _pass_over
     scope = _open(paths)
     schema = pa.schema([RECORDS.field(name) for name in columns])
-    found = tables.record_batches(_logs(scope), columns, report)
+    found = tables.record_batches(_record_logs(scope, report), columns, report)
     return pa.RecordBatchReader.from_batches(schema, found)
 
 
@@ -58,7 +59,7 @@ def batches(*paths: str | PathLike[str], strict: bool = False) -> pa.RecordBatch
 
     With ``strict`` damage raises DecodeError. Otherwise like ``records``.
     """
-    found = tables.batch_tables(_logs(_open(paths)), strict=strict)
+    found = tables.batch_tables(list_logs(_open(paths).targets, strict=True), strict=strict)
     return pa.RecordBatchReader.from_batches(BATCHES, found)
 
 
@@ -109,11 +110,13 @@ def _list(paths: Paths, *, served: bool = False) -> Scope:
     return list_scope((as_path(str(path)) for path in paths), None, TopicSelection(served=served))
 
 
-def _logs(scope: Scope) -> Iterator[Log]:
+def _record_logs(scope: Scope, report: Callable[[CorruptRange], None]) -> Iterator[Log]:
+    """Yield the logs of partitions; before them, report offsets that no log has."""
     context = scope.context
-    return list_logs(
-        scope.targets, strict=True, compacted=lambda target: context.settings(target).compacted
-    )
+    for target in list_targets(scope.targets, strict=True):
+        for absent in absent_ranges(target, context):
+            report(absent)
+        yield from logs_of(target, compacted=context.settings(target).compacted)
 
 
 def _fail(found: CorruptRange) -> None:

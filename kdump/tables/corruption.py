@@ -14,13 +14,17 @@ from kdump.errors import DecodeError, LimitError
 from kdump.format.batch import BatchTable, RecordBatch
 from kdump.format.kernel import headers as _headers
 from kdump.format.legacy import is_wrapper
+from kdump.storage.selection import HIGHEST
 from kdump.storage.walk import Damage, Reason
 from kdump.tables.logs import Log
 from kdump.values import frozen
 
-#: Reasons beside those of ``walk``: offsets without bytes, records that do not follow their format,
-#: a batch of more bytes than kdump decompresses, and a transaction whose marker may be lost.
+#: Reasons beside those of ``walk``: offsets without bytes, offsets of a file that was removed,
+#: offsets in remote storage only, records that do not follow their format, a batch of more bytes
+#: than kdump decompresses, and a transaction whose marker may be lost.
 MISSING: Final = "missing-offsets"
+VANISHED: Final = "vanished"
+REMOTE: Final = "in-remote-storage"
 RECORDS: Final = "records-unreadable"
 LIMIT: Final = "limit"
 MARKER: Final = "transaction-end-lost"
@@ -31,10 +35,11 @@ class CorruptRange:
     """Offsets of a log that cannot be read.
 
     ``position`` and ``size`` are None for offsets that no bytes of the file have, ``last_offset``
-    if nothing says where the range ends. ``path`` is that of the log, or of the partition.
+    if nothing says where the range ends. ``path`` is that of the log, or of the partition; None if
+    no directory of the partition is left.
     """
 
-    path: str
+    path: str | None
     topic: str | None
     partition: int | None
     position: int | None
@@ -67,12 +72,27 @@ class CorruptRange:
         where = "" if self.position is None else f" at position {self.position}, {self.size} bytes"
         name = "" if self.topic is None else f"{self.topic}-{self.partition}: "
         detail = "" if self.detail is None else f" ({self.detail})"
-        return f"{name}{offsets} cannot be read: {self.path}: {self.reason}{where}{detail}"
+        path = "" if self.path is None else f"{self.path}: "
+        return f"{name}{offsets} cannot be read: {path}{self.reason}{where}{detail}"
 
     def error(self, way_out: str) -> DecodeError | LimitError:
         """Return the error of a read that ends here; ``way_out`` says how to go on."""
         kind = LimitError if self.reason == LIMIT else DecodeError
         return kind(f"{self}; {way_out}")
+
+
+def rest_of(log: Log, first_offset: int) -> CorruptRange | None:
+    """Return the selected offsets of a removed log from ``first_offset`` on, None without any."""
+    selected, origin = log.selection, log.origin
+    first = max(first_offset, selected.first_offset)
+    following = HIGHEST + 1 if log.following is None else log.following
+    last = min(following - 1, selected.last_offset)
+    if first > last:
+        return None
+    end = None if last == HIGHEST else last
+    return CorruptRange(
+        origin.source_file, origin.topic, origin.partition, None, None, first, end, VANISHED
+    )
 
 
 OnCorruption = Callable[[CorruptRange], None]

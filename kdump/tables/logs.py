@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final
 
@@ -95,22 +95,25 @@ def _may_be_partition(path: AnyPath) -> bool:
     )
 
 
-def list_logs(
-    targets: Iterable[Target],
-    *,
-    strict: bool = False,
-    compacted: Callable[[Target], bool | None] = lambda _: None,
-) -> Iterator[Log]:
+def list_logs(targets: Iterable[Target], *, strict: bool = False) -> Iterator[Log]:
     """Yield the logs of partitions that a broker would load, in order, each log once.
 
     A partition that cannot be listed yields none, or with ``strict`` raises SourceError.
-    ``compacted`` is the setting of a partition.
+    """
+    for listed in list_targets(targets, strict=strict):
+        yield from logs_of(listed)
+
+
+def list_targets(targets: Iterable[Target], *, strict: bool = False) -> Iterator[Target]:
+    """Yield the targets with their listings, in order, without those in others.
+
+    Raise SourceError for one that cannot be listed, if that is ``strict``.
     """
     for target in without_nested(targets):
         listed = target.with_listing()
         if strict:
             check_listing(listed)
-        yield from logs_of(listed, compacted=compacted(listed))
+        yield listed
 
 
 def check_listing(target: Target) -> None:
@@ -148,6 +151,16 @@ def logs_of(
             compacted,
             target.stopped,
         )
+
+
+def swaps(target: Target) -> list[int]:
+    """Return the base offsets of segments that the cleaner is about to put in place of others.
+
+    It has taken these away before, for a moment in which neither is there (``replaceSegments``).
+    """
+    partition = target.partition
+    transient = () if partition is None else partition.transient
+    return [segment.base_offset for segment in transient if segment.suffix == ".swap"]
 
 
 def replicated(target: Target) -> int:

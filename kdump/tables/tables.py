@@ -35,7 +35,11 @@ Keep = Callable[[BatchTable], BatchTable]
 """Which batches of a table hold records that are wanted."""
 
 
-def _raise(_: Log, error: VanishedError) -> None:
+OnVanished = Callable[[Log, int, VanishedError], None]
+"""Is called with a log that is gone, and with its first offset that was not read."""
+
+
+def _raise(_log: Log, _offset: int, error: VanishedError) -> None:
     raise error
 
 
@@ -45,7 +49,7 @@ def record_batches(
     corrupt: OnCorruption,
     *,
     keep: Keep | None = None,
-    gone: Callable[[Log, VanishedError], None] = _raise,
+    gone: OnVanished = _raise,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the columns ``names`` of the table ``RECORDS``, of the batches that ``keep`` returns.
 
@@ -56,13 +60,15 @@ def record_batches(
     columns, reader = RecordColumns(names), RecordReader()
     for log in logs:
         columns.start(log.origin)
+        next_offset = log.base_offset
         try:
             with open_source(log.path, mapped=False, sealed=log.sealed) as source:
                 for run in _selected_runs(log, source, reader, corrupt, keep):
+                    next_offset = run.batches[len(run.batches) - 1].last_offset + 1
                     if (batch := columns.add(run)) is not None:
                         yield batch
         except VanishedError as error:
-            gone(log, error)
+            gone(log, next_offset, error)
     if (last := columns.finish()) is not None:
         yield last
 

@@ -74,9 +74,10 @@ class Trial:
         self.mode = self.chance.choice(["FAILFAST", "PERMISSIVE", "DROPMALFORMED"])
         self.options = {"subscribe": ",".join(TOPICS), "schema": "kafka", "mode": self.mode}
         self.options["kafka.isolation.level"] = "read_uncommitted"
-        # Without failOnDataLoss=false, which asks to pass over what is gone with a warning alone.
+        # FAILFAST has no badRecordsPath: failOnDataLoss=false is a warning alone there.
         if self.mode != "FAILFAST":
             self.options["badRecordsPath"] = str(self.bad)
+            self.options["failOnDataLoss"] = self.chance.choice(["true", "false"])
 
     def restore(self) -> None:
         """As after a repair."""

@@ -273,7 +273,7 @@ def test_a_segment_that_vanished_fails_or_is_passed_over(
     stream.checkpoint = before
     stream.options["failOnDataLoss"] = "false"
     assert stream.batch() == {"t-0": list(range(20, 40))}
-    assert "expected offsets 5 to 19" in caplog.text
+    assert "t-0: offsets 5 to 19 cannot be read" in caplog.text
 
 
 def test_all_that_was_sealed_vanished(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_a_partition_that_is_gone(
             stream.batch()
         return
     assert stream.batch() == {}
-    assert "u-0: expected offset 10 and later" in caplog.text
+    assert "u-0: offset 10 and later cannot be read: vanished" in caplog.text
     segments(tmp_path, (0, 10, 20), "u")
     assert stream.batch() == {"u-0": list(range(10, 20))}
 

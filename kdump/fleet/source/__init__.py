@@ -8,9 +8,9 @@ committed    The committed records of a partition, read in one task.
 positions    The offset of a stream in a checkpoint: the next offset of each partition, by topic id.
 sealed       The sealed segments of all copies of partitions, for a stream.
 admission    The bounds of a batch of a stream, in offsets or in bytes.
-ranges       Ranges of sealed offsets: their plan from two positions of a stream, and their read in
-             a task.
 columns      Records with the columns of Spark's Kafka source.
 bad_records  Corrupt ranges of a query: an error, or rows below ``badRecordsPath``.
+ranges       Ranges of sealed offsets: their plan from two positions of a stream, and their read in
+             a task.
 stream       The stream reader: ``spark.readStream.format("kdump")`` over sealed segments.
 """

@@ -13,7 +13,8 @@ Spec: ``KafkaOffsetReaderAdmin``, ``ConsumerStrategy`` of ``spark-sql-kafka-0-10
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from kdump.audit.facts.coordinator import Coordinator
 from kdump.audit.facts.small_files import DirectoryFacts
@@ -29,8 +30,9 @@ from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import HIGHEST, LOWEST, Selection, entry_position
 from kdump.storage.source import source_error
 from kdump.storage.walk import Damage, walk
-from kdump.tables.corruption import MISSING, CorruptRange, OnCorruption
-from kdump.tables.logs import Log, check_listing, logs_of, replicated, utf8
+from kdump.tables.absent import absent_ranges
+from kdump.tables.corruption import CorruptRange, OnCorruption
+from kdump.tables.logs import Log, check_listing, logs_of, swaps
 from kdump.values import frozen
 
 
@@ -59,8 +61,8 @@ def select_logs(
 ) -> list[PartitionLogs]:
     """Return the logs of ``targets`` that ``options`` select, by partition, in order.
 
-    ``corrupt`` gets partitions without a log that have one by a checkpoint. Raise
-    UsageError, and SourceError for what the system does not read.
+    ``corrupt`` gets the offsets of these that no log here has. Raise UsageError, and SourceError
+    for what the system does not read.
     """
     named = [(topic_partition(target), target) for target in without_nested(targets)]
     found = [
@@ -75,9 +77,7 @@ def select_logs(
     listed = [(name, target) for name, pending in found if (target := listing(pending)) is not None]
     if options.kafka:
         listed = _without_copies(listed)
-    for name, target in listed:
-        _check_empty(name, target, corrupt)
-    return [_partition_logs(name, target, options, context) for name, target in listed]
+    return [_partition_logs(name, target, options, context, corrupt) for name, target in listed]
 
 
 def listing(target: Target) -> Target | None:
@@ -111,14 +111,6 @@ def check_checkpoints(directories: Iterable[DirectoryFacts | None]) -> None:
                 raise read.error
 
 
-def _check_empty(name: TopicPartition | None, target: Target, corrupt: OnCorruption) -> None:
-    """Report a partition without segments that has records by the checkpoint."""
-    end = replicated(target)
-    if name is not None and not target.segments and not swaps(target) and end:
-        path, detail = utf8(str(target.path)), f"no log, and the high watermark is {end}"
-        corrupt(CorruptRange(path, utf8(name[0]), name[1], None, None, 0, end - 1, MISSING, detail))
-
-
 def _without_copies(
     listed: Sequence[tuple[TopicPartition | None, Target]],
 ) -> list[tuple[TopicPartition | None, Target]]:
@@ -138,9 +130,19 @@ def _without_copies(
 
 
 def _partition_logs(
-    name: TopicPartition | None, target: Target, options: Options, context: Context
+    name: TopicPartition | None,
+    target: Target,
+    options: Options,
+    context: Context,
+    corrupt: OnCorruption,
 ) -> PartitionLogs:
-    selection = _selection(name, target, options) if target.segments else Selection()
+    absent = absent_ranges(target, context)
+    wanted = Selection() if name is None else _wanted(name, target, options, absent)
+    selection = None
+    if wanted is not None:
+        for found in within(absent, wanted):
+            corrupt(found)
+        selection = _from_start(target, wanted, options)
     compacted = context.settings(target).compacted
     return PartitionLogs(
         () if selection is None else tuple(logs_of(target, selection, compacted=compacted)),
@@ -151,24 +153,63 @@ def _partition_logs(
     )
 
 
-def _selection(name: TopicPartition | None, target: Target, options: Options) -> Selection | None:
-    """Return the offsets that are read of a partition, or of a segment; None for none at all."""
-    start = first_offset(target, options)
-    lowest = start if start > target.segments[0].base_offset else LOWEST
-    if name is None:
-        return Selection(first_offset=lowest)
-    first = _resolve(options.starting, name, target, lowest, strict=options.strict)
+def within(absent: Iterable[CorruptRange], wanted: Selection) -> Iterator[CorruptRange]:
+    """Yield the parts of ranges, whose ends are known, that have wanted offsets."""
+    for found in absent:
+        assert found.last_offset is not None
+        first = max(found.first_offset, wanted.first_offset)
+        last = min(found.last_offset, wanted.last_offset)
+        if first <= last:
+            yield replace(found, first_offset=first, last_offset=last)
+
+
+def _wanted(
+    name: TopicPartition, target: Target, options: Options, absent: Sequence[CorruptRange]
+) -> Selection | None:
+    """Return the offsets of a partition, or of a segment, that the options name; None for none."""
+    first = _first_wanted(name, target, options, absent)
     if first is None:
         if options.late_is_end:
             return None
         raise _late(options.starting, name)
-    end = _resolve(options.ending, name, target, lowest, strict=False)
-    if target.partition is not None and not options.lenient:
+    end = _resolve(options.ending, name, target, options, strict=False)
+    if target.partition is not None and target.segments and not options.lenient:
         for limit in (options.starting, options.ending):
-            _check_within(limit, name, target, lowest)
+            _check_within(limit, name, target, _begin(target, options, absent))
     last = HIGHEST if end is None else end - 1
-    first = max(first, lowest)
     return Selection(first_offset=first, last_offset=last) if first <= last else None
+
+
+def _from_start(target: Target, wanted: Selection, options: Options) -> Selection | None:
+    """Return the wanted offsets from the start of a log on; None for none at all."""
+    first = max(wanted.first_offset, _lowest(target, options))
+    return replace(wanted, first_offset=first) if first <= wanted.last_offset else None
+
+
+def _lowest(target: Target, options: Options) -> int:
+    """Return the first offset that is read, ``LOWEST`` if segments begin with it."""
+    if not target.segments:
+        return LOWEST
+    start = first_offset(target, options)
+    return start if start > target.segments[0].base_offset else LOWEST
+
+
+def _begin(target: Target, options: Options, absent: Iterable[CorruptRange]) -> int:
+    """Return the first offset of a partition, here or in remote storage."""
+    return min([first_offset(target, options), *(found.first_offset for found in absent)])
+
+
+def _first_wanted(
+    name: TopicPartition, target: Target, options: Options, absent: Sequence[CorruptRange]
+) -> int | None:
+    """Return the offset at which the options start to read; None for a timestamp after all."""
+    limit = options.starting
+    if limit.by_time and not target.segments:
+        return LOWEST
+    first = _resolve(limit, name, target, options, strict=options.strict)
+    if limit.by_time and absent and first is not None and first <= first_offset(target, options):
+        return LOWEST  # absent records may be of that time too
+    return first
 
 
 def first_offset(target: Target, options: Options) -> int:
@@ -179,26 +220,21 @@ def first_offset(target: Target, options: Options) -> int:
     return start if start > target.segments[0].base_offset else min([start, *swaps(target)])
 
 
-def swaps(target: Target) -> list[int]:
-    """Return the base offsets of segments that the cleaner is about to put in place of others.
+def starting_offset(
+    name: TopicPartition, target: Target, options: Options, absent: Sequence[CorruptRange]
+) -> int:
+    """Return the offset at which a stream starts to read a partition. Raise UsageError.
 
-    It has taken these away before, for a moment in which neither is there (``replaceSegments``).
+    It is below the first offset here if the stream starts with ``absent`` ones.
     """
-    partition = target.partition
-    transient = () if partition is None else partition.transient
-    return [segment.base_offset for segment in transient if segment.suffix == ".swap"]
-
-
-def starting_offset(name: TopicPartition, target: Target, options: Options) -> int:
-    """Return the offset at which a stream starts to read a partition. Raise UsageError."""
-    lowest = first_offset(target, options)
+    begin = _begin(target, options, absent)
     if not options.lenient:
-        _check_within(options.starting, name, target, lowest)
-    first = _resolve(options.starting, name, target, lowest, strict=options.strict)
+        _check_within(options.starting, name, target, begin)
+    first = _first_wanted(name, target, options, absent)
     if first is None and not options.late_is_end:
         raise _late(options.starting, name)
     _, end = log_tail(target)
-    return max(lowest, end if first is None else min(first, end))
+    return max(begin, end if first is None else min(first, end))
 
 
 def _late(limit: Limit, name: TopicPartition) -> UsageError:
@@ -209,21 +245,21 @@ def _late(limit: Limit, name: TopicPartition) -> UsageError:
 
 
 def _resolve(
-    limit: Limit, name: TopicPartition, target: Target, lowest: int, *, strict: bool
+    limit: Limit, name: TopicPartition, target: Target, options: Options, *, strict: bool
 ) -> int | None:
     """Return the offset of a limit; None for a timestamp after those of all records."""
     value = limit.of(name)
     if limit.by_time:
-        return first_offset_since(target, value, lowest, strict=strict)
+        return first_offset_since(target, value, _lowest(target, options), strict=strict)
     return {EARLIEST: LOWEST, LATEST: HIGHEST + 1}.get(value, value)
 
 
-def _check_within(limit: Limit, name: TopicPartition, target: Target, lowest: int) -> None:
+def _check_within(limit: Limit, name: TopicPartition, target: Target, start: int) -> None:
     """Raise UsageError for an offset that is not in the log of a partition, or its end."""
     offset = limit.of(name)
     if limit.by_time or offset in (EARLIEST, LATEST):
         return
-    start, end = max(lowest, target.segments[0].base_offset), target.segments[-1].base_offset
+    end = target.segments[-1].base_offset
     if offset > end:  # otherwise nothing of the last segment is read
         _, end = log_tail(target)
     if start <= offset <= end:

@@ -2,12 +2,11 @@
 
 Retention, compaction and a broker that moves a partition change directories during a read: a file
 that is gone leads to another listing, and the read goes on at the same offset. What no listing has
-any more is lost: that fails, or is a warning.
+any more is lost: that fails, or is reported and passed over.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,23 +16,24 @@ from kdump.audit.facts.coordinator import Coordinator
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target, log_bytes
 from kdump.errors import DecodeError, SourceError, VanishedError
+from kdump.fleet.source.bad_records import BadRecords
 from kdump.fleet.source.committed import WITHOUT_MARKERS, committed_until
-from kdump.fleet.source.offsets import PartitionLogs, is_gone, swaps
+from kdump.fleet.source.offsets import PartitionLogs, is_gone, within
 from kdump.fleet.source.options import Options, TopicPartition
 from kdump.fleet.source.positions import Key, Positions
 from kdump.fleet.source.sealed import Copy, newest, sealed_logs
 from kdump.storage.logdir import list_partition
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import Selection
-from kdump.tables.corruption import OnCorruption
-from kdump.tables.logs import check_listing
+from kdump.tables.absent import absent_ranges
+from kdump.tables.corruption import VANISHED, CorruptRange, OnCorruption
+from kdump.tables.logs import check_listing, swaps, utf8
 from kdump.tables.tables import Keep, record_batches
 from kdump.values import frozen
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_LOG: Final = logging.getLogger(__name__)
 #: A broker that swaps compacted segments takes less than a second for it.
 _LISTINGS: Final = 5
 _WAIT_S: Final = 0.5
@@ -61,11 +61,12 @@ def plan_ranges(
     end: Positions,
     copies: Mapping[Key, Sequence[Copy]],
     context: Context,
-    options: Options,
+    bad: BadRecords,
 ) -> list[SealedRange]:
     """Return the ranges between two positions, by topic and partition.
 
-    Raise SourceError for offsets that no copy has, unless that is a warning.
+    ``bad`` gets offsets that no copy has. Raise SourceError if they are gone, unless the options
+    allow that.
     """
     found = []
     for key, position in sorted(end.items(), key=lambda pair: pair[0]):
@@ -76,14 +77,13 @@ def plan_ranges(
         topic, _, number = key
         copy = _covering(copies.get(key, ()), low, position.next)
         if copy is None:
-            report_loss(f"{topic}-{number}", low, position.next, "no copy of it", options)
+            report_loss((topic, number), None, low, position.next, "no copy of it", bad)
             continue
         first = min(max(low, copy.start), position.next)
         last = max(min(position.next, copy.end), first)
         for lost, until in ((low, first), (last, position.next)):
             if lost < until:
-                held = f"offsets {copy.start} to {copy.end - 1} in sealed segments"
-                report_loss(copy.target.path, lost, until, held, options)
+                _report_absent(copy, lost, until, context, bad)
         if first < last:
             found.append(_range(copy, first, last, context))
     return found
@@ -104,29 +104,60 @@ def _range(copy: Copy, first: int, end: int, context: Context) -> SealedRange:
     return SealedRange(copy.target.path, copy.name, first, end, size, compacted, coordinator)
 
 
-def report_loss(where: object, first: int, end: int | None, found: str, options: Options) -> None:
-    """Raise SourceError for offsets that were not read and are gone, or log a warning.
+def _report_absent(copy: Copy, first: int, end: int, context: Context, bad: BadRecords) -> None:
+    """Report offsets that a copy does not have: in remote storage, or gone."""
+    held = f"offsets {copy.start} to {copy.end - 1} in sealed segments"
+    wanted = Selection(first_offset=first, last_offset=end - 1)
+    position = first
+    for found in within(absent_ranges(copy.target, context), wanted):
+        if position < found.first_offset:
+            report_loss(copy.name, copy.target.path, position, found.first_offset, held, bad)
+        bad(found)
+        position = end if found.last_offset is None else found.last_offset + 1
+    if position < end:
+        report_loss(copy.name, copy.target.path, position, end, held, bad)
 
-    ``end`` is None if it is unknown whether there were any.
+
+def report_loss(
+    name: TopicPartition,
+    path: AnyPath | None,
+    first: int,
+    end: int | None,
+    found: str,
+    bad: BadRecords,
+) -> None:
+    """Raise SourceError for offsets that were not read and are gone, or pass over them.
+
+    ``path`` is None if no directory of the partition is left, ``end`` if it is unknown whether
+    there were any.
     """
-    offsets = f"offset {first} and later" if end is None else f"offsets {first} to {end - 1}"
-    text = f"{where}: expected {offsets}, not read so far, found {found}"
-    if not options.lenient:
-        raise SourceError(str(where), f"{text}; with failOnDataLoss=false they are passed over")
-    _LOG.warning("%s; they are passed over", text)
+    topic, number = name
+    if not bad.lenient:
+        where = f"{topic}-{number}" if path is None else path
+        offsets = f"offset {first} and later" if end is None else f"offsets {first} to {end - 1}"
+        raise SourceError(
+            str(where),
+            f"{where}: expected {offsets}, not read so far, found {found}; with "
+            "failOnDataLoss=false they are passed over",
+        )
+    text = None if path is None else utf8(str(path))
+    last = None if end is None else end - 1
+    bad.pass_over(
+        CorruptRange(text, utf8(topic), number, None, None, first, last, VANISHED, f"found {found}")
+    )
 
 
 def read_range(
-    wanted: SealedRange, names: Sequence[str], options: Options, corrupt: OnCorruption
+    wanted: SealedRange, names: Sequence[str], options: Options, bad: BadRecords
 ) -> Iterator[pa.RecordBatch]:
     """Yield the columns ``names`` of the records of a range, in order.
 
-    ``corrupt`` gets the ranges that cannot be read. Raise SourceError for what the system does not
-    read, and for offsets that are gone, unless that is a warning.
+    ``bad`` gets the ranges that cannot be read. Raise SourceError for what the system does not
+    read, and for offsets that are gone, unless the options allow that.
     """
     position, attempts = wanted.first, 0
     while position < wanted.end:
-        target = _listed(wanted, position, options)
+        target = _listed(wanted, position, bad)
         if target is None:
             return
         if attempts + 1 < _LISTINGS and swaps(target):
@@ -136,17 +167,19 @@ def read_range(
         start, active = target.segments[0].base_offset, target.segments[-1].base_offset
         if active < wanted.end:
             found = f"the active segment at offset {active}"
-            report_loss(wanted.path, max(position, active), wanted.end, found, options)
+            first = max(position, active)
+            report_loss(wanted.name, wanted.path, first, wanted.end, found, bad)
             wanted = replace(wanted, end=active)
             continue
         if position < start:
             lost = min(start, wanted.end)
-            report_loss(wanted.path, position, lost, f"a log from offset {start} on", options)
+            found = f"a log from offset {start} on"
+            report_loss(wanted.name, wanted.path, position, lost, found, bad)
             position = start
             continue
         at = position
         try:
-            for reached, batch in _read_logs(wanted, target, at, names, options, corrupt):
+            for reached, batch in _read_logs(wanted, target, at, names, options, bad):
                 position = reached
                 if batch is not None:
                     yield batch
@@ -157,15 +190,15 @@ def read_range(
             time.sleep(_WAIT_S)
 
 
-def _listed(wanted: SealedRange, position: int, options: Options) -> Target | None:
-    """Return the present listing of a partition, None if it is gone and that is a warning."""
+def _listed(wanted: SealedRange, position: int, bad: BadRecords) -> Target | None:
+    """Return the present listing of a partition, None if it is gone and that is allowed."""
     found = list_partition(wanted.path)
     if isinstance(found, SourceError) and not (
         isinstance(found, VanishedError) and is_gone(wanted.path)
     ):
         raise found
     if isinstance(found, SourceError) or not found.segments:
-        report_loss(wanted.path, position, wanted.end, "no log", options)
+        report_loss(wanted.name, wanted.path, position, wanted.end, "no log", bad)
         return None
     listed = Target(wanted.path, found.segments, None, stopped=False, size=0, partition=found)
     check_listing(listed)

@@ -9,7 +9,8 @@ Spec: ``pyspark.sql.datasource.DataSourceStreamReader`` of Spark 4.2.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +23,15 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kdump.audit.targets.context import read_context
+from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.listing import time_of
 from kdump.audit.targets.scope import directories_of
+from kdump.audit.targets.target import Root
 from kdump.fleet.job.packing import pack_tasks
 from kdump.fleet.source.admission import Backlog, ends_by_bytes, ends_by_offsets
-from kdump.fleet.source.bad_records import BadRecords
+from kdump.fleet.source.bad_records import BadRecords, shown_rows
 from kdump.fleet.source.columns import record_names, record_rows
-from kdump.fleet.source.offsets import log_tail, starting_offset
+from kdump.fleet.source.offsets import log_tail, starting_offset, within
 from kdump.fleet.source.options import Options
 from kdump.fleet.source.positions import (
     Key,
@@ -40,6 +42,9 @@ from kdump.fleet.source.positions import (
 )
 from kdump.fleet.source.ranges import SealedRange, plan_ranges, read_range, report_loss
 from kdump.fleet.source.sealed import Copy, copies_by_key, list_copies, next_copy, stable_end
+from kdump.storage.selection import Selection
+from kdump.tables.absent import absent_ranges
+from kdump.tables.corruption import CorruptRange
 from kdump.values import frozen
 
 if TYPE_CHECKING:
@@ -48,9 +53,10 @@ if TYPE_CHECKING:
 
 @frozen
 class _Ranges(InputPartition):
-    """The ranges that one task reads."""
+    """The ranges that one task reads, or ranges that the driver knows to be unreadable."""
 
     ranges: tuple[SealedRange, ...]
+    corrupt: tuple[CorruptRange, ...] = ()
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -59,14 +65,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options, schema: pa.Schema) -> None:
         self._options = options
         self._schema = schema
-        #: What ``Trigger.AvailableNow`` reads.
-        self._available: list[Copy] | None = None
+        #: What ``Trigger.AvailableNow`` reads: the listed paths, and the copies there.
+        self._available: tuple[Sequence[Root], list[Copy]] | None = None
         self._said: set[Key] = set()
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the position at which ``startingOffsets`` or timestamps start the stream."""
-        _, copies = list_copies(self._options, start=True)
-        return encode_positions(starting_positions(copies, self._options))
+        roots, copies = list_copies(self._options, start=True)
+        return encode_positions(starting_positions(copies, _context(roots), self._options))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the bound of a batch that the options name."""
@@ -78,44 +84,51 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Read in this run of the query what is sealed now."""
-        _, self._available = list_copies(self._options)
+        self._available = list_copies(self._options)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the position after the next batch."""
-        copies = list_copies(self._options)[1] if self._available is None else self._available
+        roots, copies = self._available or list_copies(self._options)
         before = decode_positions(start)
         by_key = copies_by_key(copies, before)
         self._report_gone(before, by_key)
-        return encode_positions(next_positions(before, by_key, limit, self._options))
+        # Read for partitions that join alone: few batches have any.
+        context = cache(partial(_context, roots))
+        return encode_positions(next_positions(before, by_key, context, limit, self._options))
 
     def _report_gone(self, before: Positions, copies: Mapping[Key, Sequence[Copy]]) -> None:
         """Report partitions of which no copy is left, each once."""
+        bad = BadRecords(self._options)
         for key in before.keys() - copies.keys() - self._said:
             topic, _, number = key
-            name = f"{topic}-{number}"
             selected = self._options.subscription.selects((topic, number))
-            if selected and self._options.selection.selects(Path(name)):
+            if selected and self._options.selection.selects(Path(f"{topic}-{number}")):
                 self._said.add(key)
-                report_loss(name, before[key].next, None, "no copy of it", self._options)
+                report_loss((topic, number), None, before[key].next, None, "no copy of it", bad)
+        bad.write()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Distribute the offsets between two positions over tasks."""
         if start == end:
             return []
-        BadRecords(self._options).prepare()
+        bad = BadRecords(self._options)
+        bad.prepare()
         before, after = decode_positions(start), decode_positions(end)
         roots, copies = list_copies(self._options)
-        context = read_context(directories_of(roots), None, time_of(roots, time.time_ns()))
         by_key = copies_by_key(copies, {**before, **after})
-        ranges = plan_ranges(before, after, by_key, context, self._options)
+        ranges = plan_ranges(before, after, by_key, _context(roots), bad)
+        bad.write()
         packs = pack_tasks([each.size for each in ranges], self._options.cores)
-        return [_Ranges(tuple(ranges[number] for number in pack)) for pack in packs]
+        tasks = [_Ranges(tuple(ranges[number] for number in pack)) for pack in packs]
+        shown = _Ranges((), bad.take_shown())
+        return [shown, *tasks] if shown.corrupt else tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the records of one task."""
         assert isinstance(partition, _Ranges)
         kafka, strict = self._options.kafka, self._options.strict
         names = record_names(self._schema, kafka=kafka)
+        yield from shown_rows(partition.corrupt, self._schema)
         for each in partition.ranges:
             bad = BadRecords(self._options)
             found = read_range(each, names, self._options, bad)
@@ -125,19 +138,40 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
 
-def starting_positions(copies: Sequence[Copy], options: Options) -> dict[Key, Position]:
-    """Return the positions at which a stream starts to read partitions. Raise UsageError."""
+def starting_positions(
+    copies: Sequence[Copy], context: Context, options: Options
+) -> dict[Key, Position]:
+    """Return the positions at which a stream starts to read partitions.
+
+    A position may be that of records in remote storage: the batch that begins there reports them.
+    With the mode FAILFAST they raise DecodeError here, before the checkpoint has a position. Raise
+    UsageError.
+    """
     found = {}
+    bad = BadRecords(options)
     for key, same in copies_by_key(copies, ()).items():
         newest = max(same, key=lambda copy: log_tail(copy.target)) if same[1:] else same[0]
-        found[key] = Position(starting_offset(newest.name, newest.target, options))
+        absent = absent_ranges(newest.target, context)
+        first = starting_offset(newest.name, newest.target, options, absent)
+        found[key] = Position(first)
+        if options.strict:
+            last = min(copy.start for copy in same) - 1
+            for each in within(absent, Selection(first_offset=first, last_offset=last)):
+                bad(each)
     return found
 
 
 def next_positions(
-    before: Positions, copies: Mapping[Key, Sequence[Copy]], limit: ReadLimit, options: Options
+    before: Positions,
+    copies: Mapping[Key, Sequence[Copy]],
+    context: Callable[[], Context],
+    limit: ReadLimit,
+    options: Options,
 ) -> dict[Key, Position]:
-    """Return the positions after a batch that begins at ``before`` and keeps to ``limit``."""
+    """Return the positions after a batch that begins at ``before`` and keeps to ``limit``.
+
+    A partition that joins begins with its first offset, which may be in remote storage.
+    """
     backlogs = {}
     for key, same in copies.items():
         position = before[key].next if key in before else None
@@ -146,6 +180,9 @@ def next_positions(
         copy = next_copy(same, position)
         first = copy.start if position is None else position
         end = stable_end(copy, max(first, copy.start), options)
+        if end > first and position is None:
+            absent = absent_ranges(copy.target, context())
+            first = min([first, *(each.first_offset for each in absent)])
         if end > first:
             backlogs[key] = Backlog(copy, first, end)
     if isinstance(limit, ReadMaxRows):
@@ -162,3 +199,8 @@ def next_positions(
         elif end > first:
             after[key] = Position(end)
     return after
+
+
+def _context(roots: Sequence[Root]) -> Context:
+    """Return what the nodes of the listed paths know."""
+    return read_context(directories_of(roots), None, time_of(roots, time.time_ns()))
