@@ -24,7 +24,7 @@ from source_queries import planned, query, rows
 from stream_batches import Stream
 from stream_batches import rows as stream_rows
 
-from kdump.errors import DecodeError, SourceError, UsageError
+from kdump.errors import DecodeError, SourceError, UsageError, VanishedError
 from kdump.fleet.datasource import KdumpDataSource
 from kdump.fleet.source import ranges
 from kdump.tables import api
@@ -94,6 +94,14 @@ def test_a_log_that_is_gone_gives_a_row(
     assert len(lost(bad)) == 1
 
 
+def test_committed_records_need_all_logs(data: Path) -> None:
+    committed = {"schema": "kafka", "kafka.isolation.level": "read_committed"}
+    reader, tasks = planned(data, failOnDataLoss="false", **committed)
+    (data / "t-0" / GONE).unlink()
+    with pytest.raises(VanishedError, match=GONE):
+        rows(reader, tasks)
+
+
 def test_of_a_log_that_is_gone_the_selected_offsets_are_lost(data: Path, bad: Path) -> None:
     options = {"failOnDataLoss": "false", "mode": "PERMISSIVE", "badRecordsPath": str(bad)}
     selected = {"assign": '{"t":[0]}', "startingOffsets": '{"t":{"0":12}}'}
@@ -145,6 +153,20 @@ def test_a_stream_whose_partition_is_gone_writes_a_row(
         assert stream.batch() == {}
         assert lost(bad) == [(None, 30, None, "vanished")]
     assert bad_rows(bad)[0]["topic"] == "t"
+
+
+def test_a_stream_that_starts_without_the_logs_of_a_partition(data: Path, bad: Path) -> None:
+    broker(data, topic="u")
+    (data / "replication-offset-checkpoint").write_text("0\n2\nt 0 40\nu 0 40\n")
+    for log in (data / "t-0").glob("*.log"):
+        log.unlink()
+    with pytest.raises(DecodeError, match="t-0: offsets 0 to 39 cannot be read"):
+        Stream(data).batch()
+    stream = Stream(data, mode="PERMISSIVE", badRecordsPath=str(bad))
+    assert stream.batch() == {"u-0": list(range(30))}
+    assert lost(bad) == [("t-0", 0, 39, "missing-offsets")]
+    assert Stream(data, startingOffsets="latest").batch() == {}
+    assert Stream(data, broker(data.parent / "other")).batch().keys() == {"t-0", "u-0"}
 
 
 def test_the_driver_knows_ranges_that_the_column_of_the_mode_shows(

@@ -167,7 +167,7 @@ def _wanted(
     name: TopicPartition, target: Target, options: Options, absent: Sequence[CorruptRange]
 ) -> Selection | None:
     """Return the offsets of a partition, or of a segment, that the options name; None for none."""
-    first = _first_wanted(name, target, options, absent)
+    first = first_wanted(name, target, options, absent)
     if first is None:
         if options.late_is_end:
             return None
@@ -199,7 +199,7 @@ def _begin(target: Target, options: Options, absent: Iterable[CorruptRange]) -> 
     return min([first_offset(target, options), *(found.first_offset for found in absent)])
 
 
-def _first_wanted(
+def first_wanted(
     name: TopicPartition, target: Target, options: Options, absent: Sequence[CorruptRange]
 ) -> int | None:
     """Return the offset at which the options start to read; None for a timestamp after all."""
@@ -230,7 +230,7 @@ def starting_offset(
     begin = _begin(target, options, absent)
     if not options.lenient:
         _check_within(options.starting, name, target, begin)
-    first = _first_wanted(name, target, options, absent)
+    first = first_wanted(name, target, options, absent)
     if first is None and not options.late_is_end:
         raise _late(options.starting, name)
     _, end = log_tail(target)

@@ -64,8 +64,17 @@ class Copy:
         return Selection(first_offset=first, last_offset=last).segments(self.target.segments)
 
 
-def list_copies(options: Options, *, start: bool = False) -> tuple[Sequence[Root], list[Copy]]:
-    """List the paths; return these, and the copies of selected partitions with their segments.
+@frozen
+class Listing:
+    """The listed paths, the copies of selected partitions, and partitions without any segment."""
+
+    roots: tuple[Root, ...]
+    copies: tuple[Copy, ...]
+    empty: tuple[tuple[TopicPartition, Target], ...]
+
+
+def list_copies(options: Options, *, start: bool = False) -> Listing:
+    """List the paths, and the segments of selected partitions.
 
     At the ``start`` of a stream, all that the options name must be there. Raise UsageError, and
     SourceError for what the system does not read.
@@ -78,17 +87,19 @@ def list_copies(options: Options, *, start: bool = False) -> tuple[Sequence[Root
     check_roots(roots)
     check_checkpoints(root.directory for root in roots)
     targets = [target for root in roots for target in assign(root, options.selection)]
-    copies = [
-        copy for target in without_nested(targets) if (copy := _copy(target, options)) is not None
+    listed = [
+        pair for target in without_nested(targets) if (pair := _listed(target, options)) is not None
     ]
+    copies = tuple(_copy(name, target, options) for name, target in listed if target.segments)
+    names = {copy.name for copy in copies}
     if start:
-        names = {copy.name for copy in copies}
         options.subscription.check(names)
         options.starting.check(names)
-    return roots, copies
+    return Listing(roots, copies, tuple(pair for pair in listed if pair[0] not in names))
 
 
-def _copy(target: Target, options: Options) -> Copy | None:
+def _listed(target: Target, options: Options) -> tuple[TopicPartition, Target] | None:
+    """Return the partition of a target and its listing, None if it is not selected or is gone."""
     name = topic_partition(target)
     if name is None or (not target.pending and target.partition is None and not target.error):
         raise UsageError(
@@ -97,8 +108,10 @@ def _copy(target: Target, options: Options) -> Copy | None:
     if not options.subscription.selects(name):
         return None
     listed = listing(target)
-    if listed is None or not listed.segments:
-        return None
+    return None if listed is None else (name, listed)
+
+
+def _copy(name: TopicPartition, listed: Target, options: Options) -> Copy:
     start = first_offset(listed, options)
     bases = [segment.base_offset for segment in listed.segments]
     high_watermark = _high_watermark(listed)

@@ -26,12 +26,11 @@ from pyspark.sql.streaming.datasource import (
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.listing import time_of
 from kdump.audit.targets.scope import directories_of
-from kdump.audit.targets.target import Root
 from kdump.fleet.job.packing import pack_tasks
 from kdump.fleet.source.admission import Backlog, ends_by_bytes, ends_by_offsets
 from kdump.fleet.source.bad_records import BadRecords, shown_rows
 from kdump.fleet.source.columns import record_names, record_rows
-from kdump.fleet.source.offsets import log_tail, starting_offset, within
+from kdump.fleet.source.offsets import first_wanted, log_tail, starting_offset, within
 from kdump.fleet.source.options import Options
 from kdump.fleet.source.positions import (
     Key,
@@ -41,7 +40,14 @@ from kdump.fleet.source.positions import (
     encode_positions,
 )
 from kdump.fleet.source.ranges import SealedRange, plan_ranges, read_range, report_loss
-from kdump.fleet.source.sealed import Copy, copies_by_key, list_copies, next_copy, stable_end
+from kdump.fleet.source.sealed import (
+    Copy,
+    Listing,
+    copies_by_key,
+    list_copies,
+    next_copy,
+    stable_end,
+)
 from kdump.storage.selection import Selection
 from kdump.tables.absent import absent_ranges
 from kdump.tables.corruption import CorruptRange
@@ -65,14 +71,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options, schema: pa.Schema) -> None:
         self._options = options
         self._schema = schema
-        #: What ``Trigger.AvailableNow`` reads: the listed paths, and the copies there.
-        self._available: tuple[Sequence[Root], list[Copy]] | None = None
+        #: What ``Trigger.AvailableNow`` reads.
+        self._available: Listing | None = None
         self._said: set[Key] = set()
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the position at which ``startingOffsets`` or timestamps start the stream."""
-        roots, copies = list_copies(self._options, start=True)
-        return encode_positions(starting_positions(copies, _context(roots), self._options))
+        listed, bad = list_copies(self._options, start=True), BadRecords(self._options)
+        context = _context(listed)
+        for name, target in listed.empty:
+            absent = absent_ranges(target, context)
+            first = first_wanted(name, target, self._options, absent)
+            for each in () if first is None else within(absent, Selection(first_offset=first)):
+                bad(each)
+        bad.write()
+        return encode_positions(starting_positions(listed.copies, context, self._options))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the bound of a batch that the options name."""
@@ -88,12 +101,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the position after the next batch."""
-        roots, copies = self._available or list_copies(self._options)
+        listed = self._available or list_copies(self._options)
         before = decode_positions(start)
-        by_key = copies_by_key(copies, before)
+        by_key = copies_by_key(listed.copies, before)
         self._report_gone(before, by_key)
         # Read for partitions that join alone: few batches have any.
-        context = cache(partial(_context, roots))
+        context = cache(partial(_context, listed))
         return encode_positions(next_positions(before, by_key, context, limit, self._options))
 
     def _report_gone(self, before: Positions, copies: Mapping[Key, Sequence[Copy]]) -> None:
@@ -114,9 +127,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         bad = BadRecords(self._options)
         bad.prepare()
         before, after = decode_positions(start), decode_positions(end)
-        roots, copies = list_copies(self._options)
-        by_key = copies_by_key(copies, {**before, **after})
-        ranges = plan_ranges(before, after, by_key, _context(roots), bad)
+        listed = list_copies(self._options)
+        by_key = copies_by_key(listed.copies, {**before, **after})
+        ranges = plan_ranges(before, after, by_key, _context(listed), bad)
         bad.write()
         packs = pack_tasks([each.size for each in ranges], self._options.cores)
         tasks = [_Ranges(tuple(ranges[number] for number in pack)) for pack in packs]
@@ -201,6 +214,7 @@ def next_positions(
     return after
 
 
-def _context(roots: Sequence[Root]) -> Context:
+def _context(listed: Listing) -> Context:
     """Return what the nodes of the listed paths know."""
+    roots = listed.roots
     return read_context(directories_of(roots), None, time_of(roots, time.time_ns()))
