@@ -40,6 +40,8 @@ SEEDS = [
 ]
 #: What Spark says where a worker starts slowly: no answer of the data source.
 SLOW = "Python worker failed to connect back"
+#: As before a session here, whose JVM a query of its own process would join.
+OWN = dict(os.environ)
 Offset = tuple[str, int, int]
 
 
@@ -229,21 +231,40 @@ def test_a_killed_driver(seed: int, tmp_path: Path) -> None:
         return Counter(json.dumps(row) for file in files for row in json.loads(file.read_text()))
 
     options = ("now", "^(transfers|idempotent|codec-zstd)$", "40")
-    subprocess.run([*query, str(tmp_path / "whole"), *options], check=True)
-    work = tmp_path / "work"
+    whole, work, log = tmp_path / "whole", tmp_path / "work", tmp_path / "stderr"
+
+    def start(to: Path) -> subprocess.Popen[bytes]:
+        with log.open("wb") as stderr:
+            return subprocess.Popen(
+                [*query, str(to), *options], env=OWN, stderr=stderr, start_new_session=True
+            )
+
+    def end(process: subprocess.Popen[bytes], to: Path) -> None:
+        while process.wait():
+            assert SLOW in log.read_text(), log.read_text()
+            process = start(to)
+
+    def batches() -> int:
+        return len(list(work.glob("batches/*.json")))
+
+    end(start(whole), whole)
     kills = 0
-    while True:
-        process = subprocess.Popen([*query, str(work), *options], start_new_session=True)
-        goal = len(list(work.glob("batches/*.json"))) + chance.randrange(1, 3)
-        while process.poll() is None and len(list(work.glob("batches/*.json"))) < goal:
+    process = start(work)
+    while kills < 2:
+        goal = batches() + chance.randrange(1, 3)
+        while process.poll() is None and batches() < goal:
             time.sleep(0.02)
         time.sleep(chance.random() * 0.3)
-        if process.poll() is not None or kills == 2:
+        if process.poll() == 0:
             break
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        kills += 1
-    assert process.wait() == 0
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            kills += 1
+        else:
+            assert SLOW in log.read_text(), log.read_text()
+        process = start(work)
+    end(process, work)
     assert kills
-    assert rows(work) == rows(tmp_path / "whole")
+    assert rows(work) == rows(whole)
     assert not (work / "differs").exists()
