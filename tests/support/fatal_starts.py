@@ -895,24 +895,24 @@ ROWS: tuple[FatalStart, ...] = (
     ),
 )
 
-#: Rows of log directories that belong to an ordinary user, who runs the broker.
+#: Rows of log directories that belong to an ordinary user, who runs the broker. The brokers of the
+#: tests may read all files, as Java's are: a file that may not be read has no row.
 RESTORED: tuple[FatalStart, ...] = tuple(
     FatalStart(
         f"restored-{title}",
         source,
-        _restored(path, mode),
+        make,
         message,
         "broker-denied",
         outcome,
         continues=title == "log-directory",
         confirmed=confirmed,
     )
-    for title, source, path, mode, message, outcome, confirmed in (
+    for title, source, make, message, outcome, confirmed in (
         (
             "log-directory",
             "CheckpointFile.write",
-            ".",
-            0o755,
+            _restored(".", 0o755),
             f"{_MARKS}.tmp (Permission denied)",
             "offline",
             ("4.3.1",),
@@ -920,8 +920,7 @@ RESTORED: tuple[FatalStart, ...] = tuple(
         (
             "partition",
             "ProducerStateManager.truncateAndReload",
-            NAME,
-            0o755,
+            _restored(NAME, 0o755),
             "AccessDeniedException",
             "offline",
             ("4.3.1", "3.9.1"),
@@ -929,10 +928,25 @@ RESTORED: tuple[FatalStart, ...] = tuple(
         (
             "metadata-log",
             "ProducerStateManager.truncateAndReload",
-            METADATA,
-            0o755,
+            _restored(METADATA, 0o755),
             "AccessDeniedException",
             "refuses",
+            ("4.3.1",),
+        ),
+        (
+            "lock",
+            "LogManager.lockLogDirs",
+            _all(_write(".lock", b""), _restored(".lock", 0o600)),
+            "Disk error while locking directory",
+            "offline",
+            ("4.3.1",),
+        ),
+        (
+            "log",
+            "FileRecords.openChannel",
+            _restored(f"{NAME}/{_FIRST}.log", 0o644),
+            "AccessDeniedException",
+            "offline",
             ("4.3.1",),
         ),
     )
