@@ -7,13 +7,12 @@ import os
 import pwd
 import random
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
-from brokers.broker import QUICK_RESTART, Broker, refused_start
+from brokers.broker import QUICK_RESTART, Broker, refused_start, watched_start
 from commands import kdump
 from fatal_starts import RESTORED, ROWS, FatalStart, give
 from fixtures_loader import copy_fixture
@@ -24,7 +23,6 @@ SETTINGS = {"log.cleaner.enable": "true", **QUICK_RESTART}
 CONFIRMED = [(row, version) for row in ROWS for version in row.confirmed]
 #: Those of the newer release that run beside every change.
 SAMPLE = random.Random(19).sample([each for each in CONFIRMED if each[1] == "4.3.1"], 5)
-_WAIT_SECONDS = 60
 
 
 def made(row: FatalStart, version: str, tmp_path: Path) -> tuple[Path, dict[str, str]]:
@@ -40,21 +38,6 @@ def held(data: Path) -> Iterator[None]:
         yield
 
 
-def started(
-    version: str, data: Path, settings: dict[str, str], message: str, uid: int | None = None
-) -> list[str]:
-    """What a broker logs that starts, until it logs ``message``."""
-    with Broker(version, data, settings, uid=uid) as broker:
-        deadline = time.monotonic() + _WAIT_SECONDS
-        while not any(message in line for line in broker.log_lines()):
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.2)
-        lines = broker.log_lines()
-        broker.kill()
-    return lines
-
-
 @pytest.mark.parametrize(
     ("row", "version"),
     [
@@ -68,7 +51,7 @@ def test_a_broker_ends_as_the_row_says(row: FatalStart, version: str, tmp_path: 
     message = row.logged(version)
     with held(data) if row.locked else nullcontext():
         if row.continues:
-            lines = started(version, data, settings, message)
+            lines = watched_start(version, data, settings, message)
         else:
             lines = refused_start(version, data, settings)
     assert any(message in line for line in lines), "\n".join(lines[-60:])
@@ -103,7 +86,7 @@ def test_a_broker_of_an_ordinary_user_ends_so(
     give(data, user)
     row.make(data)
     if row.continues:
-        lines = started(version, data, SETTINGS, row.logged(version), user)
+        lines = watched_start(version, data, SETTINGS, row.logged(version), user)
     else:
         lines = refused_start(version, data, SETTINGS, user)
     assert any(row.logged(version) in line for line in lines), "\n".join(lines[-60:])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +25,8 @@ CLUSTER_ID = "kdumpFixturesCluster0A"
 
 QUICK_RESTART = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 """Settings for starts after a kill, which wait until the dead broker's session ends (9 s)."""
+
+_WATCH_S = 60
 
 #: Runs a command as in a container; it ends with this process.
 CONTAINED = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
@@ -164,6 +167,28 @@ def refused_start(
     finally:
         broker._abandon()
     raise ServerError(f"broker {version} on {directory} started")
+
+
+def watched_start(
+    version: str,
+    directory: Path,
+    settings: Mapping[str, str],
+    message: str,
+    uid: int | None = None,
+) -> list[str]:
+    """All that a broker logs, whether it starts or ends, up to ``message`` or for a minute."""
+    broker = Broker(version, directory, settings, uid=uid)
+    try:
+        with contextlib.suppress(ServerError):
+            broker._server.start()
+        deadline = time.monotonic() + _WATCH_S
+        while not any(message in line for line in broker.log_lines()):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.2)
+        return broker.log_lines()
+    finally:
+        broker._abandon()
 
 
 def format_directory(version: str, directory: Path, config: Path, *options: str) -> None:
