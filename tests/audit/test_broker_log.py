@@ -55,6 +55,13 @@ def test_every_row_is_reached_and_says_what_to_do(message: object) -> None:
     text = row.pattern  # type: ignore[attr-defined]
     for name, value in (
         ("path", "/d/t-0"),
+        ("dir", "/d"),
+        ("entry", "/d/x"),
+        ("second", "/e/t-0"),
+        ("moved", "/d/t-0.0123456789abcdef0123456789abcdef-delete"),
+        ("drive", "C:\\"),
+        ("topic", "t"),
+        ("number", "0"),
         ("partition", "t-0"),
         ("offset", "7"),
         ("position", "9"),
@@ -117,7 +124,7 @@ def test_files_that_were_denied_are_named() -> None:
         report = group_entries(read_entries(log))
     paths = [group.location.path for group in report.groups if group.known and group.known.codes]
     assert paths == [
-        "/var/lib/kafka/two/two",
+        "/var/lib/kafka/two/two/.lock",
         "/var/lib/kafka/two/two/.kafka_cleanshutdown",
         "/var/lib/kafka/noright/__cluster_metadata-0/00000000000000000000.log",
     ]
@@ -227,3 +234,142 @@ def test_json_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_every_kind_is_in_the_summary() -> None:
     assert {kind.value for kind in Kind} == {"disk", "consequence", "note", "elsewhere"}
+
+
+AT_0 = "/v/data-0/log0/t-1/00000000000000000000.log"
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "partition"),
+    [
+        ("Error while loading log dir /v/data-0/kafka-log2", "/v/data-0/kafka-log2", None),
+        ("Stopping serving logs in dir /v/data-0", "/v/data-0", None),
+        ("because they are in the failed log directory /v/k.d/log0.", "/v/k.d/log0", None),
+        ("Malformed line in checkpoint file (/v/d-1/x-checkpoint): x", "/v/d-1/x-checkpoint", None),
+        (f"Could not read file {AT_0}.", AT_0, "t-1"),
+        ("Found directory /d/data, 'data' is not in the form of topic-partition", "/d/data", None),
+        ("Error processing append operation on partition [t,3]", None, "t-3"),
+    ],
+)  # fmt: skip
+def test_the_place_is_what_the_line_names(
+    line: str, path: str | None, partition: str | None
+) -> None:
+    found = recognize(f"{line} (kafka.log.LogManager)")
+    assert found is not None
+    assert (found.location.path, found.location.partition) == (path, partition)
+
+
+def answers(capsys: pytest.CaptureFixture[str], text: str) -> list[dict[str, object]]:
+    main(["explain", "--format", "json", text])
+    rows = [json.loads(row) for row in capsys.readouterr().out.splitlines()]
+    return [row for row in rows if row["type"] == "message"]
+
+
+@pytest.mark.parametrize(
+    ("logged", "remedy"),
+    [
+        ("Found directory /d/lost, 'lost' is not in the form of topic-partition", "next-start /d"),
+        ("Duplicate log directories found: /a/t-0, /b/t-0!", "next-start /a /b"),
+        (
+            "Error while appending records to t-0 in dir /d\njava.io.IOException: No space left on "
+            "device",
+            "verify --quick --info /d",
+        ),
+        ("Error while loading log dir /v/data-0/log2.d", "verify /v/data-0/log2.d"),
+    ],
+)  # fmt: skip
+def test_the_command_fits_the_cause(
+    logged: str, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (row,) = answers(capsys, f"[2026-11-24 09:31:00,000] ERROR {logged}")
+    assert row["remedy"] == ["kdump", *remedy.split()]
+
+
+CRC = "Record is corrupt (stored crc = 1, computed crc = 2)"
+EXCEPTION = "org.apache.kafka.common.errors.CorruptRecordException"
+LOADING = "Error while loading log dir /d/data-0/log0"
+
+
+TRACE = f"{EXCEPTION}: {CRC}\n\tat a.B.c(B.java:1)\n"
+AT_ERROR = {"level": "ERROR", "message": LOADING}
+NAMED = {"exception_class": EXCEPTION, "exception_message": CRC}
+ECS = {"error.type": EXCEPTION, "error.message": CRC}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        AT_ERROR | {"exception": NAMED},
+        {"exception": {"class": EXCEPTION, "message": CRC}} | AT_ERROR,
+        AT_ERROR | {"thrown": {"name": "a.B", "cause": {"name": EXCEPTION, "message": CRC}}},
+        {"log.level": "ERROR", "message": LOADING} | ECS,
+        {
+            "log": {"level": "error"},
+            "message": LOADING,
+            "error": {"type": EXCEPTION, "message": CRC},
+        },
+        AT_ERROR | {"stack_trace": TRACE},
+        {
+            "severity": "ERROR",
+            "msg": LOADING,
+            "exception.stacktrace": f"a.B: x\nCaused by: {TRACE}",
+        },
+        {"log": f"[2026-11-24 09:31:00,000] ERROR {LOADING} (a.B)\n{TRACE}", "stream": "stdout"},
+    ],
+    ids=str,
+)
+def test_the_cause_in_a_line_of_json_is_read(
+    fields: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for prefix in ("", "kafka-1  | "):
+        (row,) = answers(capsys, prefix + json.dumps(fields) + "\n")
+        assert row["codes"] == ["batch-crc-mismatch", "metadata-snapshot-damaged"]
+        assert (row["level"], row["path"], row["partition"]) == ("ERROR", "/d/data-0/log0", None)
+        assert str(row["message"]).startswith(LOADING)
+
+
+def test_lines_of_json_that_are_cut_off_or_hostile_are_read() -> None:
+    cut = json.dumps({"level": "ERROR", "message": f"{LOADING}: {CRC}", "stack_trace": "x" * 99})
+    hostile = '{"message": ' + '{"a": ' * 5_000
+    deep = json.dumps({"level": "WARN", "message": "m", "thrown": {}})
+    for _ in range(90):
+        deep = deep.replace('"thrown": {}', '"thrown": {"name": "a.B", "thrown": {}}')
+    lines = [
+        cut[:-20],
+        hostile,
+        deep,
+        '{"message": 7}',
+        "{",
+        "[]",
+        '{"level": "INFO", "message": "m"}',
+    ]
+    entries = list(read_entries(f"{line}\n".encode() for line in lines))
+    assert entries[0].text.startswith(f"{LOADING}: {CRC}")
+    assert len(entries) < 10
+
+
+def test_frames_without_an_indent_belong_to_the_line_above() -> None:
+    lines = (
+        b"Error while appending records to t-0 in dir /d (x.Y)\n",
+        b"java.io.IOException: Map failed\n",
+        b"at java.base/sun.nio.ch.FileChannelImpl.map(FileChannelImpl.java:1016)\n",
+        b"... 12 more\n",
+    )
+    (entry,) = read_entries(lines)
+    assert entry.text.splitlines() == [
+        "Error while appending records to t-0 in dir /d (x.Y)",
+        "java.io.IOException: Map failed",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Corruption of an unheard kind in t-0", "offsets of t-0 are out of range", "bad CRC of x",
+        "Truncation of t-0", "the checksum differs",
+    ],
+)  # fmt: skip
+def test_nothing_about_damage_or_offsets_is_said_not_to_concern_disks(line: str) -> None:
+    (group,) = group_entries(read_entries([f"WARN {line} (a.B)\n".encode()])).groups
+    assert group.known is None
+    assert group.disks

@@ -102,9 +102,9 @@ BOTH: tuple[Row, ...] = (
     (f"Invalid cluster.id in: {D}/meta.properties. Expected a, but read b", DISK, "meta-properties-mismatch", f"{D}/meta.properties", None, None),
     (f"Duplicate directory ID x found. It was the ID of {D}, but also of /e", DISK, "meta-properties-mismatch", D, None, None),
     (f"Epoch from quorum store file ({D}/__cluster_metadata-0/quorum-state) is 1, which is smaller than last written epoch 2 in the log", DISK, "quorum-state-malformed", f"{D}/__cluster_metadata-0/quorum-state", "__cluster_metadata-0", None),
-    (f"Couldn't read OffsetAndEpoch(offset=1, epoch=1); expected to find snapshot file {D}/__cluster_metadata-0/1.checkpoint", DISK, "metadata-snapshot-missing", f"{D}/__cluster_metadata-0/1.checkpoint", "__cluster_metadata-0", None),
+    (f"Couldn't read OffsetAndEpoch(offset=1, epoch=1); expected to find snapshot file {D}/__cluster_metadata-0/00000000000000000001-0000000001.checkpoint", DISK, "metadata-snapshot-missing", f"{D}/__cluster_metadata-0/00000000000000000001-0000000001.checkpoint", "__cluster_metadata-0", None),
     ("Inconsistent snapshot state: there must be a snapshot at an offset larger then the current log start offset 9, but the latest snapshot is x", DISK, "metadata-snapshot-missing", None, None, None),
-    (f"Error deleting snapshot files {D}/__cluster_metadata-0/a.checkpoint and b", DISK, "unreadable", f"{D}/__cluster_metadata-0/a.checkpoint", "__cluster_metadata-0", None),
+    (f"Error deleting snapshot files {D}/__cluster_metadata-0/00000000000000000001-0000000001.checkpoint and b", DISK, "unreadable", f"{D}/__cluster_metadata-0/00000000000000000001-0000000001.checkpoint", "__cluster_metadata-0", None),
     ("Encountered metadata loading fault: Error loading metadata log record from offset 9", DISK, "metadata-snapshot-damaged", None, None, 9),
     # coordinators
     ("Failed to load metadata from __consumer_offsets-3 with epoch 4 due to x.", DISK, "batch-crc-mismatch", None, "__consumer_offsets-3", None),
@@ -441,7 +441,7 @@ BOTH: tuple[Row, ...] = (
     # RemoteLogManager
     ("Error occurred while copying log segments of partition: 7", OTHER, None, None, None, None),
     # ReplicaAlterLogDirsThread
-    ("Offset mismatch for the future replica t-0: fetched offset = 9, log end offset = 9.", DISK, "offsets-not-increasing", None, "t-0", 9),
+    ("Offset mismatch for the future replica t-0: fetched offset = 9, log end offset = 9.", DISK, None, None, "t-0", 9),
     # ReplicaFetcherThread
     ("Offset mismatch for partition t-0: fetched offset = 9, log end offset = 9.", DISK, "offsets-not-increasing", None, "t-0", 9),
     # ReplicaManager
@@ -510,7 +510,7 @@ BOTH: tuple[Row, ...] = (
     ("Cannot append record batch with illegal length 7 to log for t-0. A possible cause is a corrupted produce request.", OTHER, None, None, "t-0", None),
     ("Received request for offset 9 for partition t-0, but we only have log segments starting from offset: 7.", NOTE, None, None, "t-0", 9),
     ("Empty active segment at 9 was deleted and recreated due to 9", NOTE, None, None, None, 9),
-    (f"Error while deleting producer state snapshot {D}/t-0/00000000000000000100.snapshot for t-0 in dir {D}", DISK, "unreadable", D, "t-0", None),
+    (f"Error while deleting producer state snapshot {D}/t-0/00000000000000000100.snapshot for t-0 in dir {D}", DISK, "unreadable", f"{D}/t-0/00000000000000000100.snapshot", "t-0", None),
     (f"Error while truncating log to offset 9 for t-0 in dir {D}", DISK, "unreadable", D, "t-0", 9),
     ("High watermark 7 update exceeds current log end offset 9", DISK, "high-watermark-beyond-end", None, None, None),
     ("Non-monotonic update of high watermark from 9 to 9", NOTE, None, None, None, None),
@@ -540,7 +540,7 @@ BOTH: tuple[Row, ...] = (
     ("org.apache.kafka.server.common.serialization.MetadataParseException: Value for type was too large.", DISK, "metadata-snapshot-damaged", None, None, None),
     ("java.lang.RuntimeException: Unknown metadata id 999", DISK, "metadata-snapshot-damaged", None, None, None),
     ("java.io.EOFException: File ended prematurely.", DISK, "quorum-state-malformed", None, None, None),
-    (f"Exception while deleting Log(dir={D}/t-0, topicId=x, topic=t, partition=0, highWatermark=0) in dir {D}.", DISK, "unreadable", D, "t-0", None),
+    (f"Exception while deleting Log(dir={D}/t-0, topicId=x, topic=t, partition=0, highWatermark=0) in dir {D}.", DISK, "unreadable", f"{D}/t-0", "t-0", None),
     (f"Broker 1 stopped fetcher for partitions t-0 and stopped moving logs for partitions  because they are in the failed log directory {D}.", AFTER, None, D, None, None),
     (f"Failed to delete log for future t-0 because it may be in one of the offline directories {D}", AFTER, None, D, "t-0", None),
     (f"Can not create log for t-0 because log directories {D} are offline", AFTER, None, D, "t-0", None),

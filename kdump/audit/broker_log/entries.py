@@ -2,6 +2,7 @@
 
 Spec: the layout ``[%d] %p %m (%c)%n`` of Kafka's own logging configuration. Text before the time,
 such as the prefix of a container's log or of the system log, is skipped. The time may be missing.
+Lines of JSON are read too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
+
+from kdump.audit.broker_log.layouts import plain_lines
 
 #: The largest number of bytes of a line, and of characters of an entry. The rest is dropped.
 LINE_BYTES: Final = 16_384
@@ -20,23 +23,37 @@ _TIME: Final = rb"\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:Z|[+-]\d\
 _HEAD: Final = re.compile(
     rb"(?:.{0,120}?%s.{0,80}?\b(%s)\b|\W{0,3}(%s)\b)[\]:]?\s+" % (_TIME, _LEVELS, _LEVELS)
 )
-#: A line that continues an entry: a frame of a stack trace, or an exception and its message.
-_BELOW: Final = re.compile(rb"\s|Caused by: |Suppressed: |\w+(?:\.[\w$]+)+(?:: |$)|\r?$")
+#: A line of ordinary running in Kafka's own layout: most lines of a log.
+_ORDINARY: Final = re.compile(
+    rb"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]\d{3}\]? (?:INFO|DEBUG|TRACE) "
+)
+#: A line that continues an entry: a frame of a stack trace, indented or not, or an exception and
+#: its message.
+_BELOW: Final = re.compile(
+    rb"\s|Caused by: |Suppressed: |\w+(?:\.[\w$]+)+(?:: |$)|\r?$|at [\w.$/@]+\(|\.\.\. \d+ more"
+)
 #: A frame of a stack trace. Only frames that show which file the broker read are used.
-_FRAME: Final = re.compile(rb"(?:.{0,120}\|)?\s+(?:at |\.\.\. \d+ more)")
+_FRAME: Final = re.compile(rb"(?:.{0,120}\|)?\s*(?:at [\w.$/@]+[(.$]|\.\.\. \d+ more)")
 _FILE_FRAME: Final = re.compile(
-    rb"PartitionMetadata|LeaderEpochCheckpointFile|OffsetCheckpoints|offsetFromFile"
+    rb"PartitionMetadata|LeaderEpochCheckpointFile|OffsetCheckpoint|offsetFromFile|"
+    rb"sun\.nio\.fs\.Windows"
 )
 _LOGGER: Final = re.compile(r" \(((?:[\w$]+\.)*[\w$]+)\)(?=\s|$)")
 
-#: The messages at INFO about log directories that reports include.
+#: The messages at INFO about log directories that reports include. They begin with letters that
+#: are rare in a log, which makes the search fast.
 _NOTED: Final = re.compile(
-    rb"Found stray log dir|interrupted swap operation|Recovering unflushed segment|"
-    rb"Skipping recovery of|Attempting recovery for all logs|segment overflow error|"
-    rb"Deleting segments as part of log (?:recovery|truncation)|compacted but has not been|"
-    rb"Truncating to offset|treat it as a stray log|Error while loading logs in|"
-    rb"renaming from \.swap files|due to log start offset"
+    rb"Found stray log dir|Found log file \S+ from interrupted swap|Recovering unflushed segment|"
+    rb"Recovering file \S+ by renaming|Skipping recovery of|Attempting recovery for all logs|"
+    rb"Caught segment overflow error|Deleting segments as part of log (?:recovery|truncation)|"
+    rb"Truncating to offset|The topicId does not exist in|Error while loading logs in|"
+    rb"Fetch (?:offset|position) .{0,300}? is out of range for|pacted but has not been|"
+    rb"ue to log start offset"
 )
+
+
+#: A line that may be JSON: its first brace comes before any bracket of Kafka's own layout.
+_MAYBE_JSON: Final = re.compile(rb"[^\[{]{0,120}\{\s{0,8}\"")
 
 
 @dataclass(slots=True)
@@ -61,7 +78,12 @@ def read_entries(lines: Iterable[bytes]) -> Iterator[Entry]:
     """
     current: Entry | None = None
     skipping = False  # whether these lines belong to a skipped entry
-    for number, raw in enumerate(lines, 1):
+    for number, raw in _numbered(lines):
+        if _ORDINARY.match(raw) and _NOTED.search(raw) is None:
+            if current is not None:
+                yield current
+            current, skipping = None, True
+            continue
         head = _HEAD.match(raw)
         if head is None:
             if current is None and not skipping:
@@ -85,6 +107,16 @@ def read_entries(lines: Iterable[bytes]) -> Iterator[Entry]:
         )
     if current is not None:
         yield current
+
+
+def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines with their numbers; those of a structured line have the same number."""
+    for number, raw in enumerate(lines, 1):
+        plain = plain_lines(raw) if _MAYBE_JSON.match(raw) else None
+        if plain is None:
+            yield number, raw
+        else:
+            yield from ((number, line) for line in plain)
 
 
 _QUIET: Final = frozenset({b"INFO", b"DEBUG", b"TRACE"})

@@ -19,27 +19,52 @@ class Kind(Enum):
     ELSEWHERE = "elsewhere"  # does not concern log directories
 
 
+class Step(Enum):
+    """The command that follows a message about a disk."""
+
+    VERIFY = "verify"  # of the partition, or else of the log directory
+    SPACE = "space"  # what a broker removes, and whether startup finds enough space
+    START = "start"  # all reasons for which the next start fails
+
+
 #: The expressions of pattern fields. If two fields are in one word, the text between them ends
-#: the first.
+#: the first. Brokers before 1.0 and clients write partitions in other forms.
 _FIELDS: Final = {
     "": ".*?",
     "path": r"(?P<path>[^\n]*?)",
-    "partition": r"(?P<partition>[\w.\-]+-\d+)",
+    "dir": r"(?P<dir>[^\n]*?)",
+    "entry": r"(?P<entry>[^\n]*?)",
+    "moved": r"(?P<path>/[^\n]*?\.[0-9a-f]{32}-(?:delete|future)[^\s:,]*)",
+    "drive": r"(?P<drive>[A-Za-z]:\\)",
+    "second": r"(?P<second>[^\n]*?)",
+    "partition": r"(?P<partition>[\w.\-]+-\d+|\[[\w.\-]+,\d+\]"
+    r"|TopicPartition\(topic='[\w.\-]+', partition=\d+\))",
+    "topic": r"(?P<topic>[\w.\-]+)",
+    "number": r"(?P<number>\d+)",
     "offset": r"(?P<offset>-?\d+)",
     "position": r"(?P<position>\d+)",
 }
+#: Fields that hold a path. If one is last, it ends before a space or the end of a sentence.
+_PATHS: Final = frozenset({"path", "dir", "entry", "second"})
 _FIELD: Final = re.compile(r"\{(\w*)\}")
+#: A word between two characters of a literal that are not part of words. Every text that contains
+#: the literal contains it as a whole word.
+_WHOLE_WORD: Final = re.compile(r"(?<=\W)\w{4,}(?=\W)")
 
 
 @dataclass(frozen=True)
 class Message:
     """A line that a broker logs, and the answer to it.
 
-    In ``pattern``, ``{path}``, ``{partition}``, ``{offset}``, ``{position}`` and ``{}`` vary.
+    In ``pattern``, ``{path}``, ``{dir}`` (a log directory), ``{entry}`` (of a log directory),
+    ``{second}`` (another copy of ``{path}``), ``{moved}`` (the path of a directory that the broker
+    renamed, or of a file in it), ``{drive}`` (of Windows), ``{partition}``, ``{topic}`` with
+    ``{number}``, ``{offset}``, ``{position}`` and ``{}`` vary.
 
     ``happened`` describes the event that the line reports, ``advice`` the action to take. ``codes``
     are the findings that lead to the line. ``outer`` marks a message to which another message of
-    the same entry is preferred. ``everywhere`` marks a message that is logged for each partition.
+    the same entry is preferred, ``decides`` one that is preferred to all others. ``everywhere``
+    marks a message that is logged for each partition. ``step`` is the command that follows.
     """
 
     pattern: str
@@ -49,7 +74,10 @@ class Message:
     codes: tuple[FindingCode, ...] = ()
     outer: bool = False
     everywhere: bool = False
+    decides: bool = False
+    step: Step = Step.VERIFY
     literal: str = field(init=False)
+    words: frozenset[str] = field(init=False, repr=False)
     expression: re.Pattern[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -58,11 +86,17 @@ class Message:
         pieces = [re.escape(literals[0])]
         for index, (name, literal) in enumerate(zip(names, literals[1:], strict=True)):
             last = index == len(names) - 1 and not literal
-            if last and name in ("", "path"):
-                pieces.append(r"(?P<path>[^\s,'\"]*[^\s,'\".)\]])" if name else "")
+            if index == 0 and not literals[0] and name in _PATHS:
+                pieces.append(rf"(?P<{name}>(?:[A-Za-z]:\\|/)[^\n]*?)" + re.escape(literal))
+            elif last and name in _PATHS:
+                pieces.append(rf"(?P<{name}>[^\s,'\"]*[^\s,'\".:;!)\]])")
+            elif last and not name:
+                continue
             else:
                 pieces.append(_FIELDS[name] + re.escape(literal))
         object.__setattr__(self, "literal", max(literals, key=len))
+        words = frozenset(word for part in literals for word in _WHOLE_WORD.findall(part))
+        object.__setattr__(self, "words", words)
         object.__setattr__(self, "expression", re.compile("".join(pieces)))
 
     def match(self, text: str) -> re.Match[str] | None:
@@ -77,6 +111,11 @@ def answer_alike(
     patterns: tuple[str, ...],
     codes: tuple[FindingCode, ...] = (),
     outer: bool = False,
+    decides: bool = False,
+    step: Step = Step.VERIFY,
 ) -> tuple[Message, ...]:
     """Return a message for each of ``patterns``, all with the same answer."""
-    return tuple(Message(pattern, kind, happened, advice, codes, outer) for pattern in patterns)
+    return tuple(
+        Message(pattern, kind, happened, advice, codes, outer, decides=decides, step=step)
+        for pattern in patterns
+    )

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kdump.audit.broker_log.entries import Entry
+from kdump.audit.broker_log.location import Location
 from kdump.audit.broker_log.message import Kind
-from kdump.audit.broker_log.table import Location, Recognition, mentions_disks, recognize
+from kdump.audit.broker_log.table import Recognition, mentions_disks, recognize
 
 #: The largest number of groups in a report. Entries of further groups are only counted.
 GROUPS: Final = 1_000
 _SHOWN_CHARACTERS: Final = 400
+_NO_DIGITS: Final = str.maketrans("", "", "0123456789")
 
 
 @dataclass(slots=True)
@@ -91,7 +93,7 @@ def group_entries(entries: Iterable[Entry]) -> Report:
 
 def _key(entry: Entry, known: Recognition | None, location: Location) -> tuple[object, ...]:
     if known is None:
-        return (entry.level, "".join(char for char in entry.message if not char.isdigit())[:200])
+        return (entry.level, entry.message.translate(_NO_DIGITS)[:200])
     where = None if known.message.everywhere else location.partition or location.path
     return (known.message.happened, known.message.kind, where)
 

@@ -72,7 +72,6 @@ CHECKPOINT_NUMBER: Final = FindingCode(
     (
         "Error occurred while reading recovery-point-offset-checkpoint file of directory {}",
         "Error occurred while reading log-start-offset-checkpoint file of directory {}",
-        "[kafka-log-cleaner-thread-{}]: Error due to",
     ),
     check=26,
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from kdump.audit.broker_log.message import Kind
+from kdump.audit.broker_log.message import Kind, Step
 from kdump.audit.broker_log.report import Group, Report
 from kdump.cli.ui.exits import INCOMPLETE, OK
 from kdump.cli.ui.jsonl import header, line
@@ -14,9 +14,6 @@ from kdump.cli.ui.paragraphs import paragraph
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
 from kdump.storage.objects.address import AnyPath
-
-#: The ends of names in a log directory that are not partitions.
-_IN_DIRECTORY: Final = ("-checkpoint", "lost+found", "remote-log-index-cache")
 
 _ABOUT: Final = {
     Kind.DISK: "what is on a disk",
@@ -144,19 +141,22 @@ def _where(group: Group) -> str:
 
 
 def _command(group: Group) -> tuple[str, ...] | None:
-    """Return the command that checks the path in a message; None without a printable path."""
+    """Return the command that checks the place in a message; None without a printable path."""
     path, known = group.location.path, group.known
     if known is None or known.message.kind is not Kind.DISK:
         return None
-    if path is None or not path.startswith("/") or not path.isprintable():
+    directories = group.location.directories
+    if path is None or not path.startswith("/") or not "".join((path, *directories)).isprintable():
         return None
+    if known.message.step is Step.START:
+        return ("kdump", "next-start", *dict.fromkeys(directories))
+    if known.message.step is Step.SPACE:
+        return ("kdump", "verify", "--quick", "--info", *directories[:1])
     target = Path(path)
     partition = group.location.partition
     if partition is not None and partition in target.parts:
-        target = Path(*target.parts[: target.parts.index(partition) + 1])
-    elif target.suffix or target.name.startswith(".") or target.name.endswith(_IN_DIRECTORY):
-        target = target.parent
-    return ("kdump", "verify", str(target))
+        return ("kdump", "verify", str(Path(*target.parts[: target.parts.index(partition) + 1])))
+    return ("kdump", "verify", *directories[:1])
 
 
 def _result(report: Report) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.broker_log.message import Kind, Message
+from kdump.audit.broker_log.message import Kind, Message, answer_alike
 
 _NOTHING: Final = "Nothing to do for the disks: kdump cannot help here."
 
@@ -62,6 +62,44 @@ ROWS: Final = (
         "{partition}:",
     ),
     *_rows(
+        "A producer sent a batch that the broker refused. It wrote nothing.",
+        "Batch has an invalid offset range",
+        "is not the same as the first batch",
+        "Clients are not allowed to write control records",
+        "Inconsistent batch offset range",
+        "Invalid reported count for record batch",
+        "Invalid sequence number {} in record batch with producerId",
+        "Compacted topic cannot accept message without key",
+        "Compressed outer record has more than one batch",
+        "Compressed outer record should not have an inner record",
+        "Record batch has no batches at all",
+        "One or more records have been rejected",
+        "of message is out of range. The timestamp should be within",
+        "of message with offset {} is out of range. The timestamp should be within",
+        "Invalid timestamp type in message",
+        "magic does not match outer magic",
+        "Idempotent records cannot be used with magic version",
+        "Transactional records cannot be used with magic version",
+        "Illegal length of message set {} Message set cannot be appended to log",
+        "Error in validating messages while appending to log '{partition}'",
+        "Error validating messages while appending to log {partition}",
+        "The baseOffset of the record batch should be 0",
+        "Message size is {} bytes which exceeds the maximum configured message size",
+        "Message set size is {} bytes which exceeds the maximum configured segment size",
+        "Message batch size is {} bytes which exceeds the maximum configured",
+        "The record batch size is {} bytes which exceeds the maximum configured value",
+        "Out of order sequence number for producerId",
+        "Invalid sequence number for new epoch: {} (request epoch)",
+        "Found no record of producerId=",
+        "epoch is no longer valid. There is probably another producer with a newer epoch",
+        "Invalid coordinator epoch: {} (zombie)",
+    ),
+    *_rows(
+        "A request for offsets by time named a partition of an old message format.",
+        "Cannot search offsets based on timestamp because message format version for partition "
+        "{partition} is",
+    ),
+    *_rows(
         "A producer, a transaction or a reader made a request that the partition's state does not "
         "allow. The broker wrote nothing.",
         "Invalid coordinator epoch for producerId {} at offset {offset} in partition {partition}:",
@@ -76,10 +114,24 @@ ROWS: Final = (
         "Failed to write the transaction marker to {partition} because it is too large",
         "Append from Raft leader did not set the batch epoch correctly",
     ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "The memory of a cleaner thread is too small for a segment, and the thread ended. This "
+        "broker compacts no topic until it restarts. The log is sound.",
+        "Increase log.cleaner.dedupe.buffer.size or decrease log.cleaner.threads. Then restart the "
+        "broker.",
+        (
+            "messages in segment {partition}/{} but offset map can fit only {}",
+            "Unable to build the offset map for segment {partition}/{}",
+            "but offset map can fit only",
+            "offset map is too small to fit in even a single message",
+            "Attempted to add a new entry to a full offset map",
+            "Attempt to add a new entry to a full offset map",
+        ),
+        decides=True,
+    ),
     *_rows(
         "The size of the cleaner's memory does not suit the topic.",
-        "offset map is too small to fit in even a single message",
-        "Attempted to add a new entry to a full offset map",
         "Cannot use more than 2G of cleaner buffer space per cleaner thread",
     ),
     *_rows(
@@ -126,6 +178,7 @@ ROWS: Final = (
         for pattern, happened in (
             ("Uncaught exception in scheduled task '{}'", "A scheduled task of the broker failed."),
             ("]: Error due to", "A thread of the broker ended."),
+            ("], Error due to", "A thread of the broker ended."),
             ("Stopped due to fatal error with exit code {}", "A thread of the broker ended."),
             ("Execution of {} failed due to {}", "A request to a coordinator failed."),
             ("Replaying record {} to {partition} failed due", "A request to a coordinator failed."),

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.broker_log.answers import ALL, DISK, OFFLINE
 from kdump.audit.broker_log.message import Kind, Message, answer_alike
+from kdump.audit.broker_log.rows.answers import ALL, DISK, OFFLINE
 
 _META: Final = (
     "Compare the file with meta.properties in the node's other log directories, and with node.id "
@@ -74,7 +74,7 @@ ROWS: Final = (
         "Nothing to do if the topic was being deleted. Otherwise, verify the partition.",
     ),
     Message(
-        "Error occurred while reading recovery-point-offset-checkpoint file of directory {path}, "
+        "Error occurred while reading recovery-point-offset-checkpoint file of directory {dir}, "
         "resetting the recovery checkpoint to 0",
         Kind.DISK,
         "The broker could not read the recovery points and used 0 instead. After an unclean stop, "
@@ -86,7 +86,7 @@ ROWS: Final = (
         outer=True,
     ),
     Message(
-        "Error occurred while reading log-start-offset-checkpoint file of directory {path}, "
+        "Error occurred while reading log-start-offset-checkpoint file of directory {dir}, "
         "resetting to the base offset of the first segment",
         Kind.DISK,
         "The broker could not read the log start offsets. Each log began at its first segment, and "
@@ -98,7 +98,7 @@ ROWS: Final = (
         outer=True,
     ),
     Message(
-        "Disk error while writing recovery offsets checkpoint in directory {path}:",
+        "Disk error while writing recovery offsets checkpoint in directory {dir}:",
         Kind.DISK,
         "The broker could not write the recovery points. The log directory went offline.",
         DISK,
@@ -106,7 +106,7 @@ ROWS: Final = (
         outer=True,
     ),
     Message(
-        "Disk error while writing log start offsets checkpoint in directory {path}:",
+        "Disk error while writing log start offsets checkpoint in directory {dir}:",
         Kind.DISK,
         "The broker could not write the log start offsets. The log directory went offline.",
         DISK,
@@ -114,7 +114,7 @@ ROWS: Final = (
         outer=True,
     ),
     Message(
-        "Error while writing to highwatermark file in directory {path}",
+        "Error while writing to highwatermark file in directory {dir}",
         Kind.DISK,
         "The broker could not write the high watermarks, because the log directory was offline or "
         "went offline.",
@@ -157,7 +157,7 @@ ROWS: Final = (
         (codes.META_PROPERTIES_UNREADABLE, codes.LOG_DIRECTORY_MISSING),
     ),
     Message(
-        "No `meta.properties` found in {path}",
+        "No `meta.properties` found in {dir}",
         Kind.DISK,
         "A log directory had no meta.properties: it is new and empty, or its file system was not "
         "mounted. The node did not start.",
@@ -178,6 +178,68 @@ ROWS: Final = (
         "A log directory belongs to another node, or node.id was changed. The node did not start.",
         _META,
         (codes.META_PROPERTIES_MISMATCH, codes.NODE_ID_MISMATCH),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A log directory belongs to another node, or broker.id or node.id was changed. The node "
+        "did not start.",
+        _META + " Do not delete meta.properties to get past this: it says whose records these are.",
+        (
+            "Configured broker.id {} doesn't match stored broker.id {} in meta.properties",
+            "Configured node.id `{}` doesn't match stored node.id `{}' in meta.properties",
+        ),
+        (codes.NODE_ID_MISMATCH,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The log directories of this node belong to several nodes or clusters. The node did not "
+        "start.",
+        "Find out which directory was put there by mistake. " + _META,
+        (
+            "Failed to match broker.id across log.dirs.",
+            "BrokerMetadata is not consistent across log.dirs.",
+        ),
+        (codes.META_PROPERTIES_MISMATCH,),
+    ),
+    Message(
+        "The Cluster ID {} doesn't match stored clusterId {} in meta.properties",
+        Kind.DISK,
+        "The log directory belongs to another cluster than the one in ZooKeeper: ZooKeeper lost "
+        "its data, zookeeper.connect names another cluster, or the directory is from elsewhere. "
+        "The broker did not start.",
+        "Restore ZooKeeper's data, or correct zookeeper.connect. If you delete meta.properties, "
+        "the broker joins the other cluster, which may delete its partitions.",
+        (codes.META_PROPERTIES_MISMATCH,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The broker could not read a meta.properties, or the file did not exist although the log "
+        "directory is in use. The log directory is offline, or the broker did not start.",
+        "On a new log directory, nothing to do. Otherwise, check whether its file system is "
+        "mounted. " + _META,
+        (
+            "Failed to read meta.properties file under dir {path} due to",
+            "Failed to read meta.properties file under dir {path}",
+            "Fail to read meta.properties under log directory {dir}",
+            "Fail to read {} under log directory {dir}",
+            "Cannot start server since `meta.properties` could not be loaded from {dir}",
+        ),
+        (codes.META_PROPERTIES_UNREADABLE, codes.META_PROPERTIES_MISSING),
+    ),
+    Message(
+        "No meta.properties file under dir {path}",
+        Kind.NOTE,
+        "A log directory has no meta.properties yet: it is new. The broker writes the file.",
+        "Nothing to do for a new log directory. Otherwise, check whether its file system is "
+        "mounted.",
+    ),
+    Message(
+        "Failed to write meta.properties due to",
+        Kind.DISK,
+        "The broker could not write a meta.properties.",
+        DISK,
+        (codes.UNREADABLE,),
+        outer=True,
     ),
     Message(
         "Duplicate directory ID {} found. It was the ID of {path}, but also of {}",
@@ -204,9 +266,9 @@ ROWS: Final = (
         _META,
         (
             "cluster.id was not specified in the v1 file: {path}",
-            "node.id was not specified in {path}",
-            "Error: node ID not found in {path}",
-            "Error: cluster ID not found in {path}",
+            "node.id was not specified in {dir}",
+            "Error: node ID not found in {dir}",
+            "Error: cluster ID not found in {dir}",
             "Invalid meta.properties version string '{}'",
             "Unknown meta.properties version number {}",
             "Failed to find node.id",
@@ -216,18 +278,23 @@ ROWS: Final = (
             "Unable to read directory.id as a Uuid: {}",
             "Unable to read {} as a base-10 number.",
             "Found unexpected version in {path}. ZK-based brokers",
+            "Found unexpected version in loaded `meta.properties`: {}",
+            "Unrecognized version of the server meta.properties file: {}",
+            "Failed to find required property {}",
+            "Failed to parse {} property as an int: {}",
+            "RuntimeException: Expected version {}, but got version {}",
         ),
         (codes.META_PROPERTIES_UNREADABLE,),
     ),
     Message(
-        "Encountered I/O error in metadata log directory {path}. Cannot continue.",
+        "Encountered I/O error in metadata log directory {dir}. Cannot continue.",
         Kind.DISK,
         "The node could not read the log directory with the metadata log. It did not start.",
         DISK,
         (codes.META_PROPERTIES_UNREADABLE, codes.LOG_DIRECTORY_MISSING),
     ),
     Message(
-        "Error while writing meta.properties to {path}",
+        "Error while writing meta.properties to {dir}",
         Kind.DISK,
         "The broker could not write a meta.properties. The log directory is offline.",
         DISK,
@@ -360,6 +427,7 @@ ROWS: Final = (
             ("/partition.metadata", (codes.PARTITION_METADATA_MALFORMED,)),
             ("LeaderEpochCheckpointFile", (codes.EPOCHS_MALFORMED, codes.EPOCHS_NUMBER)),
             ("OffsetCheckpoints", (codes.HIGH_WATERMARK_NUMBER,)),
+            ("OffsetCheckpointFile", (codes.CHECKPOINT_NUMBER, codes.HIGH_WATERMARK_NUMBER)),
             ("offsetFromFile", (codes.FILE_NAME_REFUSED,)),
         )
     ),

@@ -8,34 +8,37 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.broker_log.answers import ALL, DISK, FIRST, NOTHING
-from kdump.audit.broker_log.message import Kind, Message, answer_alike
+from kdump.audit.broker_log.message import Kind, Message, Step, answer_alike
+from kdump.audit.broker_log.rows.answers import ALL, DISK, FIRST, NOTHING
 
 _STOPPED: Final = "The broker removed the clean shutdown marker, and then did not start."
 
 ROWS: Final = (
     Message(
-        "Found directory {path}, '{}' is not in the form of topic-partition",
+        "Found directory {entry}, '{}' is not in the form of topic-partition",
         Kind.DISK,
         "The log directory contained a directory that does not have the name of a "
         "partition. " + _STOPPED,
         "Move the directory away. Or move all of the broker's files into a subdirectory, and set "
         "log.dirs to that subdirectory. " + ALL,
         (codes.FOREIGN_DIRECTORY,),
+        step=Step.START,
     ),
     Message(
-        "Duplicate log directories for {partition} are found in both {path} and {}",
+        "Duplicate log directories for {partition} are found in both {path} and {second}",
         Kind.DISK,
         "Two log directories contained the same partition. " + _STOPPED,
         "Verify both copies, and move the shorter or older copy out of its log directory.",
         (codes.PARTITION_TWICE,),
+        step=Step.START,
     ),
     Message(
-        "Duplicate log directories found: {path}, {}",
+        "Duplicate log directories found: {path}, {second}",
         Kind.DISK,
         "Two log directories contained the same partition. " + _STOPPED,
         "Verify both copies, and move the shorter or older copy out of its log directory.",
         (codes.PARTITION_TWICE,),
+        step=Step.START,
     ),
     Message(
         "Found unexpected metadata location in data directory `{path}` (the configured metadata",
@@ -54,7 +57,7 @@ ROWS: Final = (
     ),
     # Log directories that the broker cannot use.
     Message(
-        "Failed to acquire lock on file .lock in {path}. A Kafka instance in another process",
+        "Failed to acquire lock on file .lock in {dir}. A Kafka instance in another process",
         Kind.ELSEWHERE,
         "Another process holds the lock of this log directory: a running broker, or a repair by "
         "kdump. The broker did not start. In KRaft, it opened its metadata log before it found the "
@@ -64,14 +67,14 @@ ROWS: Final = (
         "__cluster_metadata-0.",
     ),
     Message(
-        "Failed to create data directory {path}",
+        "Failed to create data directory {dir}",
         Kind.DISK,
         "A log directory did not exist, and the broker could not create it.",
         "Mount its file system, or correct log.dirs and the permissions of the parent directory.",
         (codes.UNREADABLE,),
     ),
     Message(
-        "{path} is not a readable log directory.",
+        "{dir} is not a readable log directory.",
         Kind.DISK,
         "The broker's user could not read a log directory, or the path is not a directory.",
         "Correct the owner and permissions of the directory and of the files in it. Then restart "
@@ -79,14 +82,14 @@ ROWS: Final = (
         (codes.UNREADABLE, codes.LOG_DIRECTORY_FILE),
     ),
     Message(
-        "Failed to load {path} during broker startup",
+        "Failed to load {dir} during broker startup",
         Kind.CONSEQUENCE,
         "This log directory failed before the broker began to load it.",
         FIRST,
         outer=True,
     ),
     Message(
-        "Failed to create or validate data directory {path}",
+        "Failed to create or validate data directory {dir}",
         Kind.DISK,
         "The broker could not create, read or resolve a log directory. The directory is offline.",
         DISK,
@@ -94,21 +97,22 @@ ROWS: Final = (
         outer=True,
     ),
     Message(
-        "Disk error while locking directory {path}",
+        "Disk error while locking directory {dir}",
         Kind.DISK,
         "The broker could not open the .lock file of a log directory. The directory is offline.",
         "Correct the owner and permissions of .lock and of its directory. Check whether the file "
         "system is mounted read-only.",
         (codes.UNREADABLE,),
+        outer=True,
     ),
     Message(
-        "Shutdown broker because none of the specified log dirs from {path} can be created or",
+        "Shutdown broker because none of the specified log dirs from {dir} can be created or",
         Kind.CONSEQUENCE,
         "All log directories failed. The broker exited.",
         FIRST,
     ),
     Message(
-        "Error while loading log dir {path}",
+        "Error while loading log dir {dir}",
         Kind.DISK,
         "The broker could not read a file of this log directory while it loaded the logs. The "
         "directory is offline.",
@@ -131,7 +135,7 @@ ROWS: Final = (
         outer=True,
     ),
     Message(
-        "The log dir {path} is already offline due to a previous IO exception.",
+        "The log dir {dir} is already offline due to a previous IO exception.",
         Kind.CONSEQUENCE,
         "The log directory went offline earlier.",
         FIRST,
@@ -147,25 +151,25 @@ ROWS: Final = (
     ),
     # Consequences of an offline log directory.
     Message(
-        "Shutdown broker because all log dirs in {path} have failed",
+        "Shutdown broker because all log dirs in {dir} have failed",
         Kind.CONSEQUENCE,
         "The last log directory went offline. The broker exited.",
         FIRST,
     ),
     Message(
-        "Shutdown broker because the metadata log dir {path} has failed",
+        "Shutdown broker because the metadata log dir {dir} has failed",
         Kind.CONSEQUENCE,
         "The log directory with the metadata log went offline. The broker exited.",
         FIRST,
     ),
     Message(
-        "Shutdown broker because some log directory has failed during migration mode: {path}",
+        "Shutdown broker because some log directory has failed during migration mode: {dir}",
         Kind.CONSEQUENCE,
         "A log directory went offline during the migration from ZooKeeper. The broker exited.",
         FIRST,
     ),
     Message(
-        "Halting broker because dir {path} is offline",
+        "Halting broker because dir {dir} is offline",
         Kind.CONSEQUENCE,
         "A log directory went offline. The broker exited.",
         FIRST,
@@ -175,18 +179,18 @@ ROWS: Final = (
         "A log directory went offline. The broker does not serve its partitions until a restart.",
         FIRST,
         (
-            "Stopping serving logs in dir {path}",
-            "Stopped serving logs in dir {path}",
-            "Stopping serving replicas in dir {path} with uuid {} because the log directory",
-            "Stopping serving replicas in dir {path}",
-            "Stopped serving replicas in dir {path}",
-            "Stopping cleaning logs in dir {path}",
-            "are offline due to failure on log directory {path}",
-            "because they are in the failed log directory {path}.",
+            "Stopping serving logs in dir {dir}",
+            "Stopped serving logs in dir {dir}",
+            "Stopping serving replicas in dir {dir} with uuid {} because the log directory",
+            "Stopping serving replicas in dir {dir}",
+            "Stopped serving replicas in dir {dir}",
+            "Stopping cleaning logs in dir {dir}",
+            "are offline due to failure on log directory {dir}",
+            "because they are in the failed log directory {dir}",
         ),
     ),
     Message(
-        "Unable to propagate directory failure disabled because directory {path} has no UUID",
+        "Unable to propagate directory failure disabled because directory {dir} has no UUID",
         Kind.CONSEQUENCE,
         "A log directory without a directory.id failed. The broker exited.",
         FIRST,
@@ -210,18 +214,18 @@ ROWS: Final = (
             "for partition {partition} (last update controller epoch {}){} since the replica for "
             "the partition is offline due to storage error",
             "Unable to start fetching {partition} with topic ID {} due to a storage error",
-            "Can not create log for {partition} because log directories {path} are offline",
+            "Can not create log for {partition} because log directories {dir} are offline",
             "The current replica for {partition} is offline",
             "The future replica for {partition} is offline",
             "Failed to delete log for {} {partition} because it may be in one of the offline "
-            "directories {path}",
-            "Can not create log {partition} because log directory {path} is offline",
-            "Can not create log {} because log directory {path} is offline",
+            "directories {dir}",
+            "Can not create log {partition} because log directory {dir} is offline",
+            "Can not create log {} because log directory {dir} is offline",
             "No log directories available. Tried {path}",
             "Partition {partition} is in an offline log directory",
             "Partition {partition} is offline",
-            "Log directory {path} is offline",
-            "No checkpoint file for log dir {path}",
+            "Log directory {dir} is offline",
+            "No checkpoint file for log dir {dir}",
             "The memory mapped buffer for log of {partition} is already closed",
             "Skipping creation of log because there are potentially offline log directories",
         ),
@@ -313,10 +317,11 @@ ROWS: Final = (
     Message(
         "does not have a topic ID, which is not allowed when running in KRaft mode.",
         Kind.DISK,
-        "A -future directory, to which the broker was moving a replica, had no partition.metadata. "
-        "The broker did not start.",
-        "If the partition also exists without -future, move the -future directory away. If not, "
-        "the -future directory is the only copy here: write its partition.metadata.",
+        "The directory of a replica, or a -future directory to which the broker was moving one, "
+        "had no partition.metadata. The broker did not start.",
+        "While the broker is stopped, kdump reindex --apply on the partition writes "
+        "partition.metadata. If the partition also exists without -future, move the -future "
+        "directory away instead. Releases from 3.7.1 on rename such a replica to -stray.",
         (codes.TOPIC_ID_MISSING,),
     ),
     # Deletion of whole logs.
@@ -325,7 +330,7 @@ ROWS: Final = (
         "The broker could not delete a log, or deleted only a part of it.",
         DISK,
         (
-            "Exception while deleting {} in dir {path}.",
+            "Exception while deleting {} in dir {dir}",
             "Exception in kafka-delete-logs thread.",
             "Failed to schedule next delete in kafka-delete-logs thread",
             "Unable to delete replica {partition} because we got an unexpected",
@@ -349,7 +354,7 @@ ROWS: Final = (
         (
             "Can not create the future log for {partition} without having a preferred",
             "Can not create the future log for {partition} in the current log directory",
-            "The future log dir {path} of {partition} is different from the requested log dir",
+            "The future log dir {dir} of {partition} is different from the requested log dir",
         ),
     ),
     Message(
@@ -366,8 +371,8 @@ ROWS: Final = (
         "offline.",
         DISK,
         (
-            "Unable to describe replica dirs for {path}",
-            "Error while describing replica in dir {path}",
+            "Unable to describe replica dirs for {dir}",
+            "Error while describing replica in dir {dir}",
         ),
         (codes.UNREADABLE,),
         outer=True,
@@ -385,14 +390,14 @@ ROWS: Final = (
         "The broker could not create the directory of a replica. The log directory went offline.",
         DISK,
         (
-            "Error while creating log for {partition} in dir {path}",
-            "Error while creating log for {} in dir {path}",
+            "Error while creating log for {partition} in dir {dir}",
+            "Error while creating log for {} in dir {dir}",
         ),
         (codes.UNREADABLE, codes.PARTITION_IS_FILE),
         outer=True,
     ),
     Message(
-        "Disk error while loading ID {path}",
+        "Disk error while loading ID {dir}",
         Kind.DISK,
         "The broker could not read the meta.properties of a log directory. The directory is "
         "offline.",
@@ -405,7 +410,7 @@ ROWS: Final = (
         "A directory in log.dirs or metadata.log.dir did not exist, or was a file. The node did "
         "not start.",
         "Mount its file system, or correct server.properties.",
-        ("Path {path} exists, but is not a directory.", "No such directory as {path}"),
+        ("Path {dir} exists, but is not a directory.", "No such directory as {dir}"),
         (codes.LOG_DIRECTORY_MISSING,),
     ),
     *answer_alike(
@@ -414,9 +419,9 @@ ROWS: Final = (
         "accepts no new replicas.",
         "Correct the directory in the reassignment.",
         (
-            "Log dir {path} is not found in the config.",
+            "Log dir {dir} is not found in the config.",
             "The user-specified log directory is not found in the broker config.",
-            "Log directory {path} is cordoned",
+            "Log directory {dir} is cordoned",
         ),
     ),
     *answer_alike(
@@ -436,11 +441,11 @@ ROWS: Final = (
         "log.dirs and metadata.log.dir contradict each other. The node did not start.",
         "Correct server.properties.",
         (
-            "Cannot specify more than one metadata log directory. Already specified {path}",
+            "Cannot specify more than one metadata log directory. Already specified {dir}",
             "You must specify at least one log directory.",
             "No metadata log directory was specified.",
-            "Error: log directory {path} is in both {}",
-            "Error: metaLogDir {path} does not appear in",
+            "Error: log directory {dir} is in both {}",
+            "Error: metaLogDir {dir} does not appear in",
         ),
     ),
 )

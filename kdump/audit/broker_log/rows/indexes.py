@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.broker_log.answers import BAD_BATCH, NOTHING
 from kdump.audit.broker_log.message import Kind, Message, answer_alike
+from kdump.audit.broker_log.rows.answers import BAD_BATCH, NOTHING
 
 _REPLAY: Final = (
     "The broker found this when it replayed the log to rebuild its producer state, and did not "

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.broker_log.answers import ALL, BAD_BATCH, DISK, NOTHING
 from kdump.audit.broker_log.message import Kind, Message, answer_alike
+from kdump.audit.broker_log.rows.answers import ALL, BAD_BATCH, DISK, NOTHING
 
 _CUT_ADVICE: Final = (
     "If another replica is in sync, nothing is lost for the cluster. If this is the only copy, "

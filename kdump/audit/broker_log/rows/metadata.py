@@ -62,6 +62,35 @@ ROWS: Final = (
         (codes.UNREADABLE,),
         outer=True,
     ),
+    *answer_alike(
+        Kind.DISK,
+        "The file quorum-state names other voters or another vote than the configuration of this "
+        "node allows. The node did not start.",
+        "Correct controller.quorum.voters and node.id if they were changed by mistake. Otherwise, "
+        "deletion of the file discards the node's vote: delete it only while the other voters have "
+        "a leader.",
+        (
+            "Configured voter set: {} is different from the voter set read from the state file",
+            "with a voted candidate, which indicates this node was previously",
+        ),
+        (codes.QUORUM_STATE_MALFORMED,),
+    ),
+    Message(
+        "Clearing local quorum state store after error loading state",
+        Kind.DISK,
+        "The node could not read the file quorum-state, and began again without its vote.",
+        "Nothing to do if the quorum has a leader. Check the system log for disk errors.",
+        (codes.QUORUM_STATE_MALFORMED,),
+        outer=True,
+    ),
+    Message(
+        "Epoch from quorum-state file is {}, which is smaller than last written epoch {}",
+        Kind.DISK,
+        "quorum-state is older than the metadata log, as after the file was restored. The node "
+        "used the epoch of the log.",
+        "Find out where the file came from.",
+        (codes.QUORUM_STATE_MALFORMED,),
+    ),
     Message(
         "Epoch from quorum store file ({path}) is {}, which is smaller than last written epoch {}",
         Kind.DISK,
@@ -122,6 +151,7 @@ ROWS: Final = (
             "Unable to set file ({path}) as read-only",
             "Unable to close snapshot reader {} at {path}",
             "Encountered error while writing snapshot {}",
+            "Encountered error while writing {}",
         ),
         (codes.UNREADABLE,),
     ),
@@ -152,6 +182,41 @@ ROWS: Final = (
         "Copy the file from a controller of the same cluster, or from a backup.",
         (codes.BOOTSTRAP_MALFORMED,),
     ),
+    Message(
+        "Unhandled fault in MetadataLoader#handleLoadSnapshot",
+        Kind.DISK,
+        "The node could not read a metadata snapshot to its end. The snapshot is damaged, or from "
+        "a later release.",
+        "Try an older snapshot first: if one is whole and the metadata log begins before its end, "
+        "move the damaged snapshot away and start the node. Otherwise: " + _VOTERS,
+        (codes.METADATA_SNAPSHOT_DAMAGED, codes.METADATA_UNREPLAYABLE),
+        decides=True,
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A node could not apply a record of the metadata log or of a snapshot: it names something "
+        "that does not exist, or contradicts an earlier record. A controller stops at it.",
+        "Compare this node's metadata log with those of the other controllers: kdump quorum and "
+        "kdump metadata --diff. If a majority of them runs and has a leader, move this node's "
+        "__cluster_metadata-0 away: the node then fetches all metadata from the leader. This also "
+        "discards its vote.",
+        (
+            "Unable to apply {} record at offset {offset} on",
+            "Unable to apply {} record from snapshot {} on standby controller",
+            "Unable to handle record {} in batch ending at offset {offset}",
+            "Error replaying record {}",
+            "Unhandled record type {}",
+            "Unknown metadata record type {} in batch ending at offset {offset}",
+            "Tried to {} broker {}, but that broker was not registered",
+            "Tried to {} broker {}, but the given epoch",
+            "Found duplicate TopicRecord for",
+            "cannot appear within a snapshot.",
+            "Can't replay a BeginTransactionRecord at {offset}",
+            "Can't replay an AbortTransactionRecord at {offset}",
+            "Can't replay an EndTransactionRecord at {offset}",
+        ),
+        (codes.METADATA_UNREPLAYABLE,),
+    ),
     *answer_alike(
         Kind.DISK,
         "The node could not apply records of the metadata log or of a snapshot. They are damaged, "
@@ -161,9 +226,9 @@ ROWS: Final = (
             "Error loading metadata log record from offset {offset}",
             "Error loading metadata log record {} in snapshot",
             "Unhandled fault in MetadataLoader#handleCommit",
-            "Unhandled fault in MetadataLoader#handleLoadSnapshot",
             "Unexpected error in raft IO thread",
             "Had an error during log cleaning",
+            "Append failed unexpectedly",
         ),
         (codes.METADATA_SNAPSHOT_DAMAGED, codes.RECORDS_UNREADABLE, codes.METADATA_UNREPLAYABLE),
         outer=True,
@@ -223,7 +288,7 @@ ROWS: Final = (
         (codes.HIGH_WATERMARK_BEYOND_END,),
     ),
     Message(
-        "Full log truncation expected but didn't happen. Snapshot of {}, log end offset {offset}",
+        "expected but didn't happen. Snapshot of {}, log end offset {offset}",
         Kind.DISK,
         "The metadata log and a snapshot from the leader do not match. The node exited.",
         _VOTERS,
@@ -236,6 +301,7 @@ ROWS: Final = (
         _VOTERS,
         (
             "Unable to read record size",
+            "IllegalArgumentException: Unexpected key size {}",
             "Invalid non-positive frame size: {}",
             "Specified frame size, {}, is larger than the entire size of the batch, which is {}",
             "Unable to read {} bytes, only read {}",
@@ -273,7 +339,12 @@ ROWS: Final = (
             "Can't load metadata from the binary bootstrap metadata file: {path}",
             "was found in the binary bootstrap metadata file: {path}",
             "Unable to read control record at offset {offset}",
+            "unable to read control record at offset {offset}",
+            "unable to read metadata record at offset {offset}",
             "unable to deserialize record at offset {offset}",
+            "Unsupported control record type {} at offset {offset}",
+            "No FeatureLevelRecord for metadata.version was found in {}",
+            "are not supported. Can't load metadata from {}",
         ),
         (codes.BOOTSTRAP_MALFORMED,),
     ),

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.broker_log.answers import DISK
 from kdump.audit.broker_log.message import Kind, Message, answer_alike
+from kdump.audit.broker_log.rows.answers import DISK
 
 _LEADER: Final = (
     "Verify this partition on the leader. Either the batch is damaged there, or an index points to "
@@ -201,11 +201,16 @@ ROWS: Final = (
         "The records that a follower fetched did not continue its log. The follower did not append "
         "them.",
         "Verify the partition.",
-        (
-            "Offset mismatch for partition {partition}: fetched offset = {offset}, log end",
-            "Offset mismatch for the future replica {partition}: fetched offset = {offset}, log",
-        ),
+        ("Offset mismatch for partition {partition}: fetched offset = {offset}, log end",),
         (codes.OFFSETS_NOT_INCREASING,),
+    ),
+    Message(
+        "Offset mismatch for the future replica {partition}: fetched offset = {offset}, log",
+        Kind.DISK,
+        "A move of this replica between log directories stopped: its -future log and its current "
+        "log no longer agree. The current log is served as before.",
+        "Cancel the move, and start it again: name the old log directory, then the new one, in the "
+        "reassignment.",
     ),
     *answer_alike(
         Kind.CONSEQUENCE,
@@ -219,7 +224,7 @@ ROWS: Final = (
         outer=True,
     ),
     Message(
-        "This message has failed its CRC checksum, exceeds the valid size, has a null key for a",
+        "This message has failed its CRC checksum, exceeds the valid size",
         Kind.DISK,
         "A broker answered that a message is damaged, or that it has no key although its topic is "
         "compacted.",
@@ -235,6 +240,7 @@ ROWS: Final = (
         "The stack trace below the line names the cause. Verify the partition that it names.",
         (
             "[ReplicaFetcher replicaId={}]: Error due to",
+            "[ReplicaFetcherThread-{}], Error due to",
             "[ReplicaAlterLogDirsThread-{}]: Error due to",
         ),
         outer=True,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.broker_log.answers import DISK
 from kdump.audit.broker_log.message import Kind, Message, answer_alike
+from kdump.audit.broker_log.rows.answers import DISK
 
 _IO: Final = (
     "A read or write of this partition failed, and its log directory went offline. If the broker "
@@ -20,111 +20,30 @@ _CLEANER: Final = (
 )
 
 ROWS: Final = (
-    # Errors of the operating system.
-    *answer_alike(
-        Kind.DISK,
-        "The file system is full. The log directory that the broker was writing to went offline.",
-        "Free space, then restart the broker. Do not delete a .log by hand: kdump verify --quick "
-        "--info DIRECTORY lists the files that a broker removes by itself, and says whether "
-        "startup finds enough space.",
-        ("FileSystemException: {path}: No space left on device", "No space left on device"),
-        (codes.DISK_FULL, codes.DISK_LOW),
-    ),
-    Message(
-        "Disk quota exceeded",
-        Kind.DISK,
-        "The broker's user has used up its disk quota. The log directory went offline.",
-        "Free space or raise the quota. Then restart the broker.",
-    ),
-    Message(
-        "Input/output error",
-        Kind.DISK,
-        "The disk failed during a read or write. The log directory went offline.",
-        "Check the system log. Copy the readable data before you use the disk again.",
-        (codes.UNREADABLE,),
-    ),
-    Message(
-        "Read-only file system",
-        Kind.DISK,
-        "The file system is mounted read-only, as after an error. The log directory went offline.",
-        "Check the system log. Check the file system before you mount it for writing.",
-        (codes.UNREADABLE,),
-    ),
-    Message(
-        "Structure needs cleaning",
-        Kind.DISK,
-        "The file system is damaged. The log directory went offline.",
-        "Unmount the file system and run its own check. Then verify the log directory before a "
-        "broker starts.",
-        (codes.UNREADABLE,),
-    ),
-    Message(
-        "Stale file handle",
-        Kind.DISK,
-        "A network file system lost the file. The log directory went offline.",
-        "Mount the file system again. Verify the log directory before a broker starts.",
-        (codes.UNREADABLE,),
-    ),
-    Message(
-        "Too many open files",
-        Kind.ELSEWHERE,
-        "The limit of open files was reached. A log directory may have gone offline as a result.",
-        "Raise the limit (LimitNOFILE, ulimit -n), then restart the broker. The disk is sound.",
-    ),
-    Message(
-        "java.lang.OutOfMemoryError: Map failed",
-        Kind.ELSEWHERE,
-        "The limit of memory-mapped areas was reached. Large numbers of indexes use it up.",
-        "Raise vm.max_map_count, then restart the broker. The disk is sound.",
-    ),
-    *answer_alike(
-        Kind.DISK,
-        "The broker's user may not read or write this file. The file's log directory went offline, "
-        "or the node did not start.",
-        "Correct the owner and permissions. The usual cause is files that root created or "
-        "restored.",
-        (
-            "java.nio.file.AccessDeniedException: {path}",
-            "java.io.FileNotFoundException: {path} (Permission denied)",
-            "Permission denied",
-        ),
-        (codes.UNREADABLE, codes.BROKER_DENIED),
-    ),
-    *answer_alike(
-        Kind.DISK,
-        "A file that the broker tried to use, or its directory, did not exist. Something else "
-        "removed or renamed it, or the file system is not mounted.",
-        "Find out what it was: a cleanup job, a second broker, or a person. Then verify the log "
-        "directory.",
-        (
-            "java.nio.file.NoSuchFileException: {path}",
-            "java.io.FileNotFoundException: {path} (No such file or directory)",
-        ),
-    ),
     # IOException in a partition. The message names the operation.
     *answer_alike(
         Kind.DISK,
         _IO,
         DISK,
         (
-            "Error while appending records to {partition} in dir {path}",
-            "Error while flushing log for {partition} in dir {path} with offset {offset}",
-            "Error while rolling log segment for {partition} in dir {path}",
-            "Exception while reading from {partition} in dir {path}",
-            "Exception while increasing log start offset for {partition} to {offset} in dir {path}",
-            "Error while fetching offset by timestamp for {partition} in dir {path}",
-            "Error while deleting segments for {partition} in dir {path}",
-            "Error while deleting all segments for {partition} in dir {path}",
-            "Error while deleting log for {partition} in dir {path}",
-            "Error while deleting dir for {partition} in dir {path}",
-            "Error while renaming dir for {partition} in dir {path}",
-            "Error while renaming dir for {partition} in log dir {path}",
-            "Error while deleting producer state snapshot {} for {partition} in dir {path}",
-            "Error while deleting producer state snapshots for {partition} in dir {path}",
-            "Error while truncating log to offset {offset} for {partition} in dir {path}",
-            "Error while truncating the entire log for {partition} in dir {path}",
+            "Error while appending records to {partition} in dir {dir}",
+            "Error while flushing log for {partition} in dir {dir} with offset {offset}",
+            "Error while rolling log segment for {partition} in dir {dir}",
+            "Exception while reading from {partition} in dir {dir}",
+            "Exception while increasing log start offset for {partition} to {offset} in dir {dir}",
+            "Error while fetching offset by timestamp for {partition} in dir {dir}",
+            "Error while deleting segments for {partition} in dir {dir}",
+            "Error while deleting all segments for {partition} in dir {dir}",
+            "Error while deleting log for {partition} in dir {dir}",
+            "Error while deleting dir for {partition} in dir {dir}",
+            "Error while renaming dir for {partition} in dir {dir}",
+            "Error while renaming dir for {partition} in log dir {dir}",
+            "Error while deleting producer state snapshot {} for {partition} in dir {dir}",
+            "Error while deleting producer state snapshots for {partition} in dir {dir}",
+            "Error while truncating log to offset {offset} for {partition} in dir {dir}",
+            "Error while truncating the entire log for {partition} in dir {dir}",
             "Error flushing topic {}",
-            "Failed to clean up log for {partition} in dir {path} due to IOException",
+            "Failed to clean up log for {partition} in dir {dir} due to IOException",
         ),
         (codes.UNREADABLE,),
         outer=True,
@@ -149,7 +68,7 @@ ROWS: Final = (
         outer=True,
     ),
     Message(
-        "Failed to access checkpoint file {} in dir {path}",
+        "Failed to access checkpoint file {} in dir {dir}",
         Kind.DISK,
         "The broker could not read or write cleaner-offset-checkpoint. The log directory went "
         "offline.",
@@ -158,7 +77,7 @@ ROWS: Final = (
         outer=True,
     ),
     Message(
-        "Failed to access checkpoint file in dir {path}",
+        "Failed to access checkpoint file in dir {dir}",
         Kind.DISK,
         "The broker could not read or write cleaner-offset-checkpoint. The log directory went "
         "offline.",
@@ -166,14 +85,16 @@ ROWS: Final = (
         (codes.CHECKPOINT_MALFORMED, codes.UNREADABLE),
         outer=True,
     ),
-    Message(
-        "[kafka-log-cleaner-thread-{}]: Error due to",
+    *answer_alike(
         Kind.DISK,
         "The cleaner thread ended. This broker compacts no topic until it restarts.",
-        "One cause is a number in cleaner-offset-checkpoint that cannot be parsed. In that case, "
-        "stop the broker and run kdump reindex --apply on the log directory: it writes the file. "
-        "The stack trace below the line names any other cause.",
-        (codes.CHECKPOINT_NUMBER,),
+        "The stack trace below the line names the cause. If the line has none, run kdump verify on "
+        "the log directories: it checks cleaner-offset-checkpoint and the logs.",
+        (
+            "[kafka-log-cleaner-thread-{}]: Error due to",
+            "[kafka-log-cleaner-thread-{}], Error due to",
+        ),
+        outer=True,
     ),
     Message(
         "Resetting first dirty offset of {partition} to log start offset {offset} since the "
@@ -211,6 +132,10 @@ ROWS: Final = (
             "Could not determine next batch size for log segment {path} at position {position}",
             "Batch size {} < buffer size {}, but not processed for log segment {path} at position "
             "{position}",
+            "Log segment may be corrupt, batch size {} > {} bytes left in segment for {}",
+            "Invalid batch size {} for {}",
+            "Could not determine next batch size for {}",
+            "Batch size {} < buffer size {}, but not processed for {}",
             "This log contains a message larger than maximum allowable size of {}",
             "Failed to read from segment {} of partition {partition} while loading offset map",
         ),

@@ -1,0 +1,96 @@
+"""Structured lines of a log, such as JSON, as lines of Kafka's own layout.
+
+Spec: JsonLayout and JsonTemplateLayout of Log4j 2 with their templates for ECS, Graylog and
+Logstash, the JSON layouts of Log4j 1 and Logback, and the log files of Docker.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Final
+
+#: The beginning of a JSON object, behind the name of a container, if there is one.
+_OBJECT: Final = re.compile(rb"(?:[\w.\-/ ]{0,100}\| ?)?\s{0,8}(?=\{\s{0,8}\")")
+#: A string of an object that was cut off.
+_STRING: Final = re.compile(r'"([\w.@\-]{1,60})"\s{0,4}:\s{0,4}"((?:[^"\\]|\\.){0,16000})')
+
+_MESSAGES: Final = ("message", "msg", "short_message", "log")
+_LEVELS: Final = ("level", "log.level", "severity", "levelname", "level_name", "loglevel")
+_TIMES: Final = ("@timestamp", "timestamp", "time", "ts", "datetime", "date")
+_LOGGERS: Final = ("logger", "loggerName", "logger_name", "log.logger", "_logger", "category")
+#: The ends of names of fields that hold an exception: its class, its message, its trace.
+_CLASSES: Final = ("exception_class", "exception.class", "error.type", "name", "class", "type")
+_REASONS: Final = ("exception_message", "error.message", "message", "localizedMessage")
+_TRACES: Final = (
+    "stacktrace", "stack_trace", "error.stack_trace", "extendedStackTrace", "full_message",
+    "exception.stacktrace", "thrown", "throwable", "exception", "trace",
+)  # fmt: skip
+_THROWN: Final = ("exception", "thrown", "error", "throwable", "throw", "cause")
+_LEVEL_NAME: Final = re.compile(r"TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL")
+_DEPTH: Final = 6
+
+
+def plain_lines(raw: bytes) -> list[bytes] | None:
+    """Return a line of JSON as lines of Kafka's own layout; None for any other line.
+
+    The lines are a head with time, level, message and logger, and then the exceptions.
+    """
+    start = _OBJECT.match(raw)
+    if start is None:
+        return None
+    text = raw[start.end() :].decode(errors="replace")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = _strings(text)
+    if not isinstance(found, dict):
+        return None
+    flat = {str(key): value for key, value in found.items()}
+    for key in ("log", "event", "error", "exception"):
+        inner = flat.get(key)
+        if isinstance(inner, dict):
+            flat |= {f"{key}.{name}": value for name, value in inner.items()}
+    message = _first(flat, _MESSAGES)
+    if message is None:
+        return None
+    level = (_first(flat, _LEVELS) or "").upper()
+    if not _LEVEL_NAME.fullmatch(level):
+        # Docker keeps each line as it was written.
+        return message.encode().splitlines() or None
+    head = f"[{_first(flat, _TIMES) or ''}] {level} {message}"
+    logger = _first(flat, _LOGGERS)
+    lines = [f"{head} ({logger})" if logger else head]
+    lines += dict.fromkeys(_exceptions(flat, _DEPTH))
+    return "\n".join(lines).encode().splitlines()
+
+
+def _first(fields: dict[str, object], names: tuple[str, ...]) -> str | None:
+    found = (fields.get(name) for name in names)
+    return next((value for value in found if isinstance(value, str)), None)
+
+
+def _exceptions(fields: dict[str, object], depth: int) -> Iterator[str]:
+    """Yield the exceptions in ``fields``: class and message, then the trace."""
+    for key, value in fields.items():
+        if isinstance(value, dict) and key in _THROWN and depth > 0:
+            inner = {str(name): part for name, part in value.items()}
+            name, reason = _first(inner, _CLASSES), _first(inner, _REASONS)
+            if name or reason:
+                yield f"{name or 'Exception'}: {reason or ''}"
+            yield from _exceptions(inner, depth - 1)
+        elif isinstance(value, str) and key.endswith(_TRACES):
+            yield value
+    name = _first(fields, ("error.type", "exception_class", "exception.class"))
+    if name is not None:
+        reason = _first(fields, ("error.message", "exception_message", "exception.message"))
+        yield f"{name}: {reason or ''}"
+
+
+def _strings(text: str) -> dict[str, str]:
+    """Return the strings of an object that is cut off; the first of equal names counts."""
+    found: dict[str, str] = {}
+    for name, value in _STRING.findall(text):
+        found.setdefault(name, value.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"'))
+    return found

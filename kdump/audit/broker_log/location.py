@@ -1,0 +1,138 @@
+"""The place that a logged entry names: path, log directory, partition, offset and position."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from kdump.values import frozen
+
+_PREFIX: Final = re.compile(
+    r"\[(?:\w[^\]\n]*?partition=|LeaderEpochCache |Partition )([\w.\-]+-\d+)(?:, dir=([^\]\n]+))?"
+)
+_FILE: Final = re.compile(r"(/[^\s,'\"()\[\]]+/(?:[\w.\-]+-\d+)/\d{20}\.[\w.]+)")
+_LOG: Final = re.compile(r"\b(?:Unified)?Log\(dir=(/[^,\n]+), topic")
+_WINDOWS: Final = re.compile(
+    r"(?:\b[A-Za-z]:|\.)\\[^\n:*?\"<>|]*?(?= -> |: |\n|$| due to | \(|\)|,)"
+)
+_EXCEPTION: Final = re.compile(r"(?:Exception|Error): ")
+#: The name of a partition's directory, and of a file or directory in it.
+_OF_PARTITION: Final = re.compile(r"[\w.\-]+-\d+(?:\.[0-9a-f]{32}-(?:stray|delete|future))?")
+_IN_PARTITION: Final = re.compile(
+    r"\d{20}[.\-]|leader-epoch-checkpoint|partition\.metadata|quorum-state|remote-log|\.kdump"
+)
+#: What a log directory holds beside partitions.
+_IN_DIRECTORY: Final = re.compile(r".*-checkpoint|lost\+found|remote-log-index-cache|.*\.\w+|\..+")
+_ELSEWHERE: Final = re.compile(r"\[([\w.\-]+),(\d+)\]|.*topic='([\w.\-]+)', partition=(\d+)")
+
+
+@frozen
+class Location:
+    """The location in a log directory that a message names; None for missing parts.
+
+    ``directories`` are the log directories of the location, as far as the message tells them.
+    """
+
+    path: str | None = None
+    partition: str | None = None
+    offset: int | None = None
+    position: int | None = None
+    directories: tuple[str, ...] = ()
+
+
+def locate(text: str, matches: Iterable[re.Match[str]]) -> Location:
+    """Return the location in ``text``; fields of earlier ``matches`` of it take precedence."""
+    fields: dict[str, str] = {}
+    for match in matches:
+        for name, value in match.groupdict().items():
+            if value:
+                fields.setdefault(name, value)
+    partition = _partition(fields)
+    directory = fields.get("dir")
+    path = (fields.get("entry") or fields.get("path") or "").strip("()") or None
+    prefix = _PREFIX.search(text)
+    if prefix is not None:
+        partition = partition or prefix[1]
+        if prefix[2] and directory is None:
+            path = path or f"{prefix[2]}/{prefix[1]}"
+    if "\\" in text and not _is_absolute(path) and not _is_absolute(directory):
+        path = _windows_path(text) or path
+    log = _LOG.search(text)
+    if path is None or not _is_absolute(path):
+        file = _FILE.search(text)
+        found = file[1] if file else log[1] if log else None
+        path = found or (path if "\\" in (path or "") else directory) or path
+    own = _partition_of(path, directory)
+    if partition is None or (own is not None and own.startswith(f"{partition}.")):
+        partition = own or (_partition_of(log[1]) if log else None)
+    return Location(
+        path,
+        partition,
+        _number(fields.get("offset")),
+        _number(fields.get("position")),
+        _directories(fields, path, partition),
+    )
+
+
+def _is_absolute(path: str | None) -> bool:
+    return path is not None and path.startswith("/")
+
+
+def _windows_path(text: str) -> str | None:
+    """Return the first path of Windows in an exception of ``text``, or else in its first line."""
+    for exception in _EXCEPTION.finditer(text):
+        found = _WINDOWS.match(text, exception.end())
+        if found is not None:
+            return found[0].strip()
+    found = _WINDOWS.search(text)
+    return found[0].strip() if found else None
+
+
+def _partition(fields: dict[str, str]) -> str | None:
+    """Return the partition that the fields of messages name, in the form of brokers since 1.0."""
+    if "topic" in fields and "number" in fields:
+        return f"{fields['topic']}-{fields['number']}"
+    name = fields.get("partition")
+    other = _ELSEWHERE.fullmatch(name.removesuffix(")")) if name else None
+    return f"{other[1] or other[3]}-{other[2] or other[4]}" if other else name
+
+
+def _partition_of(path: str | None, directory: str | None = None) -> str | None:
+    """Return the partition that ``path`` is, or is in; the names of log directories are none."""
+    if path is None or path == directory:
+        return None
+    *above, name = re.split(r"[/\\]", path)
+    if _OF_PARTITION.fullmatch(name):
+        return name
+    if above and _IN_PARTITION.match(name) and _OF_PARTITION.fullmatch(above[-1]):
+        return above[-1]
+    return None
+
+
+def _directories(
+    fields: dict[str, str], path: str | None, partition: str | None
+) -> tuple[str, ...]:
+    """Return the log directories of ``path``, and of another copy that the message names."""
+    if fields.get("dir"):
+        return (fields["dir"],)
+    if path is None or not _is_absolute(path):
+        return ()
+    second = fields.get("second")
+    if second is not None:
+        return (_parent(path), _parent(second))
+    parts = path.split("/")
+    if partition is not None and partition in parts:
+        return ("/".join(parts[: parts.index(partition)]) or "/",)
+    if fields.get("entry") or _IN_DIRECTORY.fullmatch(parts[-1]):
+        return (_parent(path),)
+    return (path,)
+
+
+def _parent(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[0] or "/"
+
+
+def _number(text: str | None) -> int | None:
+    # An offset has at most 20 digits, but a log may contain longer numbers.
+    return int(text) if text is not None and len(text) <= 20 else None
