@@ -13,29 +13,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: The calls that log at WARN and above, or hand a text to what does.
-LEVELS = {
-    "warn": "WARN", "error": "ERROR", "fatal": "FATAL", "handleFault": "ERROR",
+#: The calls that log at WARN and above, or hand a text to what does. "FAULT" is logged with the
+#: kind of fault before the text.
+_LEVELS = {
+    "warn": "WARN", "error": "ERROR", "fatal": "FATAL", "handleFault": "FAULT",
     "maybeAddOfflineLogDir": "ERROR", "maybeHandleIOException": "ERROR",
 }  # fmt: skip
 #: The calls of Scala that throw with a text.
 _CHECKS = {"require": "requirement failed: ", "assert": "assertion failed: ", "assume": ""}
+_BUILDERS = ("java/lang/StringBuilder", "scala/collection/mutable/StringBuilder")
+_THROWN = ("Exception", "Error")
 
-#: Lengths of instructions by opcode, without the two that vary.
-_ONE, _TWO, _THREE = 1, 2, 3
-_LENGTHS = [1] * 256
-for _code in (0x10, 0x12, *range(0x15, 0x1A), *range(0x36, 0x3B), 0xA9, 0xBC):
-    _LENGTHS[_code] = 2
-for _code in (
-    0x11, 0x13, 0x14, 0x84, *range(0x99, 0xA9), *range(0xB2, 0xB9), 0xBB, 0xBD, 0xC0, 0xC1,
-    0xC6, 0xC7,
-):  # fmt: skip
-    _LENGTHS[_code] = 3
-_LENGTHS[0xC5] = 4
-for _code in (0xB9, 0xBA, 0xC8, 0xC9):
-    _LENGTHS[_code] = 5
-
-Value = tuple[str, str] | str | int | tuple[str, int] | tuple[str, int, int]
+_LDC, _LDC_W, _NEW, _DYNAMIC, _AREACH = 0x12, 0x13, 0xBB, 0xBA, 0xB0
+_CALLS = (0xB6, 0xB7, 0xB8, 0xB9)
+_ENDS = (0xA7, 0xB1, 0xBF)  # goto, return, athrow
+_TABLESWITCH, _LOOKUPSWITCH, _WIDE, _IINC = 0xAA, 0xAB, 0xC4, 0x84
+#: Lengths of instructions, without those that vary; 1 for all others.
+_LENGTHS = dict.fromkeys((0x10, _LDC, *range(0x15, 0x1A), *range(0x36, 0x3B), 0xA9, 0xBC), 2)
+_LENGTHS |= dict.fromkeys(
+    (0x11, _LDC_W, 0x14, _IINC, *range(0x99, 0xA9), *range(0xB2, 0xB9), _NEW, 0xBD, 0xC0, 0xC1), 3
+)
+_LENGTHS |= {0xC6: 3, 0xC7: 3, 0xC5: 4, 0xB9: 5, _DYNAMIC: 5, 0xC8: 5, 0xC9: 5}
 
 
 @dataclass(frozen=True, order=True)
@@ -48,259 +46,247 @@ class ClassMessage:
 
 
 @dataclass
-class _Method:
-    name: str
-    code: bytes
-
-
-@dataclass
 class _Class:
-    name: str
-    pool: list[tuple[int, object]]
-    methods: list[_Method] = field(default_factory=list)
-    bootstraps: list[list[int]] = field(default_factory=list)
+    """The constants, methods (name and code) and bootstrap arguments of a class."""
 
-    def text(self, index: int) -> str:
-        return self.pool[index][1]  # type: ignore[return-value]
+    name: str = ""
+    texts: dict[int, str] = field(default_factory=dict)
+    references: dict[int, int] = field(default_factory=dict)  # of classes and strings to texts
+    strings: set[int] = field(default_factory=set)
+    pairs: dict[int, tuple[int, int]] = field(default_factory=dict)
+    handles: dict[int, int] = field(default_factory=dict)
+    methods: list[tuple[str, bytes]] = field(default_factory=list)
+    bootstraps: list[tuple[int, ...]] = field(default_factory=list)
 
     def name_of(self, index: int) -> str:
-        return self.text(self.pool[index][1])  # type: ignore[arg-type]
+        return self.texts[self.references[index]]
+
+    def string(self, index: int) -> str | None:
+        """Return the string constant ``index``; None for a constant of another kind."""
+        return self.name_of(index) if index in self.strings else None
 
     def member(self, index: int) -> tuple[str, str, str]:
         """Return class, name and descriptor of a method or field."""
-        owner, pair = self.pool[index][1]  # type: ignore[misc]
-        name, descriptor = self.pool[pair][1]  # type: ignore[misc]
-        return self.name_of(owner), self.text(name), self.text(descriptor)
+        owner, pair = self.pairs[index]
+        name, descriptor = self.pairs[pair]
+        return self.name_of(owner), self.texts[name], self.texts[descriptor]
 
 
 def read_messages(jar: Path, wanted: re.Pattern[str]) -> Iterator[ClassMessage]:
     """Yield the messages of the classes of ``jar`` whose names ``wanted`` matches, sorted."""
     with zipfile.ZipFile(jar) as archive:
-        classes = {
-            name[:-6]: _parse(archive.read(name))
+        classes = [
+            _parse(archive.read(name))
             for name in archive.namelist()
             if name.endswith(".class") and wanted.match(name[:-6].replace("/", "."))
-        }
-    texts: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for name, cls in classes.items():
-        for method in cls.methods:
-            texts.setdefault((name, method.name), []).extend(_scan(cls, method, {}))
-    # Scala passes texts as functions: what such a function returns is the text of the call.
-    returned = {
-        key: max((text for kind, text in found if kind == ""), key=len, default="")
-        for key, found in texts.items()
-    }
-    # With Scala 2.11, a function is a class of its own.
-    for (name, method), text in list(returned.items()):
-        if "$$anonfun$" in name and method.startswith("apply") and text:
-            returned[name, ""] = text
-    found = {
-        ClassMessage(text, kind, _where(name, method.name))
-        for name, cls in classes.items()
-        for method in cls.methods
-        for kind, text in _scan(cls, method, returned)
+        ]
+    # Scala passes texts as functions: what such a function returns is the text of the call. With
+    # Scala 2.11, a function is a class of its own.
+    returned: dict[tuple[str, str], str] = {}
+    for cls in classes:
+        for method, code in cls.methods:
+            found = [text for kind, text in _Method(cls, code, {}).messages() if not kind]
+            text = max((*found, returned.get((cls.name, method), "")), key=len)
+            returned[cls.name, method] = text
+            if "$$anonfun$" in cls.name and method.startswith("apply") and text:
+                returned[cls.name, ""] = text
+    messages = {
+        ClassMessage(text, kind, _where(cls.name, method))
+        for cls in classes
+        for method, code in cls.methods
+        for kind, text in _Method(cls, code, returned).messages()
         if kind and " " in text.replace("{}", "").strip()
     }
-    yield from sorted(found)
+    yield from sorted(messages)
 
 
 def _where(name: str, method: str) -> str:
-    short = name.rpartition("/")[2]
-    outer, *inner = re.split(r"\$+", short)
-    function = next((part for part in inner if part == "anonfun"), None)
-    if function:
+    """Return class and method as in the sources, of functions too."""
+    outer, *inner = re.split(r"\$+", name.rpartition("/")[2])
+    if "anonfun" in inner:
         rest = inner[inner.index("anonfun") + 1 :]
-        method = rest[0] if rest else method
-    else:
-        method = re.sub(r"^\$+anonfun\$+|\$+\w*$", "", method) or method
-        method = re.sub(r"^.*?\$lambda\$|^lambda\$", "", method)
-        method = method.split("$")[0]
-    return f"{outer}.{method}"
+        return f"{outer}.{rest[0] if rest else method}"
+    method = re.sub(r"^\$+anonfun\$+|^.*?\$?lambda\$", "", method)
+    return f"{outer}.{method.partition('$')[0] or method}"
 
 
 def _parse(data: bytes) -> _Class:
+    cls = _Class()
     (count,) = struct.unpack_from(">H", data, 8)
-    pool: list[tuple[int, object]] = [(0, None)] * count
     at, index = 10, 1
     while index < count:
         tag = data[at]
         if tag == 1:
             (size,) = struct.unpack_from(">H", data, at + 1)
-            pool[index] = (tag, data[at + 3 : at + 3 + size].decode("utf-8", "replace"))
+            cls.texts[index] = data[at + 3 : at + 3 + size].decode("utf-8", "replace")
             at += 3 + size
-        elif tag in (3, 4):
-            pool[index] = (tag, None)
-            at += 5
-        elif tag in (5, 6):
+        elif tag in (5, 6):  # long and double take two places
             at += 9
             index += 1
         elif tag in (7, 8, 16, 19, 20):
-            pool[index] = (tag, struct.unpack_from(">H", data, at + 1)[0])
+            (cls.references[index],) = struct.unpack_from(">H", data, at + 1)
+            if tag == 8:
+                cls.strings.add(index)
             at += 3
         elif tag == 15:
-            pool[index] = (tag, struct.unpack_from(">BH", data, at + 1))
+            (cls.handles[index],) = struct.unpack_from(">H", data, at + 2)
             at += 4
         else:
-            pool[index] = (tag, struct.unpack_from(">HH", data, at + 1))
+            cls.pairs[index] = struct.unpack_from(">HH", data, at + 1)
             at += 5
         index += 1
     _, this, _, interfaces = struct.unpack_from(">HHHH", data, at)
-    at += 8 + 2 * interfaces
-    cls = _Class("", pool)
     cls.name = cls.name_of(this)
-    for members in ("fields", "methods"):
+    at += 8 + 2 * interfaces
+    for kind in ("field", "method"):
         (count,) = struct.unpack_from(">H", data, at)
         at += 2
         for _ in range(count):
-            _, name, _, attributes = struct.unpack_from(">HHHH", data, at)
+            name, attributes = struct.unpack_from(">2xH2xH", data, at)
             at += 8
             for _ in range(attributes):
                 attribute, size = struct.unpack_from(">HI", data, at)
-                if members == "methods" and cls.text(attribute) == "Code":
+                if kind == "method" and cls.texts[attribute] == "Code":
                     (length,) = struct.unpack_from(">I", data, at + 10)
-                    code = data[at + 14 : at + 14 + length]
-                    cls.methods.append(_Method(cls.text(name), code))
+                    cls.methods.append((cls.texts[name], data[at + 14 : at + 14 + length]))
                 at += 6 + size
     (count,) = struct.unpack_from(">H", data, at)
     at += 2
     for _ in range(count):
         attribute, size = struct.unpack_from(">HI", data, at)
-        if cls.text(attribute) == "BootstrapMethods":
-            (number,) = struct.unpack_from(">H", data, at + 6)
-            inside = at + 8
-            for _ in range(number):
-                _, arguments = struct.unpack_from(">HH", data, inside)
-                cls.bootstraps.append(list(struct.unpack_from(f">{arguments}H", data, inside + 4)))
-                inside += 4 + 2 * arguments
+        if cls.texts[attribute] == "BootstrapMethods":
+            cls.bootstraps += _bootstraps(data, at + 6)
         at += 6 + size
     return cls
 
 
+def _bootstraps(data: bytes, at: int) -> Iterator[tuple[int, ...]]:
+    (number,) = struct.unpack_from(">H", data, at)
+    at += 2
+    for _ in range(number):
+        (arguments,) = struct.unpack_from(">H", data, at + 2)
+        yield struct.unpack_from(f">{arguments}H", data, at + 4)
+        at += 4 + 2 * arguments
+
+
 def _instructions(code: bytes) -> Iterator[tuple[int, int]]:
-    """Yield each opcode and its position."""
+    """Yield each opcode, and its index into the constants or 0."""
     at = 0
     while at < len(code):
-        opcode = code[at]
-        yield opcode, at
-        if opcode in (0xAA, 0xAB):
-            aligned = at + 4 - at % 4
-            if opcode == 0xAA:
-                low, high = struct.unpack_from(">ii", code, aligned + 4)
-                at = aligned + 12 + 4 * (high - low + 1)
-            else:
-                (pairs,) = struct.unpack_from(">i", code, aligned + 4)
-                at = aligned + 8 + 8 * pairs
-        elif opcode == 0xC4:
-            at += 6 if code[at + 1] == 0x84 else 4
+        opcode, length = code[at], _LENGTHS.get(code[at], 1)
+        if opcode == _LDC:
+            index = code[at + 1]
         else:
-            at += _LENGTHS[opcode]
+            index = struct.unpack_from(">H", code, at + 1)[0] if length >= 3 else 0
+        yield opcode, index
+        if opcode in (_TABLESWITCH, _LOOKUPSWITCH):
+            aligned = at + 4 - at % 4
+            low, high = struct.unpack_from(">ii", code, aligned + 4)
+            table = 12 + 4 * (high - low + 1) if opcode == _TABLESWITCH else 8 + 8 * low
+            length = aligned + table - at
+        elif opcode == _WIDE:
+            length = 6 if code[at + 1] == _IINC else 4
+        at += length
 
 
-def _scan(
-    cls: _Class, method: _Method, returned: dict[tuple[str, str], str]
-) -> Iterator[tuple[str, str]]:
-    """Yield kind and text of each message of a method; "" and the text for what it returns."""
-    pending: list[str] = []
-    builders: list[list[str]] = []
-    thrown: list[tuple[str, int]] = []
-    code, literal = method.code, False
-    for opcode, at in _instructions(code):
-        was_literal, literal = literal, False
-        if opcode in (0x12, 0x13):
-            index = code[at + 1] if opcode == 0x12 else struct.unpack_from(">H", code, at + 1)[0]
-            tag, value = cls.pool[index]
-            if tag == 8:
-                pending.append(cls.text(value))  # type: ignore[arg-type]
-                literal = True
-        elif opcode == 0xBB:
-            name = cls.name_of(struct.unpack_from(">H", code, at + 1)[0])
-            if name in ("java/lang/StringBuilder", "scala/collection/mutable/StringBuilder"):
-                builders.append([])
-            elif name == "scala/StringContext":
-                builders.append([])
-                thrown.append(("StringContext", len(pending)))
-            elif name.endswith(("Exception", "Error")):
-                thrown.append((name.rpartition("/")[2].rpartition("$")[2], len(pending)))
-            elif (name, "") in returned:
-                pending.append(returned[name, ""])
-        elif opcode == 0xBA:
-            (index,) = struct.unpack_from(">H", code, at + 1)
-            number, pair = cls.pool[index][1]  # type: ignore[misc]
-            arguments = cls.bootstraps[number]
-            name = cls.text(cls.pool[pair][1][0])  # type: ignore[index]
-            if name == "makeConcatWithConstants":
-                text = cls.name_of(arguments[0])
-                for argument in arguments[1:]:
-                    tag, value = cls.pool[argument]
-                    constant = cls.text(value) if tag == 8 else "{}"  # type: ignore[arg-type]
-                    text = text.replace("\2", constant, 1)
-                pending.append(text.replace("\1", "{}"))
-                literal = True
-            elif len(arguments) >= 3 and cls.pool[arguments[1]][0] == 15:
-                owner, target, _ = cls.member(cls.pool[arguments[1]][1][1])  # type: ignore[index]
-                text = returned.get((owner, target), "")
-                # The body of a Scala function is in a method with an additional "$adapted".
-                text = text or returned.get((owner, target.removesuffix("$adapted")), "")
-                if text:
-                    pending.append(text)
-        elif opcode in (0xB6, 0xB7, 0xB8, 0xB9):
-            owner, name, descriptor = cls.member(struct.unpack_from(">H", code, at + 1)[0])
-            if owner.endswith("StringBuilder"):
-                if name == "append" and builders:
-                    if was_literal and pending:
-                        builders[-1].append(pending.pop())
-                    else:
-                        builders[-1].append("{}")
-                elif name == "<init>" and was_literal and builders:
-                    builders[-1].append(pending.pop())
-                elif name == "toString" and builders:
-                    pending.append("".join(builders.pop()))
-                    literal = True
-            elif owner == "scala/StringContext" and name == "<init>" and thrown:
-                start = thrown.pop()[1]
-                if builders:
-                    builders[-1].extend(pending[start:])
-                    del pending[start:]
-            elif owner == "scala/StringContext" and name in ("s", "f", "raw") and builders:
-                pending.append("{}".join(builders.pop()))
-                literal = True
-            elif name == "<init>" and owner.endswith(("Exception", "Error")) and thrown:
-                kind, start = thrown[-1]
-                if kind == owner.rpartition("/")[2].rpartition("$")[2]:
-                    thrown.pop()
-                    if texts := pending[start:]:
-                        yield kind, _plain(max(texts, key=_weight))
-                        del pending[start:]
-            elif name in LEVELS and pending and _logs(owner, name, descriptor):
-                yield LEVELS[name], _plain(pending[0] if "slf4j" in owner else _heaviest(pending))
-                pending.clear()
-            elif name in _CHECKS and owner.startswith("scala/Predef") and pending:
-                yield "IllegalArgumentException", _CHECKS[name] + _plain(_heaviest(pending))
-                pending.clear()
-            elif name in ("debug", "info", "trace") and (
-                "slf4j" in owner or "Function0" in descriptor
-            ):
-                pending.clear()
-        elif opcode == 0xB0 and pending:
-            yield "", _plain(_heaviest(pending))
-            pending.clear()
-        elif opcode in (0xBF, 0xB1, 0xA7):
-            pending.clear()
+class _Method:
+    """The texts of a method, as its instructions put them together."""
 
+    def __init__(self, cls: _Class, code: bytes, returned: dict[tuple[str, str], str]) -> None:
+        self._cls, self._code, self._returned = cls, code, returned
+        self._pending: list[str] = []  # texts that no call has taken yet
+        self._builders: list[list[str]] = []
+        self._begun: list[tuple[str, int]] = []  # what is being made, and where its texts begin
+        self._literal = False  # whether the last instruction made the last of the pending texts
 
-def _logs(owner: str, name: str, descriptor: str) -> bool:
-    if name in ("warn", "error", "fatal"):
-        return "slf4j" in owner or "Function0" in descriptor or "String" in descriptor
-    return True
+    def messages(self) -> Iterator[tuple[str, str]]:
+        """Yield kind and text of each message; "" and the text for what the method returns."""
+        for opcode, index in _instructions(self._code):
+            was_literal, self._literal = self._literal, False
+            if opcode in (_LDC, _LDC_W):
+                self._push(self._cls.string(index))
+            elif opcode == _NEW:
+                self._begin(self._cls.name_of(index))
+            elif opcode == _DYNAMIC:
+                self._dynamic(*self._cls.pairs[index])
+            elif opcode in _CALLS:
+                owner, name, descriptor = self._cls.member(index)
+                if owner in _BUILDERS:
+                    self._build(name, was_literal)
+                elif owner == "scala/StringContext":
+                    self._interpolate(name)
+                else:
+                    yield from self._call(owner, name, descriptor)
+            elif opcode == _AREACH and self._pending:
+                yield "", self._take()
+            elif opcode in _ENDS:
+                self._pending.clear()
 
+    def _push(self, text: str | None) -> None:
+        if text is not None:
+            self._pending.append(text)
+            self._literal = True
 
-def _weight(text: str) -> int:
-    return len(text.replace("{}", ""))
+    def _take(self, start: int = 0) -> str:
+        """Remove the pending texts from ``start`` on, and return the one with the most letters."""
+        texts = self._pending[start:]
+        del self._pending[start:]
+        text = max(texts, key=lambda text: len(text.replace("{}", "")))
+        return re.sub(r"%[\d.,-]*[sdxfb]", "{}", text).replace("\n", " ").strip()
 
+    def _begin(self, name: str) -> None:
+        if name in _BUILDERS:
+            self._builders.append([])
+        elif name == "scala/StringContext" or name.endswith(_THROWN):
+            self._begun.append((name, len(self._pending)))
+        elif (name, "") in self._returned:
+            self._push(self._returned[name, ""])
 
-def _heaviest(texts: list[str]) -> str:
-    return max(texts, key=_weight)
+    def _dynamic(self, bootstrap: int, pair: int) -> None:
+        arguments = self._cls.bootstraps[bootstrap]
+        if self._cls.texts[self._cls.pairs[pair][0]] == "makeConcatWithConstants":
+            text = self._cls.name_of(arguments[0])
+            for argument in arguments[1:]:
+                text = text.replace("\2", self._cls.string(argument) or "{}", 1)
+            self._push(text.replace("\1", "{}"))
+        elif len(arguments) >= 3 and arguments[1] in self._cls.handles:
+            owner, name, _ = self._cls.member(self._cls.handles[arguments[1]])
+            text = self._returned.get((owner, name.removesuffix("$adapted")), "")
+            self._push(self._returned.get((owner, name)) or text or None)
 
+    def _build(self, name: str, was_literal: bool) -> None:
+        if not self._builders:
+            return
+        if name == "toString":
+            self._push("".join(self._builders.pop()))
+        elif was_literal and self._pending and name in ("append", "<init>"):
+            self._builders[-1].append(self._pending.pop())
+        elif name == "append":
+            self._builders[-1].append("{}")
 
-def _plain(text: str) -> str:
-    return re.sub(r"%[\d.,-]*[sdxfb]", "{}", text).replace("\n", " ").strip()
+    def _interpolate(self, name: str) -> None:
+        if name == "<init>" and self._begun:
+            _, start = self._begun.pop()
+            self._builders.append(self._pending[start:])
+            del self._pending[start:]
+        elif name in ("s", "f", "raw") and self._builders:
+            self._push("{}".join(self._builders.pop()))
+
+    def _call(self, owner: str, name: str, descriptor: str) -> Iterator[tuple[str, str]]:
+        logger = "slf4j" in owner
+        takes_text = logger or any(
+            kind in descriptor for kind in ("Function0", "String", "Supplier")
+        )
+        if name == "<init>" and self._begun and self._begun[-1][0] == owner:
+            _, start = self._begun.pop()
+            if self._pending[start:]:
+                kind = owner.rpartition("/")[2].rpartition("$")[2]
+                yield kind, self._take(start)
+        elif name in _LEVELS and takes_text and self._pending:
+            if logger:  # the texts behind the first are its values
+                del self._pending[1:]
+            yield _LEVELS[name], self._take()
+        elif name in _CHECKS and owner.startswith("scala/Predef") and self._pending:
+            yield "IllegalArgumentException", _CHECKS[name] + self._take()
+        elif name in ("debug", "info", "trace") and takes_text:
+            self._pending.clear()

@@ -10,7 +10,7 @@ from typing import Final
 
 from kdump.audit import codes
 from kdump.audit.broker_log.message import Kind, Message, answer_alike
-from kdump.audit.broker_log.rows.answers import ALL, DISK, OFFLINE
+from kdump.audit.broker_log.rows.answers import ALL, DISK, FIRST, OFFLINE
 
 _META: Final = (
     "Compare the file with meta.properties in the node's other log directories, and with node.id "
@@ -136,6 +136,13 @@ ROWS: Final = (
         Kind.DISK,
         "The broker could not open a replica as a follower. The replica does not fetch.",
         "The stack trace below the line names the cause. Verify the partition.",
+        outer=True,
+    ),
+    Message(
+        "Unable to start fetching {partition} with topic ID {} due to",
+        Kind.CONSEQUENCE,
+        "The broker could not open a replica as a follower. The replica does not fetch.",
+        FIRST,
         outer=True,
     ),
     # meta.properties.
@@ -375,6 +382,7 @@ ROWS: Final = (
             "contained topic ID {}",
             "Tried to record topic ID {} to file but had already recorded {}",
             "Partition {}:{partition}'s topic id doesn't match the one on disk",
+            "'s topic id doesn't match the one on disk",
             "Topic ID in memory: {} does not match the topic ID for partition {partition} ",
             "due to InconsistentTopicIdException",
         ),
