@@ -12,6 +12,8 @@ _PREFIX: Final = re.compile(
     r"\[(?:\w[^\]\n]*?partition=|LeaderEpochCache |Partition )([\w.\-]+-\d+)(?:, dir=([^\]\n]+))?"
 )
 _FILE: Final = re.compile(r"(/[^\s,'\"()\[\]]+/(?:[\w.\-]+-\d+)/\d{20}\.[\w.]+)")
+_EXCEPTION_FILE: Final = re.compile(r"(?:FileSystem|FileNotFound)Exception: (/[^\n:(]+?)(?:: | \()")
+_NAMED: Final = re.compile(r" in (?:log )?dir (/[^\s,)\]]+)")
 _LOG: Final = re.compile(r"\b(?:Unified)?Log\(dir=(/[^,\n]+), topic")
 _WINDOWS: Final = re.compile(
     r"(?:\b[A-Za-z]:|\.)\\[^\n:*?\"<>|]*?(?= -> |: |\n|$| due to | \(|\)|,)"
@@ -24,7 +26,7 @@ _IN_PARTITION: Final = re.compile(
 )
 #: What a log directory holds beside partitions.
 _IN_DIRECTORY: Final = re.compile(r".*-checkpoint|lost\+found|remote-log-index-cache|.*\.\w+|\..+")
-_ELSEWHERE: Final = re.compile(r"\[([\w.\-]+),(\d+)\]|.*topic='([\w.\-]+)', partition=(\d+)")
+_ELSEWHERE: Final = re.compile(r"\[([\w.\-]+),(\d+)\]|.*topic=u?'([\w.\-]+)', partition=(\d+)")
 
 
 @frozen
@@ -49,6 +51,9 @@ def locate(text: str, matches: Iterable[re.Match[str]]) -> Location:
             if value:
                 fields.setdefault(name, value)
     partition = _partition(fields)
+    named = None if "dir" in fields else _NAMED.search(text)
+    if named is not None:
+        fields["dir"] = named[1]
     directory = fields.get("dir")
     path = (fields.get("entry") or fields.get("path") or "").strip("()") or None
     prefix = _PREFIX.search(text)
@@ -60,7 +65,7 @@ def locate(text: str, matches: Iterable[re.Match[str]]) -> Location:
         path = _windows_path(text) or path
     log = _LOG.search(text)
     if path is None or not _is_absolute(path):
-        file = _FILE.search(text)
+        file = _FILE.search(text) or _EXCEPTION_FILE.search(text)
         found = file[1] if file else log[1] if log else None
         path = found or (path if "\\" in (path or "") else directory) or path
     own = _partition_of(path, directory)

@@ -38,7 +38,7 @@ _FIELDS: Final = {
     "drive": r"(?P<drive>[A-Za-z]:\\)",
     "second": r"(?P<second>[^\n]*?)",
     "partition": r"(?P<partition>[\w.\-]+-\d+|\[[\w.\-]+,\d+\]"
-    r"|TopicPartition\(topic='[\w.\-]+', partition=\d+\))",
+    r"|TopicPartition\(topic=u?'[\w.\-]+', partition=\d+\))",
     "topic": r"(?P<topic>[\w.\-]+)",
     "number": r"(?P<number>\d+)",
     "offset": r"(?P<offset>-?\d+)",

@@ -154,6 +154,7 @@ ROWS: Final = (
             "The requested offset is not within the range of offsets maintained by the server",
             "Fetch offset {offset} is out of range for topic-partition {partition}",
             "Fetch offset {offset} is out of range for partition {partition}",
+            "Fetch offset {offset} is out of range for",
             "Fetch position FetchPosition{offset={offset}, {} is out of range for partition "
             "{partition}",
             "Fetch position {} is out of range for partition {partition}",

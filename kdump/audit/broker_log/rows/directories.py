@@ -139,7 +139,7 @@ ROWS: Final = (
         Kind.CONSEQUENCE,
         "The log directory went offline earlier.",
         FIRST,
-        outer=True,
+        decides=True,
     ),
     Message(
         "Error while loading logs in {path} in {}ms",

@@ -61,6 +61,21 @@ ROWS: Final = (
         "Invalid sequence number for new epoch of producer {}at offset {offset} in partition "
         "{partition}:",
     ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "A producer sent a batch that did not match its checksum. The broker refused it and wrote "
+        "nothing.",
+        "Test the memory and the network of that client. The log is sound.",
+        (
+            "Error processing ProducerRequest with correlation id {} from client {} on partition "
+            "{partition}{}\n{}InvalidMessageException: ",
+            "Error processing append operation on partition {partition}{}\n{}InvalidMessage"
+            "Exception: ",
+            "Error processing append operation on partition {partition}{}\n{}CorruptRecord"
+            "Exception: ",
+        ),
+        decides=True,
+    ),
     *_rows(
         "A producer sent a batch that the broker refused. It wrote nothing.",
         "Batch has an invalid offset range",

@@ -115,6 +115,19 @@ ROWS: Final = (
         "Raise vm.max_map_count, then restart the broker. The disk is sound.",
     ),
     *answer_alike(
+        Kind.ELSEWHERE,
+        "The Java virtual machine got no memory and ended. If the machine had free memory, the "
+        "limit of memory-mapped areas was reached: large numbers of indexes use it up.",
+        "Raise vm.max_map_count, or free memory. Then start the broker again; it recovers its "
+        "logs first. The disk is sound.",
+        (
+            "failed; error='Cannot allocate memory' (errno=12)",
+            "failed; error='Not enough space' (errno=12)",
+            "There is insufficient memory for the Java Runtime Environment to continue.",
+            "Native memory allocation (mmap) failed to map {} bytes",
+        ),
+    ),
+    *answer_alike(
         Kind.DISK,
         "The broker's user may not read or write this file. The file's log directory went offline, "
         "or the node did not start.",
