@@ -606,7 +606,7 @@ ONLY_3: tuple[Row, ...] = (
     ("Error while cleaning segment 9, consider cleaning manually", OTHER, None, None, None, None),
     ("Error while cleaning segment after custom metadata size exceeded, consider cleaning manually", OTHER, None, None, None, None),
     # RemoteLogReader
-    ("Error occurred while reading the remote data for t-0", OTHER, None, None, None, None),
+    ("Error occurred while reading the remote data for t-0", OTHER, None, None, "t-0", None),
     # ReplicaFetcherThread
     ("Replication is failing due to a message that is greater than replica.fetch.max.bytes for partition t-0. This generally occurs when the max.message.bytes has been overridden to exceed this value and a suitably large message has also been sent. To fix this problem increase replica.fetch.max.bytes in your broker config to be equal or larger than your settings for max.message.bytes, both at a broker and topic level.", OTHER, None, None, "t-0", None),
     # ReplicaManager

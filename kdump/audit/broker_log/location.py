@@ -11,7 +11,7 @@ from kdump.values import frozen
 _PREFIX: Final = re.compile(
     r"\[(?:\w[^\]\n]*?partition=|LeaderEpochCache |Partition )([\w.\-]+-\d+)(?:, dir=([^\]\n]+))?"
 )
-_FILE: Final = re.compile(r"(/[^\s,'\"()\[\]]+/(?:[\w.\-]+-\d+)/\d{20}\.[\w.]+)")
+_FILE: Final = re.compile(r"(/[^\s,'\"()\[\]]+/(?:[\w.\-]+-\d+)/\d{20}\.[\w.]*\w)")
 _EXCEPTION_FILE: Final = re.compile(r"(?:FileSystem|FileNotFound)Exception: (/[^\n:(]+?)(?:: | \()")
 _NAMED: Final = re.compile(r" in (?:log )?dir (/[^\s,)\]]+)")
 _LOG: Final = re.compile(r"\b(?:Unified)?Log\(dir=(/[^,\n]+), topic")
@@ -127,8 +127,9 @@ def _directories(
     if second is not None:
         return (_parent(path), _parent(second))
     parts = path.split("/")
-    if partition is not None and partition in parts:
-        return ("/".join(parts[: parts.index(partition)]) or "/",)
+    for inside in (partition, "remote-log-index-cache"):
+        if inside in parts:
+            return ("/".join(parts[: parts.index(inside)]) or "/",)
     if fields.get("entry") or _IN_DIRECTORY.fullmatch(parts[-1]):
         return (_parent(path),)
     return (path,)

@@ -116,14 +116,18 @@ ROWS: Final = (
         "If the .log was not deleted on purpose, a segment is missing: verify the partition.",
         (codes.INDEX_ORPHAN, codes.SEGMENT_MISSING),
     ),
-    Message(
-        "Attempt to append an offset {offset} to position {} no larger than the last offset "
-        "appended ({}) to {path}",
+    *answer_alike(
         Kind.DISK,
         "A new entry of an .index file was not above the last entry. The index extends past the "
         "end of the log, or offsets occur twice. The append failed, or recovery emptied the "
         "segment.",
         "Verify the partition. While the broker is stopped, kdump reindex rebuilds the index.",
+        (
+            "Attempt to append an offset {offset} to position {} no larger than the last offset "
+            "appended ({}) to {path}",
+            "Attempt to append an offset ({offset}) to position {} no larger than the last offset "
+            "appended ({}) to {path}",
+        ),
         (codes.OFFSETS_NOT_INCREASING, codes.INDEX_BEYOND_LOG),
     ),
     Message(
