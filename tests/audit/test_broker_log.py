@@ -373,3 +373,19 @@ def test_nothing_about_damage_or_offsets_is_said_not_to_concern_disks(line: str)
     (group,) = group_entries(read_entries([f"WARN {line} (a.B)\n".encode()])).groups
     assert group.known is None
     assert group.disks
+
+
+def test_a_message_that_was_wrapped_is_read_as_one_line() -> None:
+    lines = (
+        b"WARN Found invalid messages in log segment\n",
+        b"  /d/t-0/00000000000000000000.log at byte offset\n",
+        b"  4711: Record is corrupt.\n",
+        b"\torg.apache.kafka.common.errors.CorruptRecordException: x\n",
+        b"\tat a.B.c(D.java:1)\n",
+    )
+    (entry,) = read_entries(lines)
+    assert entry.text.splitlines() == [
+        "Found invalid messages in log segment /d/t-0/00000000000000000000.log at byte offset "
+        "4711: Record is corrupt.",
+        "org.apache.kafka.common.errors.CorruptRecordException: x",
+    ]

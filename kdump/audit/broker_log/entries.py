@@ -38,6 +38,10 @@ _FILE_FRAME: Final = re.compile(
     rb"PartitionMetadata|LeaderEpochCheckpointFile|OffsetCheckpoint|offsetFromFile|"
     rb"sun\.nio\.fs\.Windows"
 )
+#: A line that continues the text of the line above, which was wrapped.
+_WRAPPED: Final = re.compile(
+    rb"[ \t]+(?!at |Caused by: |Suppressed: |\.\.\. |[\w$]+(?:\.[\w$]+)+(?:: |\s*$))\S"
+)
 _LOGGER: Final = re.compile(r" \(((?:[\w$]+\.)*[\w$]+)\)(?=\s|$)")
 
 #: The messages at INFO about log directories that reports include. They begin with letters that
@@ -135,4 +139,5 @@ def _extend(entry: Entry, raw: bytes) -> None:
     if _FRAME.match(raw) and not _FILE_FRAME.search(raw):
         return
     if len(entry.text) < _ENTRY_CHARACTERS:
-        entry.text += "\n" + raw.decode(errors="replace").strip()
+        joint = " " if _WRAPPED.match(raw) else "\n"
+        entry.text += joint + raw.decode(errors="replace").strip()

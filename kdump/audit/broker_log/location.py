@@ -16,9 +16,11 @@ _EXCEPTION_FILE: Final = re.compile(r"(?:FileSystem|FileNotFound)Exception: (/[^
 _NAMED: Final = re.compile(r" in (?:log )?dir (/[^\s,)\]]+)")
 _LOG: Final = re.compile(r"\b(?:Unified)?Log\(dir=(/[^,\n]+), topic")
 _WINDOWS: Final = re.compile(
-    r"(?:\b[A-Za-z]:|\.)\\[^\n:*?\"<>|]*?(?= -> |: |\n|$| due to | \(|\)|,)"
+    r"(?:\b[A-Za-z]:|\.)\\[^\n:*?\"<>|]*?(?= -> ?|: |\n|$| due to | to [A-Z]:| have | \(|\)|,)"
 )
 _EXCEPTION: Final = re.compile(r"(?:Exception|Error): ")
+#: A path of Windows after the name of an exception may lack the drive.
+_NO_DRIVE: Final = re.compile(r"\\\w[^\n:*?\"<>|]*?(?= -> ?|: |\n|$)")
 #: The name of a partition's directory, and of a file or directory in it.
 _OF_PARTITION: Final = re.compile(r"[\w.\-]+-\d+(?:\.[0-9a-f]{32}-(?:stray|delete|future))?")
 _IN_PARTITION: Final = re.compile(
@@ -87,7 +89,7 @@ def _is_absolute(path: str | None) -> bool:
 def _windows_path(text: str) -> str | None:
     """Return the first path of Windows in an exception of ``text``, or else in its first line."""
     for exception in _EXCEPTION.finditer(text):
-        found = _WINDOWS.match(text, exception.end())
+        found = _WINDOWS.match(text, exception.end()) or _NO_DRIVE.match(text, exception.end())
         if found is not None:
             return found[0].strip()
     found = _WINDOWS.search(text)

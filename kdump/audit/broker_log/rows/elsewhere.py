@@ -73,6 +73,8 @@ ROWS: Final = (
             "Exception: ",
             "Error processing append operation on partition {partition}{}\n{}CorruptRecord"
             "Exception: ",
+            "Got error produce response with correlation id {} on topic-partition {partition}, "
+            "{}. Error: CORRUPT_MESSAGE",
         ),
         decides=True,
     ),
@@ -188,6 +190,11 @@ ROWS: Final = (
         "Error during controlled shutdown, possibly because leader movement took longer",
     ),
     *_rows("A leader did not answer.", "Error getting offset for partition {partition}"),
+    *_rows(
+        "A controller lost the leadership of the metadata quorum during a request.",
+        "failed with unknown server exception NotLeaderException",
+        "Append failed because the replication is not the current leader",
+    ),
     *(
         Message(
             pattern,

@@ -164,6 +164,20 @@ ROWS: Final = (
         "While the broker is stopped, kdump reindex rebuilds the file.",
         (codes.TXNINDEX_ORDER,),
     ),
+    # Producer snapshots.
+    *answer_alike(
+        Kind.DISK,
+        "A producer snapshot is empty or ends early, as after a power failure. The broker did not "
+        "start.",
+        "Find the file with kdump verify DIRECTORY, and move it out of the partition while the "
+        "broker is stopped: the start writes it again. Releases from 1.1 on delete it themselves.",
+        (
+            "SchemaException: Error reading field 'version':",
+            "SchemaException: Error reading field 'crc':",
+            "SchemaException: Error reading field 'producer_entries':",
+        ),
+        (codes.SNAPSHOT_UNREADABLE,),
+    ),
     # Batches.
     Message(
         "Message is corrupt (stored crc = {}, computed crc = {})",

@@ -24,6 +24,7 @@ ROWS: Final = (
             "AccessDeniedException: {drive}",
             "FileSystemException: {drive}",
             "FileAlreadyExistsException: {drive}",
+            "Failed to rename log directory from {drive}",
             "because it is being used by another process",
         ),
         decides=True,
