@@ -16,7 +16,8 @@ _EXCEPTION_FILE: Final = re.compile(r"(?:FileSystem|FileNotFound)Exception: (/[^
 _NAMED: Final = re.compile(r" in (?:log )?dir (/[^\s,)\]]+)")
 _LOG: Final = re.compile(r"\b(?:Unified)?Log\(dir=(/[^,\n]+), topic")
 _WINDOWS: Final = re.compile(
-    r"(?:\b[A-Za-z]:|\.)\\[^\n:*?\"<>|]*?(?= -> ?|: |\n|$| due to | to [A-Z]:| have | \(|\)|,)"
+    r"(?:\b[A-Za-z]:|\.)\\[^\n:*?\"<>|]*?"
+    r"(?= -> ?|: |\n|$| due to | to [A-Z]:| have |\.(?:\s|$)| \(|\)|,)"
 )
 _EXCEPTION: Final = re.compile(r"(?:Exception|Error): ")
 #: A path of Windows after the name of an exception may lack the drive.

@@ -19,6 +19,7 @@ from kdump.audit.broker_log.rows import (
     older_logs,
     older_replicas,
     quorum,
+    refusals,
     replicas,
     segments,
     serving,
@@ -32,7 +33,7 @@ from kdump.values import frozen
 MESSAGES: Final = (
     *system.ROWS, *directories.ROWS, *small_files.ROWS, *segments.ROWS, *indexes.ROWS,
     *metadata.ROWS, *quorum.ROWS, *serving.ROWS, *replicas.ROWS, *older_logs.ROWS,
-    *older_replicas.ROWS, *clients.ROWS, *elsewhere.ROWS,
+    *older_replicas.ROWS, *clients.ROWS, *elsewhere.ROWS, *refusals.ROWS,
 )  # fmt: skip
 
 

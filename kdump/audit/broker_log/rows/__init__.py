@@ -14,4 +14,5 @@ older_logs      Messages about files of logs that only brokers before 3.0 log.
 older_replicas  Messages about replicas and coordinators that only brokers before 3.0 log.
 clients         Messages of clients: librdkafka, sarama, the Python clients, and Java's consumer.
 elsewhere       Frequent messages that do not concern log directories.
+refusals        Exceptions whose cause is not a disk: refused requests, other services.
 """

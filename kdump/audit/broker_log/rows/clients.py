@@ -158,6 +158,7 @@ ROWS: Final = (
             "Fetch position FetchPosition{offset={offset}, {} is out of range for partition "
             "{partition}",
             "Fetch position {} is out of range for partition {partition}",
+            "Cannot fetch offset {offset} (GroupId: {}, TopicPartition: {partition})",
             "Offsets out of range with no configured reset policy for partitions: {{partition}={}",
         ),
     ),
@@ -165,7 +166,13 @@ ROWS: Final = (
         Kind.NOTE,
         _OUT_OF_RANGE,
         _GROUPS,
-        ("Broker: Offset out of range", "OffsetOutOfRangeError", "OFFSET_OUT_OF_RANGE"),
+        (
+            "Broker: Offset out of range",
+            "OffsetOutOfRangeError",
+            "OffsetOutOfRangeException: Fetch position",
+            "OFFSET_OUT_OF_RANGE",
+            "either the data was aged out by Kafka or the topic may have been deleted before",
+        ),
         outer=True,
     ),
 )

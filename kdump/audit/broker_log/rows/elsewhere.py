@@ -63,9 +63,9 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.ELSEWHERE,
-        "A producer sent a batch that did not match its checksum. The broker refused it and wrote "
-        "nothing.",
-        "Test the memory and the network of that client. The log is sound.",
+        "A producer sent a batch that did not match its checksum, or that the broker could not "
+        "decompress. The broker refused it and wrote nothing.",
+        "Test the memory and the network of that client, and its version. The log is sound.",
         (
             "Error processing ProducerRequest with correlation id {} from client {} on partition "
             "{partition}{}\n{}InvalidMessageException: ",
@@ -73,6 +73,9 @@ ROWS: Final = (
             "Exception: ",
             "Error processing append operation on partition {partition}{}\n{}CorruptRecord"
             "Exception: ",
+            "Error processing append operation on partition {partition}{}\n{}Failed to decompress",
+            "Error processing append operation on partition {partition}{}\n{}\nCaused by: "
+            "java.lang.NegativeArraySizeException",
             "Got error produce response with correlation id {} on topic-partition {partition}, "
             "{}. Error: CORRUPT_MESSAGE",
         ),

@@ -69,7 +69,7 @@ ROWS: Final = (
         (codes.INDEX_MISSING,),
     ),
     Message(
-        "Found a corrupted index file corresponding to log file {path} due to {}, recovering",
+        "Found a corrupted index file corresponding to log file {path} due to {}",
         Kind.DISK,
         "An index failed its check. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",

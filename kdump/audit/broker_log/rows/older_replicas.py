@@ -98,6 +98,10 @@ ROWS: Final = (
             "Error while making broker the follower for partition {partition} {}in dir {dir}",
             "Error while making broker the follower with leader {} in dir {dir}",
             "Error while making broker the leader for partition {partition} in dir {dir}",
+            "Error while making broker the leader for partition Topic: {topic}; Partition: "
+            "{number};",
+            "Error while making broker the follower for partition Topic: {topic}; Partition: "
+            "{number};",
             "Fetch request with correlation id {} from client {} on partition {partition} failed",
             "Produce request with correlation id {} from client {} on partition {partition} failed",
             ": error while processing batch",
