@@ -98,8 +98,12 @@ ROWS: Final = (
     ),
     *answer_alike(
         Kind.ELSEWHERE,
-        "A setting is missing or wrong.",
+        "A setting is missing or wrong, or names a class that is not installed.",
         "Correct the setting. " + _LOG,
-        (".ConfigException: ",),
+        (
+            ".ConfigException: ",
+            ".ClassNotFoundException: ",
+            ".IllegalArgumentException: requirement failed: {} must ",
+        ),
     ),
 )
