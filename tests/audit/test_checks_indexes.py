@@ -66,7 +66,8 @@ def test_there_is_a_recipe_for_every_code() -> None:
     expected = {code for recipe in RECIPES for code in recipe.expected}
     new = {code for code in CODES if code.startswith(("index-", "timeindex-"))}
     elsewhere = {
-        "index-length", "index-padded", "timeindex-length", "timeindex-order", "timeindex-padded",
+        "index-is-directory", "index-length", "index-padded",
+        "timeindex-length", "timeindex-order", "timeindex-padded",
     }  # fmt: skip
     of_clean_stops = {"index-padded-clean", "timeindex-padded-clean"}
     assert new - expected == elsewhere | of_clean_stops | {"index-orphan", "index-rebuilt"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,6 +104,39 @@ def test_what_a_clean_startup_deletes_first_is_free(
     (data / ".kafka_cleanshutdown").unlink()
     ran = kdump("verify", data)
     assert (codes(ran)[0], start(ran)["outcome"]) == ("disk-full", "refuses")
+
+
+@RUNS
+@pytest.mark.parametrize(
+    ("free_bytes", "free_files"), [(100 << 10, 1000), (1 << 30, 6)], ids=["space", "inodes"]
+)
+def test_what_recovery_cannot_write_costs_a_segment(
+    run: tuple[str, ...],
+    free_bytes: int,
+    free_files: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The least that a startup writes fits, and perhaps not all that it has at the same time."""
+    data = copy_fixture("4.3.1/killed", tmp_path / "data")
+    give(monkeypatch, free_bytes, free_files)
+    ran = kdump(*run, data)
+    assert (ran.code, codes(ran), start(ran)["outcome"]) == (4, ["disk-short"], "starts")
+    assert main([*run, str(data)]) == 4
+    first = " ".join(capfd.readouterr().out.split())
+    assert first.startswith(
+        "ERROR Startup: may empty segments that it recovers, where a write finds no space. "
+    )
+
+
+def test_a_clean_start_recovers_no_segment_that_it_could_lose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    give(monkeypatch, 140 << 10, 6)
+    ran = kdump("verify", data)
+    assert (ran.code, codes(ran), start(ran)["outcome"]) == (0, ["disk-low"], "starts")
 
 
 def test_missing_indexes_need_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,3 +244,45 @@ def test_a_real_broker_on_a_full_disk(small_disk: Path) -> None:
     assert kdump("next-start", "--scan", data).code == 0
     with Broker("4.3.1", data, settings):
         pass
+
+
+@pytest.mark.root
+@pytest.mark.broker
+@pytest.mark.slow
+def test_a_real_broker_empties_segments_on_a_disk_without_inodes(tmp_path: Path) -> None:
+    """It starts, and records are gone that were valid. With enough inodes none goes."""
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(64 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", "-N", "2048", image], check=True)
+    with mounted(tmp_path / "small", "-o", "loop", str(image)) as disk:
+        whole = copy_fixture("4.3.1/killed", disk / "whole")
+        data = copy_fixture("4.3.1/killed", disk / "data")
+        fillers = list[Path]()
+        while os.statvfs(disk).f_favail > 3:  # as many as the metadata log takes
+            fillers.append(disk / str(len(fillers)))
+            fillers[-1].touch()
+        ran = kdump("next-start", "--scan", data)
+        assert (ran.code, codes(ran), start(ran)["outcome"]) == (4, ["disk-short"], "starts")
+        assert emptied(data, whole)
+        for path in fillers:
+            path.unlink()
+        assert kdump("next-start", "--scan", whole).code == 0
+        assert not emptied(whole, data)
+
+
+def emptied(data: Path, other: Path) -> list[str]:
+    """Start a broker there, and return the logs that it leaves empty and that ``other`` has."""
+    settings = {"log.cleaner.enable": "false", **QUICK_RESTART}
+    broker = Broker("4.3.1", data, settings)
+    try:
+        with suppress(ServerError):  # it has recovered the logs before
+            broker.start()
+        lines = broker.log_lines()
+    finally:
+        broker._abandon()
+    sizes = {path.relative_to(data): path.stat().st_size for path in data.rglob("*.log")}
+    said = "Found invalid offset during recovery. Deleting the corrupt segment"
+    lost = [str(path) for path, size in sizes.items() if not size and (other / path).stat().st_size]
+    assert bool(lost) == any(said in line for line in lines)
+    return lost

@@ -41,7 +41,7 @@ LINES = {
         "offset-overflow",
     },
     "Found invalid offset during recovery. Deleting the corrupt segment and creating an empty one "
-    "with starting offset 0": {"offsets-not-increasing"},
+    "with starting offset 0": {"disk-short", "offsets-not-increasing"},
     "Found a corrupted index file corresponding to log file /d/a-0/00000000000000000000.log due to "
     "Time index file /d/a-0/00000000000000000000.timeindex is corrupt, found 13 bytes which is "
     "neither positive nor a multiple of 12, recovering segment and rebuilding index files...": {

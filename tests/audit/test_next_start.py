@@ -37,6 +37,7 @@ WORDS = ("not start", "offline")
 DEPENDS = {
     "batch-below-segment",
     "disk-low",
+    "disk-short",
     "index-is-directory",
     "marker-unknown",
     "snapshot-is-directory",

@@ -451,6 +451,11 @@ BROKER_DENIED: Final = FindingCode(
     check=40,
     stops=Outcome.OFFLINE,
 )
+_FREE_SPACE: Final = (
+    "Free space before the broker starts: first other files of the file system, then directories "
+    "named -stray, and the backups that kdump undo lists. Remove no .log by hand. A larger file "
+    "system, or a smaller reserve of an ext4 file system (tune2fs -m), helps too."
+)
 DISK_FULL: Final = FindingCode(
     "disk-full",
     Severity.ERROR,
@@ -460,15 +465,30 @@ DISK_FULL: Final = FindingCode(
     "The broker does not start, or exits soon after startup. Where a page of a mapped index finds "
     "no space, the broker gets an InternalError. Brokers from 4.0 on truncate a segment to nothing "
     "if its recovery fails because a file cannot be written.",
-    "Free space before the broker starts: first other files of the file system, then directories "
-    "named -stray, and the backups that kdump undo lists. Remove no .log by hand. A larger file "
-    "system, or a smaller reserve of an ext4 file system (tune2fs -m), helps too.",
+    _FREE_SPACE,
     (
         "No space left on device",
         "a fault occurred in a recent unsafe memory access operation in compiled Java code",
         "a fault occurred in an unsafe memory access operation",
     ),
     stops=Outcome.REFUSES,
+)
+DISK_SHORT: Final = FindingCode(
+    "disk-short",
+    Severity.ERROR,
+    "Startup recovers segments, and the file system of the log directory has hardly more free "
+    "space, or free inodes, than startup needs at least. Files that replace others, and new "
+    "segments, take more for a moment.",
+    "Brokers from 4.0 on that cannot write a file while they recover a segment truncate this "
+    "segment to nothing, delete the segments after it, and continue. Earlier brokers take the log "
+    "directory offline.",
+    _FREE_SPACE,
+    (
+        "No space left on device",
+        "Found invalid offset during recovery. Deleting the corrupt segment and creating an empty "
+        "one with starting offset {}",
+    ),
+    harm=Harm.EMPTIED,
 )
 DISK_LOW: Final = FindingCode(
     "disk-low",

@@ -18,11 +18,16 @@ from kdump.audit.facts.space import BLOCK_BYTES, Space
 from kdump.audit.findings import Finding, file_finding
 from kdump.audit.startup.outcome import LogFacts
 from kdump.format.index import OffsetIndex, TimeIndex
+from kdump.storage.logdir import is_metadata_log
 from kdump.values import frozen
 
 #: With less free space than this a broker soon stops: a new segment and its indexes take more.
 _LOW_BYTES: Final = 16 << 20
 _LOW_FILES: Final = 64
+#: The files that a start has beside those that they replace, or that are new, at the same time: of
+#: each thread that recovers logs, the checkpoint of leader epochs, a snapshot and both indexes; the
+#: checkpoints of the log directory; a new segment of the metadata log, with its indexes.
+_PASSING_FILES: Final = 32
 #: The largest batch that a broker takes by default, and so the most between two index entries.
 _BATCH_BYTES: Final = 1 << 20
 
@@ -32,12 +37,15 @@ class Room:
     """The least that a start writes: in bytes of whole blocks, and in new files.
 
     ``freed_bytes`` and ``freed_files`` are what the start deletes, mostly before it writes.
+    ``recovered`` are the segments that it recovers, but those of a metadata log, of which every
+    start recovers one.
     """
 
     bytes: int = 0
     files: int = 0
     freed_bytes: int = 0
     freed_files: int = 0
+    recovered: int = 0
 
     def __add__(self, other: Room) -> Room:
         return Room(
@@ -45,13 +53,27 @@ class Room:
             self.files + other.files,
             self.freed_bytes + other.freed_bytes,
             self.freed_files + other.freed_files,
+            self.recovered + other.recovered,
         )
 
+    @property
+    def before_deleting(self) -> Room:
+        """The room without what the start deletes."""
+        return Room(self.bytes, self.files, recovered=self.recovered)
+
     def fits(self, space: Space) -> bool:
-        """Return whether a file system has this room; what the start deletes counts as free."""
+        """Return whether a file system has this room; what the start deletes counts as free.
+
+        The recovery of the first segment writes files before the start has deleted much.
+        """
+        if self.recovered and (space.free_bytes < BLOCK_BYTES or space.free_files == 0):
+            return False
         if self.bytes > space.free_bytes + self.freed_bytes:
             return False
         return space.free_files is None or self.files <= space.free_files + self.freed_files
+
+
+_PASSING: Final = Room(BLOCK_BYTES * _PASSING_FILES, _PASSING_FILES)
 
 
 def room_of(
@@ -74,9 +96,11 @@ def room_of(
             pages += sum(_index_bytes(log, facts.settings.index_interval_bytes))
             files += (log.segment.index is None) + (log.segment.time_index is None)
     added = len(snapshots - facts.snapshots.keys()) + unread
-    removed = len(facts.snapshots.keys() - snapshots)
+    # Which ones stay of a log that was not read is unknown: at most one, which is then not new.
+    removed = len(facts.snapshots if unread else facts.snapshots.keys() - snapshots)
     changed = Room(BLOCK_BYTES * added, added, BLOCK_BYTES * removed, removed)
-    return changed + Room(pages, files, facts.leftover_bytes, facts.leftover_files)
+    segments = 0 if is_metadata_log(facts.partition) else len(recovered)
+    return changed + Room(pages, files, facts.leftover_bytes, facts.leftover_files, segments)
 
 
 def space_findings(directories: Iterable[tuple[DirectoryFacts, Room]]) -> Iterator[Finding]:
@@ -96,6 +120,9 @@ def space_findings(directories: Iterable[tuple[DirectoryFacts, Room]]) -> Iterat
         if not room.fits(space):
             wanted = f"{room.bytes:,} bytes and {room.files:,} inodes, which startup needs at least"
             yield file_finding(codes.DISK_FULL, path, wanted, _free_text(space))
+        elif room.recovered and not (most := room.before_deleting + _PASSING).fits(space):
+            wanted = f"{most.bytes:,} bytes and {most.files:,} inodes, which startup may need"
+            yield file_finding(codes.DISK_SHORT, path, wanted, _free_text(space))
         elif space.free_bytes < _LOW_BYTES or (space.free_files or _LOW_FILES) < _LOW_FILES:
             wanted = f"{_LOW_BYTES:,} bytes and {_LOW_FILES:,} inodes at least"
             yield file_finding(codes.DISK_LOW, path, wanted, _free_text(space))

@@ -37,6 +37,7 @@ _HARMS: Final = {
     Harm.METADATA_CUT: "starts without the metadata at the end of a torn snapshot",
     Harm.UNSERVED: "not all partitions are served",
     Harm.FOLLOWED: "if a shortened replica leads, others delete the records that it lacks",
+    Harm.EMPTIED: "may empty segments that it recovers, where a write finds no space",
     Harm.SHORTENED: "unknown loss, a .swap file with fewer records replaces segments",
 }
 

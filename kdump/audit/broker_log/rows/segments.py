@@ -54,10 +54,10 @@ ROWS: Final = (
         "Found invalid offset during recovery. Deleting the corrupt segment and creating an empty "
         "one with starting offset {offset}",
         Kind.DISK,
-        "Recovery found an offset that does not follow the offset before it. It deleted the "
-        "segment and created an empty segment in its place.",
+        "Recovery found an offset that does not follow the offset before it, or, from 4.0 on, "
+        "could not write a file. It deleted the segment and created an empty segment in its place.",
         _CUT_ADVICE,
-        (codes.OFFSETS_NOT_INCREASING,),
+        (codes.OFFSETS_NOT_INCREASING, codes.DISK_SHORT),
     ),
     Message(
         "Deleting all segments because logEndOffset ({}) is smaller than logStartOffset {offset}",

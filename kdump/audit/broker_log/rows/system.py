@@ -48,7 +48,7 @@ ROWS: Final = (
             "java.io.FileNotFoundException: {path} (No space left on device)",
             "No space left on device",
         ),
-        (codes.DISK_FULL, codes.DISK_LOW),
+        (codes.DISK_FULL, codes.DISK_SHORT, codes.DISK_LOW),
         step=Step.SPACE,
     ),
     *answer_alike(
