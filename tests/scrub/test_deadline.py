@@ -107,8 +107,11 @@ def rung() -> Iterator[list[int]]:
 def test_workers_end_with_it(clock: Clock) -> None:
     """The alarm rings while a worker is at its second task, which has no end."""
     parent = os.getpid()
+    reader, writer = os.pipe()
 
     def work(endless: bool, _: Callable[[object], None]) -> bool:
+        if endless:
+            os.read(reader, 1)  # until the result of the first task is there
         while endless:
             os.kill(parent, signal.SIGALRM)
             time.sleep(0.05)
@@ -118,7 +121,12 @@ def test_workers_end_with_it(clock: Clock) -> None:
         yield from (False, True)
 
     deadline = Deadline(1)
-    values = [result.value for result in deadline.until(workers.run(work, tasks(), 1))]
+    values = []
+    for result in deadline.until(workers.run(work, tasks(), 1)):
+        values.append(result.value)
+        os.write(writer, b".")
+    os.close(reader)
+    os.close(writer)
     assert (values, deadline.reached) == ([False], True)
 
 

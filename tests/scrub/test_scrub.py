@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import sqlite3
 import struct
 import time
 from pathlib import Path
@@ -17,7 +16,7 @@ from commands import kdump, repair
 from crashing.running import run
 from directory_state import state as state_of
 from forge import batch, checkpoint, partition_metadata, record
-from scrubs import World, codes, rewrite, status, summary
+from scrubs import World, change_state, codes, rewrite, status, summary
 
 from kdump.scrub import due as kdump_due
 from kdump.storage.source import Identity
@@ -45,22 +44,17 @@ def batches(data: bytes) -> list[bytes]:
 
 def age(state: Path, days: int) -> None:
     """Let all of the state be older by some days."""
-    with sqlite3.connect(state) as connection:
-        connection.execute("UPDATE segments SET read_ms = read_ms - ?", (days * DAY_MS,))
-        connection.execute("UPDATE segments SET seen_ms = seen_ms - ?", (days * DAY_MS,))
-        connection.execute("UPDATE runs SET begin_ms = begin_ms - ?", (days * DAY_MS,))
-        connection.execute("UPDATE runs SET end_ms = end_ms - ?", (days * DAY_MS,))
-    connection.close()
+    for table, column in (
+        ("segments", "read_ms"), ("segments", "seen_ms"), ("runs", "begin_ms"), ("runs", "end_ms"),
+    ):  # fmt: skip
+        change_state(state, f"UPDATE {table} SET {column} = {column} - ?", (days * DAY_MS,))
 
 
 def forget_write(state: Path, log: Path) -> None:
     """Let the state take the last write of a file for one before the scrub: a disk writes none."""
-    with sqlite3.connect(state) as connection:
-        connection.execute(
-            "UPDATE segments SET ctime_ns = ? WHERE inode = ?",
-            (log.stat().st_ctime_ns, log.stat().st_ino),
-        )
-    connection.close()
+    status = log.stat()
+    changed = status.st_ctime_ns, status.st_ino
+    change_state(state, "UPDATE segments SET ctime_ns = ? WHERE inode = ?", changed)
 
 
 def test_everything_is_read_once_and_nothing_is_changed(world: World) -> None:

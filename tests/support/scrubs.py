@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from fixtures_loader import copy_fixture
 
 import kdump.scrub.reading
 from kdump.audit.survey.survey import Survey
+from kdump.scrub.rows import TABLES
 
 FIXTURE = "4.3.1/killed"
 # Any: what is replaced here is not one of its own names.
@@ -51,6 +54,15 @@ class World:
         """The size of all logs, or of those of some partitions."""
         found = [self.data / name for name in partitions] or list(self.data.iterdir())
         return sum(log.stat().st_size for path in found for log in path.glob("*.log"))
+
+
+def change_state(state: Path, statement: str, values: Sequence[object] = ()) -> None:
+    """Change rows of a state; each has the digest of its new values."""
+    with closing(sqlite3.connect(state, isolation_level=None)) as connection:
+        connection.execute(statement, values)
+        for table in TABLES:
+            for row in connection.execute(table.selection).fetchall():
+                connection.execute(table.insertion, table.signed(row[:-1]))
 
 
 def summary(ran: Ran) -> dict[str, Any]:
