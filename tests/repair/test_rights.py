@@ -34,7 +34,7 @@ from planning import failing_at, interrupt, truncation, undone
 
 from kdump.audit.targets.target import assign, open_roots
 from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED, USAGE
-from kdump.errors import KdumpError, Unfinished, UsageError
+from kdump.errors import KdumpError, Refused, Unfinished
 from kdump.repair.newdir.building import build_directory
 from kdump.repair.transaction.apply import apply
 from kdump.repair.transaction.undo import newest_repair, undo
@@ -302,7 +302,7 @@ def test_no_export_into_a_directory_of_root_that_others_can_write(place: Path) -
     home = place / "home"
     home.mkdir()
     home.chmod(0o777)
-    with pytest.raises(UsageError, match="only root can change"):
+    with pytest.raises(Refused, match="only root can change"):
         export_to(home / "out", origin)
     assert not list(home.iterdir())
 
