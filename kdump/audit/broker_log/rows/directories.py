@@ -24,19 +24,14 @@ ROWS: Final = (
         (codes.FOREIGN_DIRECTORY,),
         step=Step.START,
     ),
-    Message(
-        "Duplicate log directories for {partition} are found in both {path} and {second}",
+    *answer_alike(
         Kind.DISK,
         "Two log directories contained the same partition. " + _STOPPED,
         "Verify both copies, and move the shorter or older copy out of its log directory.",
-        (codes.PARTITION_TWICE,),
-        step=Step.START,
-    ),
-    Message(
-        "Duplicate log directories found: {path}, {second}",
-        Kind.DISK,
-        "Two log directories contained the same partition. " + _STOPPED,
-        "Verify both copies, and move the shorter or older copy out of its log directory.",
+        (
+            "Duplicate log directories for {partition} are found in both {path} and {second}",
+            "Duplicate log directories found: {path}, {second}",
+        ),
         (codes.PARTITION_TWICE,),
         step=Step.START,
     ),

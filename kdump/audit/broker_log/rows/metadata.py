@@ -83,20 +83,16 @@ ROWS: Final = (
         (codes.QUORUM_STATE_MALFORMED,),
         outer=True,
     ),
-    Message(
-        "Epoch from quorum-state file is {}, which is smaller than last written epoch {}",
+    *answer_alike(
         Kind.DISK,
         "quorum-state is older than the metadata log, as after the file was restored. The node "
         "used the epoch of the log.",
         "Find out where the file came from.",
-        (codes.QUORUM_STATE_MALFORMED,),
-    ),
-    Message(
-        "Epoch from quorum store file ({path}) is {}, which is smaller than last written epoch {}",
-        Kind.DISK,
-        "quorum-state is older than the metadata log, as after the file was restored. The node "
-        "used the epoch of the log.",
-        "Find out where the file came from.",
+        (
+            "Epoch from quorum-state file is {}, which is smaller than last written epoch {}",
+            "Epoch from quorum store file ({path}) is {}, which is smaller than last written epoch "
+            "{}",
+        ),
         (codes.QUORUM_STATE_MALFORMED,),
     ),
     Message(

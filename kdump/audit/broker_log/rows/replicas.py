@@ -33,18 +33,15 @@ ROWS: Final = (
         _LEADER,
         _FETCHED,
     ),
-    Message(
-        "Record batch for partition {partition} at offset {offset} is invalid, cause: {}",
+    *answer_alike(
         Kind.DISK,
         "A consumer received a damaged batch and stopped at this offset.",
         "Verify the partition on its leader: kdump verify reports the offset to seek to.",
-        _FETCHED,
-    ),
-    Message(
-        "Encountered corrupt message when fetching offset {offset} for topic-partition {partition}",
-        Kind.DISK,
-        "A consumer received a damaged batch and stopped at this offset.",
-        "Verify the partition on its leader: kdump verify reports the offset to seek to.",
+        (
+            "Record batch for partition {partition} at offset {offset} is invalid, cause: {}",
+            "Encountered corrupt message when fetching offset {offset} for topic-partition "
+            "{partition}",
+        ),
         _FETCHED,
     ),
     Message(

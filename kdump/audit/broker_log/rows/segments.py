@@ -184,19 +184,14 @@ ROWS: Final = (
         (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH),
         outer=True,
     ),
-    Message(
-        "Failed to read record batch at position {position} from {}",
+    *answer_alike(
         Kind.DISK,
         "The broker could not read a batch from the disk.",
         "Check the system log for disk errors.",
-        (codes.UNREADABLE,),
-        outer=True,
-    ),
-    Message(
-        "Failed to load record batch at position {position} from {}",
-        Kind.DISK,
-        "The broker could not read a batch from the disk.",
-        "Check the system log for disk errors.",
+        (
+            "Failed to read record batch at position {position} from {}",
+            "Failed to load record batch at position {position} from {}",
+        ),
         (codes.UNREADABLE,),
         outer=True,
     ),

@@ -67,21 +67,15 @@ ROWS: Final = (
         (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH, codes.BATCH_CODEC_UNKNOWN),
         outer=True,
     ),
-    Message(
-        "Failed to access checkpoint file {} in dir {dir}",
+    *answer_alike(
         Kind.DISK,
         "The broker could not read or write cleaner-offset-checkpoint. The log directory went "
         "offline.",
         DISK,
-        (codes.CHECKPOINT_MALFORMED, codes.UNREADABLE),
-        outer=True,
-    ),
-    Message(
-        "Failed to access checkpoint file in dir {dir}",
-        Kind.DISK,
-        "The broker could not read or write cleaner-offset-checkpoint. The log directory went "
-        "offline.",
-        DISK,
+        (
+            "Failed to access checkpoint file {} in dir {dir}",
+            "Failed to access checkpoint file in dir {dir}",
+        ),
         (codes.CHECKPOINT_MALFORMED, codes.UNREADABLE),
         outer=True,
     ),
