@@ -6,7 +6,7 @@ value is checked as one of a hostile file. Who may write the file can write rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -197,9 +197,3 @@ RUN_DIRECTORIES: Final = Table(
     " WITHOUT ROWID",
 )
 TABLES: Final = (DIRECTORIES, PARTITIONS, SEGMENTS, RUNS, RUN_DIRECTORIES)
-
-
-def creation() -> Iterator[str]:
-    """Yield the statements that create all tables."""
-    for table in TABLES:
-        yield table.creation

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from kdump.errors import DecodeError, Refused, StateError
 from kdump.scrub.files import LOCK, check_owners
-from kdump.scrub.rows import TABLES, creation
+from kdump.scrub.rows import TABLES
 from kdump.scrub.state import BEGIN_AGAIN, NO_STATE, State, state_errors
 from kdump.storage.rights import Rights, acting
 
@@ -42,10 +42,7 @@ def open_state(path: Path, rights: Rights | None = None) -> Iterator[State]:
         with acting(rights), state_errors(path):
             connection = _begin(path)
         try:
-            check_owners(path)  # of what came into being meanwhile
-            state = State(path, connection, rights)
-            state.check()
-            yield state
+            yield _checked(path, connection, rights)
         finally:
             with acting(rights):
                 with suppress(sqlite3.Error):  # a reader has it open, or the disk is full
@@ -72,13 +69,18 @@ def read_state(path: Path, rights: Rights | None = None) -> Iterator[State]:
                 f"{path}: expected a state of version {_VERSION}, found {found}, which the next "
                 "scrub changes"
             )
-        check_owners(path)
-        state = State(path, connection, rights)
-        state.check()
-        yield state
+        yield _checked(path, connection, rights)
     finally:
         with acting(rights):
             connection.close()
+
+
+def _checked(path: Path, connection: sqlite3.Connection, rights: Rights | None) -> State:
+    """Return the state of an open file. Raises Refused and StateError."""
+    check_owners(path)  # again: SQLite has made files since
+    state = State(path, connection, rights)
+    state.check()
+    return state
 
 
 def _begin(path: Path) -> sqlite3.Connection:
@@ -88,8 +90,9 @@ def _begin(path: Path) -> sqlite3.Connection:
     try:
         version = _check(path, connection)
         if version is None:
+            tables = "".join(table.creation for table in TABLES)
             connection.executescript(
-                f"BEGIN; {''.join(creation())} PRAGMA application_id = {_APPLICATION}; "
+                f"BEGIN; {tables} PRAGMA application_id = {_APPLICATION}; "
                 f"PRAGMA user_version = {_VERSION}; COMMIT;"
             )
         elif version != _VERSION:

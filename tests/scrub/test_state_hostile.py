@@ -7,7 +7,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,9 @@ NOBODY = 65534
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(place: Path) -> Path:
     """A log directory whose first segment has a batch that fails its checksum, and its state."""
-    top = tmp_path / "data"
+    top = place / "data"
     segments = {base: [batch(base, [record()] * 10)] for base in (0, 10, 20)}
     log = write_partition(top, "orders", 0, segments) / f"{0:020d}.log"
     (top / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
@@ -70,15 +70,11 @@ def flipped(value: Any, chance: random.Random) -> Any:
 def flip(state: Path, table: str, column: str, chance: random.Random) -> bool:
     """Flip a value of a column in a state, where there is a row and the table takes the value."""
     with closing(sqlite3.connect(state, isolation_level=None)) as connection:
-        rows = connection.execute(
-            f"SELECT rowid, * FROM {table}"
-            if table in ("directories", "partitions", "runs")
-            else f"SELECT 0, * FROM {table}"
-        ).fetchall()
+        rows = connection.execute(f"SELECT * FROM {table}").fetchall()
         names = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
         if not rows:
             return False
-        row = chance.choice(rows)[1:]
+        row = chance.choice(rows)
         where = " AND ".join(f"{name} IS ?" for name in names)
         value = flipped(row[names.index(column)], chance)
         try:
@@ -153,9 +149,11 @@ def test_another_row_that_flipped_ends_the_run(data: Path, table: str) -> None:
 # --- whose files they are
 
 
-@contextmanager
-def planted(data: Path, name: str, *, link: str | None = None) -> Iterator[Path]:
-    """The state's directory is for everybody, and another user has put a file there."""
+def plant(data: Path, name: str, link: str | None) -> Path:
+    """Let the state's directory be for everybody, and put a file there as another user.
+
+    Returns where a link leads.
+    """
     state = state_of(data)
     state.parent.chmod(0o1777)
     file = state.with_name(state.name + name)
@@ -170,29 +168,27 @@ def planted(data: Path, name: str, *, link: str | None = None) -> Iterator[Path]
     else:
         file.write_bytes(content)
         os.chown(file, NOBODY, NOBODY)
-    yield target
+    return target
 
 
 @pytest.mark.root
 @pytest.mark.parametrize("link", [None, "symbolic", "hard"])
 @pytest.mark.parametrize("name", ["", ".lock", "-wal", "-shm", "-journal"])
 def test_files_of_another_user_are_refused(data: Path, name: str, link: str | None) -> None:
-    with planted(data, name, link=link) as target:
-        before = target.read_bytes()
-        for ran in commands(data):
-            assert (ran.code, ran.lines) == (exits.REFUSED, ())
-            assert "can have put there, found " in ran.said
-            assert len(ran.said.splitlines()) == 1
-        assert target.read_bytes() == before
+    target = plant(data, name, link)
+    before = target.read_bytes()
+    for ran in commands(data):
+        assert (ran.code, ran.lines) == (exits.REFUSED, ())
+        assert "can have put there, found " in ran.said
+        assert len(ran.said.splitlines()) == 1
+    assert target.read_bytes() == before
 
 
 @pytest.mark.root
 def test_another_user_is_not_believed_by_a_third(data: Path) -> None:
     """A user who is not root reads the state of root, or its own, and no other."""
     state = state_of(data)
-    for path in (data.parent, *data.parent.parents):
-        if path.stat().st_uid == 0 and len(path.parts) > 2:
-            path.chmod(0o755 if path != data.parent else 0o1777)
+    state.parent.chmod(0o1777)
 
     def status() -> int:
         os.seteuid(1000)
