@@ -86,7 +86,12 @@ def _owner_rights(path: Path) -> Rights | None:
 
 
 def _check_parent(option: str, path: Path) -> None:
-    if not path.parent.is_dir():
+    try:
+        found = path.parent.is_dir()
+    except OSError as error:  # one above it cannot be searched
+        text = f"{option} {path}: {path.parent} cannot be read: {error.strerror}"
+        raise StateError(text) from error
+    if not found:
         raise StateError(f"{option} {path}: expected a directory {path.parent}, found none")
 
 

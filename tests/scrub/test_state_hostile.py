@@ -213,3 +213,17 @@ def test_what_others_can_redirect_is_no_destination(data: Path, command: list[st
     assert (ran.code, ran.out) == (exits.REFUSED, "")
     assert "expected a path that only root can change" in ran.err
     assert not to.exists()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("command", [["scrub"], ["scrub", "--status"], ["verify"]])
+def test_a_state_where_nobody_may_look_is_one_line(data: Path, command: list[str]) -> None:
+    closed = data.parent / "closed"
+    closed.mkdir(mode=0o700)
+    options = ["--changed-since-last"] if command[0] == "verify" else []
+    targets = [] if "--status" in command else [str(data)]
+    argv = [*command, *options, "--state", str(closed / "deep" / "scrub.db"), *targets]
+    ran = run(argv, prepare=lambda: os.setuid(NOBODY))
+    assert (ran.code, ran.out) == (exits.INCOMPLETE, "")
+    assert f"{closed / 'deep'} cannot be read: Permission denied" in ran.err
+    assert len(ran.err.splitlines()) == 1

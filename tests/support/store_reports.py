@@ -10,9 +10,12 @@ from typing import Any
 def comparable_lines(lines: list[dict[str, Any]], address: str) -> list[dict[str, Any]]:
     """Return ``lines`` without what depends on the ``address`` of the files or on time."""
     prefix, _, query = address.partition("?")
+    # What commands that change files name, since none changes an object.
+    copy = prefix.partition("://")[2] or prefix
     comparable = []
     for line in lines:
         text = json.dumps(line).replace(f"?{query}" if query else "\0", "").replace(prefix, "ROOT")
+        text = text.replace(copy, "ROOT")
         text = re.sub(r"[0-9T:.-]+Z, the present", "the present", text)
         fields = json.loads(text)
         for name in ("seconds", "bytes_per_second", "liveness", "jobs"):
