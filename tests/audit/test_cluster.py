@@ -25,6 +25,7 @@ from kdump.audit.facts.settings import (
     log_directories,
     longest_transaction_ms,
     read_config,
+    recovery_threads,
     topic_settings,
 )
 from kdump.audit.targets.listing import list_scope
@@ -417,6 +418,14 @@ def test_how_long_a_transaction_may_take(text: str | None, longest_ms: int | Non
     config = {} if text is None else {"transaction.max.timeout.ms": text}
     assert longest_transaction_ms(config) == longest_ms
     assert longest_transaction_ms(None) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "threads"), [("1", 1), (" 8 ", 8), ("0", 2), ("x", 2), ("", 2), ("99999999999", 2)]
+)
+def test_recovery_has_the_threads_of_the_configuration(text: str, threads: int) -> None:
+    assert recovery_threads({"num.recovery.threads.per.data.dir": text}) == threads
+    assert recovery_threads(None) == recovery_threads({}) == 2
 
 
 def test_a_configuration_file_is_small(tmp_path: Path) -> None:

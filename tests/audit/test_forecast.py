@@ -24,6 +24,7 @@ from kdump.audit.startup.outcome import Outcome, RecoveryReason, Release
 from kdump.audit.survey.log_end import lower_bound
 from kdump.audit.survey.recovery import Records, Span
 from kdump.audit.survey.survey import Survey, survey
+from kdump.cli.views.forecast_text import directory_sentences
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
 from kdump.storage.objects.address import as_local
@@ -318,6 +319,27 @@ def test_a_directory_adds_up_its_partitions_and_all_reasons(tmp_path: Path) -> N
     assert found.lost.sound.count == 250
     assert found.read_bytes == sum(forecast_.read_bytes for forecast_ in alone)
     assert found.recovery_seconds == found.read_bytes / (250 << 20)
+
+
+@pytest.mark.parametrize(
+    ("threads", "read", "expected"),
+    [
+        (1, [3, 1, 1, 1], 6),
+        (2, [3, 1, 1, 1], 3),
+        (2, [5, 1], 5),
+        (8, [1, 1], 1),
+    ],
+)
+def test_threads_share_the_logs_but_not_a_log(
+    tmp_path: Path, threads: int, read: list[int], expected: int
+) -> None:
+    sound = forecast_of(named("sound"), tmp_path)
+    logs = [replace(sound, read_bytes=count * (250 << 20)) for count in read]
+    found = forecast_directory(logs, total=len(logs), threads=threads)
+    assert found.recovery_seconds == expected
+    (text,) = (text for text in directory_sentences(found) if text.startswith("recovery"))
+    each = "1 thread at 250 MiB/s" if threads == 1 else f"{threads} threads at 250 MiB/s each"
+    assert text.endswith(f", about {expected:.1f} s with {each}")
 
 
 def test_a_directory_has_a_whole_forecast_if_all_its_partitions_have(tmp_path: Path) -> None:

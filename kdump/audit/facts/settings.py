@@ -24,6 +24,8 @@ _NUMBER: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _MAX_INT: Final = 2**31 - 1
 _DEFAULTS: Final = TopicSettings()
 _DEFAULT_TRANSACTION_MS: Final = 900_000
+#: That of 4.0 and later (KIP-1030); before, it is 1.
+_DEFAULT_RECOVERY_THREADS: Final = 2
 
 #: The broker settings for a topic setting, in order of precedence, with the factor of their units.
 _SYNONYMS: Final = {
@@ -167,6 +169,16 @@ def longest_transaction_ms(config: Configs | None) -> int | None:
         return None
     text = config.get("transaction.max.timeout.ms", str(_DEFAULT_TRANSACTION_MS)).strip()
     return int(text) if _NUMBER.fullmatch(text) and 0 < int(text) <= _MAX_INT else None
+
+
+def recovery_threads(config: Configs | None) -> int:
+    """Return the number of threads that recover the logs of each log directory.
+
+    A start does not yet know the dynamic configs. Without the setting it is the default of 4.0.
+    """
+    text = (config or {}).get("num.recovery.threads.per.data.dir", "").strip()
+    number = int(text) if _NUMBER.fullmatch(text) else 0
+    return number if 0 < number <= _MAX_INT else _DEFAULT_RECOVERY_THREADS
 
 
 #: The topics of coordinators, which are compacted whatever their settings are.

@@ -32,7 +32,7 @@ from kdump.audit.survey.recovery import Records
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
 
-#: The speed of recovery with a cold page cache and one thread for each log directory (KOD 10).
+#: The speed of one thread of recovery with a cold page cache (KOD 10).
 RECOVERY_BYTES_PER_SECOND: Final = 250 << 20
 
 _WORSE: Final = {Outcome.REFUSES: 2, Outcome.OFFLINE: 1, Outcome.STARTS: 0}
@@ -94,7 +94,8 @@ class DirectoryForecast:
     ``set_aside`` counts the partitions that are renamed to ``-stray``. ``harms`` are those of its
     partitions and of the files at its top. ``ends_broker`` says whether the broker exits if the
     directory goes offline; None if unknown. ``room`` is the least that the start writes. ``space``
-    is the space of the file system; None if unknown.
+    is the space of the file system; None if unknown. ``longest_bytes`` is the most that recovery
+    reads of one log. ``threads`` recover the logs of the directory.
     """
 
     outcome: Outcome
@@ -111,6 +112,8 @@ class DirectoryForecast:
     ends_broker: bool | None = None
     space: Space | None = field(default=None, compare=False)  # other processes change it
     reread_bytes: int = 0
+    longest_bytes: int = 0
+    threads: int = 1
 
     @property
     def whole(self) -> bool:
@@ -119,8 +122,12 @@ class DirectoryForecast:
 
     @property
     def recovery_seconds(self) -> float:
-        """The approximate time that recovery takes to read, in seconds."""
-        return self.read_bytes / RECOVERY_BYTES_PER_SECOND
+        """The approximate time that recovery takes to read, in seconds.
+
+        A log is recovered by one thread, so that the longest one is the least that a start takes.
+        """
+        most = max(self.read_bytes / self.threads, self.longest_bytes)
+        return most / RECOVERY_BYTES_PER_SECOND
 
 
 def forecast(
@@ -181,15 +188,17 @@ def forecast_directory(
     findings: Iterable[Finding] = (),
     *,
     total: int,
+    threads: int = 1,
 ) -> DirectoryForecast:
     """Return the sum of the forecasts of a log directory's partitions.
 
     ``findings`` at its top are further reasons why the directory goes offline, or the broker does
-    not start, or does harm. ``total`` is the number of all its partitions.
+    not start, or does harm. ``total`` is the number of all its partitions, and ``threads`` is
+    ``settings.recovery_threads``.
     """
     findings = tuple(findings)
     all_causes, harms = list(causes_of(findings)), set(harms_of(findings))
-    count = exact = read_bytes = reread_bytes = deleted_bytes = set_aside = 0
+    count = exact = read_bytes = reread_bytes = longest_bytes = deleted_bytes = set_aside = 0
     lost, room = Records(), Room()
     for partition in partitions:
         all_causes += partition.causes
@@ -197,6 +206,7 @@ def forecast_directory(
         exact += partition.exact
         read_bytes += partition.read_bytes
         reread_bytes += partition.reread_bytes
+        longest_bytes = max(longest_bytes, partition.read_bytes)
         deleted_bytes += partition.deleted_bytes
         set_aside += partition.set_aside is not None
         lost += partition.lost
@@ -216,6 +226,8 @@ def forecast_directory(
         frozenset(harms),
         room,
         reread_bytes=reread_bytes,
+        longest_bytes=longest_bytes,
+        threads=threads,
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from kdump.audit.codes import Outcome
 from kdump.audit.facts.cluster import Configs
-from kdump.audit.facts.settings import data_directories
+from kdump.audit.facts.settings import data_directories, recovery_threads
 from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import DirectoryForecast, Forecast, causes_of, forecast_directory
 from kdump.audit.startup.outcome import Cause
@@ -33,6 +33,7 @@ class Starts:
 
     def __init__(self, roots: Iterable[Root], config: Configs | None = None) -> None:
         self._data_directories = None if config is None else data_directories(config)
+        self._threads = recovery_threads(config)
         self._facts = {
             root.directory.directory.path: root.directory
             for root in roots
@@ -108,7 +109,9 @@ class Starts:
         directory = facts.directory
         paths, forecasts = directory.partition_paths, dict(self._added(path))
         known = [forecasts[partition] for partition in paths if partition in forecasts]
-        found = forecast_directory(known, self._findings_in(path), total=len(paths))
+        found = forecast_directory(
+            known, self._findings_in(path), total=len(paths), threads=self._threads
+        )
         found = replace(found, space=facts.space)
         if found.outcome is Outcome.OFFLINE:
             found = replace(found, ends_broker=self.ends_broker(directory))

@@ -97,6 +97,7 @@ def directory_fields(forecast: DirectoryForecast) -> dict[str, object]:
         "reads_bytes": forecast.read_bytes,
         "rereads_bytes": forecast.reread_bytes,
         "seconds": round(forecast.recovery_seconds, 1),
+        "threads": forecast.threads,
         "deleted_bytes": forecast.deleted_bytes,
         "lost": _lost(forecast.lost),
         "ends_broker": forecast.ends_broker,

@@ -140,7 +140,9 @@ def directory_sentences(forecast: DirectoryForecast) -> Iterator[str]:
         yield from harm_parts(forecast.harms)
     reads = f"recovery reads {_reads_text(forecast, exact=forecast.whole)}"
     if forecast.recovery_seconds >= 1:
-        reads += f", about {duration_text(forecast.recovery_seconds)} at 250 MiB/s"
+        threads = count_text(forecast.threads, "thread")
+        rate = "250 MiB/s each" if forecast.threads > 1 else "250 MiB/s"
+        reads += f", about {duration_text(forecast.recovery_seconds)} with {threads} at {rate}"
     yield reads
     lost = lost_parts(
         forecast.lost, ranges=False
