@@ -106,6 +106,17 @@ class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = args[0]
+        known = word in _COMMANDS or word in _ALIASES or word.startswith("-")
+        if not known and not ctx.resilient_parsing:
+            from kdump.cli.ui.synonyms import unknown_command_text
+
+            ctx.fail(unknown_command_text(word, _COMMANDS))
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         name = _ALIASES.get(cmd_name, cmd_name)
         if name not in _COMMANDS:

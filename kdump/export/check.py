@@ -21,7 +21,10 @@ from kdump.export.destination import MANIFEST
 from kdump.export.files import Ledger
 from kdump.export.manifest import FileEntry, Lack, decode_manifest
 from kdump.export.output import Form
+from kdump.format.lines.shell import operand, shell_text
+from kdump.program import NAME
 from kdump.storage.access import open_source, read_end
+from kdump.storage.logdir import open_path
 from kdump.storage.objects.address import AnyPath, StoredPath, as_local
 from kdump.storage.source import Source, source_error, status_of
 from kdump.values import frozen
@@ -88,11 +91,18 @@ def read_export(path: AnyPath) -> Export:
     except VanishedError as error:
         if not directory:
             raise
-        raise VanishedError(
-            file, f"{path}: expected an export, found no {MANIFEST}: it was not finished"
-        ) from error
+        raise VanishedError(file, f"{path}: expected an export, found {_instead(path)}") from error
     except DecodeError as error:
         raise SourceError(file, f"{file}: {error}") from error
+
+
+def _instead(path: AnyPath) -> str:
+    """Return what a directory without a manifest is: users expect check to read logs."""
+    try:
+        open_path(path)
+    except SourceError:
+        return f"no {MANIFEST}: it was not finished"
+    return f"a log directory or a partition: {shell_text([NAME, 'verify', operand(path)])} reads it"
 
 
 def check_file(

@@ -3,6 +3,7 @@
 version     The version of the installed package.
 kernel      Whether the loops of the kernel run compiled, and a warning where that takes long.
 exits       The numbers of the exit codes, and the code of an error that ends a command.
+synonyms    The words for a command that does not exist: the one that was probably meant.
 units       Counts, sizes, durations and times in words.
 paragraphs  Paragraphs of at most 80 columns.
 folding     Lists in which equal entries are counted after the first few.

@@ -1,0 +1,68 @@
+"""A command that does not exist: the error names one that does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from kdump.cli.main import cli, main
+from kdump.cli.ui import exits
+from kdump.cli.ui.synonyms import _SYNONYMS
+
+
+def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    assert main(argv) == exits.USAGE
+    found = capsys.readouterr()
+    assert found.out == ""
+    return found.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("verfy", "verify"),
+        ("Verify", "verify"),
+        ("nextstart", "next-start"),
+        ("truncate-to-vaild", "truncate-to-valid"),
+        ("qqq", "--help"),
+        ("fsck", "verify DIRECTORY"),
+        ("diff", "compare DIRECTORY..."),
+        ("repair", "verify DIRECTORY, whose plan names the commands that repair"),
+        ("truncate", "truncate-to-valid PARTITION"),
+    ],
+)
+def test_a_word_leads_to_a_command(
+    word: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(capsys, word, "data") == f"Error: No such command '{word}'. Run: kdump {meant}"
+
+
+@pytest.mark.parametrize("word", sorted(_SYNONYMS))
+def test_a_synonym_is_no_command_and_leads_to_one(word: str) -> None:
+    names = cli.list_commands(click.Context(cli))
+    assert word not in names
+    meant = _SYNONYMS[word].replace(",", " ").split()[0]
+    assert meant in names or meant == "--version"
+
+
+def test_a_path_leads_to_verify(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kafka logs").mkdir()
+    words = {
+        "kafka logs": "'kafka logs'",
+        "nosuch/orders-0": "nosuch/orders-0",
+        "s3://bucket/data": "s3://bucket/data",
+        ".": ".",
+    }
+    for word, shown in words.items():
+        error = f"Error: Expected a command, found a path. Run: kdump verify {shown}"
+        assert refused(capsys, word) == error
+
+
+def test_nothing_raw_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "\x1b" not in refused(capsys, "\x1b[31m")
+    assert "\x1b" not in refused(capsys, "/\x1b[31m")
