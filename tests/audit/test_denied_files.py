@@ -182,7 +182,7 @@ def test_without_a_user_that_owns_most_partitions_nothing_is_said(
 
 
 @pytest.mark.broker
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "damage",
     [

@@ -248,7 +248,7 @@ def test_a_real_broker_on_a_full_disk(small_disk: Path) -> None:
 
 @pytest.mark.root
 @pytest.mark.broker
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_real_broker_empties_segments_on_a_disk_without_inodes(small_disk: Path) -> None:
     """It starts, and records are gone that were valid. With enough inodes none goes."""
     whole = copy_fixture("4.3.1/killed", small_disk / "whole")

@@ -12,11 +12,11 @@ from brokers.broker import QUICK_RESTART, Broker, refused_start
 from commands import Ran, kdump
 from fixtures_loader import copy_fixture
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.nightly]
 
 SETTINGS = {"log.cleaner.enable": "false", **QUICK_RESTART}
 UNIQUE = "0123456789abcdef0123456789abcdef"
-RELEASES = ("4.3.1", pytest.param("3.9.1", marks=pytest.mark.nightly))
+RELEASES = ("4.3.1", "3.9.1")
 OTHER_ID = "AAABBBCCCDDDEEEFFFGGGw"
 
 

@@ -22,7 +22,7 @@ from kdump.export.manifest import decode_manifest
 
 @pytest.mark.broker
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("version", [pytest.param("3.9.1", marks=pytest.mark.nightly), "4.3.1"])
 def test_verify_beside_a_running_broker(
     version: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

@@ -54,7 +54,7 @@ def test_a_snapshot_that_recovery_cannot_write_costs_the_segment(tmp_path: Path)
 
 
 @pytest.mark.broker
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("version", "left"), [("4.3.1", 0), ("3.9.1", 4571)])
 def test_a_broker_from_4_0_on_truncates_what_it_cannot_recover(
     version: str, left: int, tmp_path: Path
@@ -67,7 +67,7 @@ def test_a_broker_from_4_0_on_truncates_what_it_cannot_recover(
 
 
 @pytest.mark.broker
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_broker_starts_and_ends_when_a_consumer_reads_the_segment(tmp_path: Path) -> None:
     data = copy_fixture("4.3.1/killed", tmp_path / "data")
     directory(data, FIRST, "index")

@@ -109,6 +109,7 @@ def lose(controllers: Controllers, nodes: Sequence[int]) -> None:
                 path.unlink()
 
 
+@pytest.mark.nightly
 def test_a_majority_of_voters_without_the_log_elects_a_leader_with_an_empty_one(
     tmp_path: Path,
 ) -> None:

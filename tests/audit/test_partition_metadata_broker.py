@@ -19,7 +19,12 @@ NAME = "codec-none-0"
 @pytest.mark.parametrize(
     ("content", "message", "code"),
     [
-        (b"", "PartitionMetadataReadBuffer.read", "partition-metadata-fatal"),
+        pytest.param(
+            b"",
+            "PartitionMetadataReadBuffer.read",
+            "partition-metadata-fatal",
+            marks=pytest.mark.nightly,
+        ),
         (bytes(43), "Malformed line in partition metadata file", "partition-metadata-malformed"),
     ],
     ids=["empty", "zeros"],

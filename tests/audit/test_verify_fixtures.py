@@ -81,7 +81,7 @@ def test_records_counted_equal_the_consumers(
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("name", FIXTURES)
+@pytest.mark.parametrize("name", few_first())
 def test_counts_equal_those_of_kafkas_dump_tool(
     name: str,
     oracle: Callable[[str], Oracle],

@@ -65,6 +65,7 @@ def test_a_broker_started_first_cuts_what_is_named(name: str, leader: int, top: 
         assert lines[topic]["state"] == ("equal" if len(starts) == 1 else "lagging"), topic
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", REPLICAS)
 def test_a_replica_in_sync_that_lost_its_end_leads_once_it_is_healed(name: str, top: Path) -> None:
     """The steps of the report to their end, on brokers that allow no unclean election."""

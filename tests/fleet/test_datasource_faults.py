@@ -35,7 +35,7 @@ TOPICS = ("codec-zstd", "idempotent", "log-append-time", "a.b_c-1")
 KINDS = ("EACCES", "EIO", "ESTALE", "cut", "flip", "gone", "vanish", "kill")
 #: At night each kind is drawn often; else a few seeds suffice.
 SEEDS = [
-    pytest.param(seed, marks=() if seed < 4 else pytest.mark.nightly)
+    pytest.param(seed, marks=() if seed < 2 else pytest.mark.nightly)
     for seed in range(int(os.environ.get("KDUMP_SPARK_FAULTS", "30")))
 ]
 #: What Spark says where a worker starts slowly: no answer of the data source.

@@ -25,6 +25,7 @@ from kdump.fleet.session.session import Cluster, open_session
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.nightly
 def test_a_jvm_that_is_lost_is_told_with_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

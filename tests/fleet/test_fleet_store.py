@@ -124,7 +124,8 @@ def test_a_dead_endpoint(bucket: Bucket, verified: Verified, exported: Exported)
 
 
 @pytest.mark.parametrize(
-    "how", ["gone", "short", pytest.param("silent", marks=pytest.mark.nightly)]
+    "how",
+    ["gone", *(pytest.param(each, marks=pytest.mark.nightly) for each in ("short", "silent"))],
 )
 def test_an_object_whose_bytes_do_not_come(
     how: str,

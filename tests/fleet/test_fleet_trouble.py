@@ -74,6 +74,7 @@ def test_what_kills_every_worker_is_told_and_the_rest_exported(
     assert all(topic in line and "SIGKILL" in line for line in missing)
 
 
+@pytest.mark.nightly
 def test_logs_in_a_store_are_verified_and_exported_as_files_are(
     session: Session,
     grown: Callable[[str], Path],

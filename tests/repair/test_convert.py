@@ -222,8 +222,8 @@ def test_sizes_and_codecs_that_were_asked_for(
         (0, "none"),
         # In pure Python a wrapper of this size takes long.
         pytest.param(1, "gzip", marks=pytest.mark.slow),
-        *(pytest.param(0, codec, marks=pytest.mark.slow) for codec in WRAPPING),
-        *(pytest.param(1, codec, marks=pytest.mark.slow) for codec in ("none", "snappy", "lz4")),
+        *(pytest.param(0, codec, marks=pytest.mark.nightly) for codec in WRAPPING),
+        *(pytest.param(1, codec, marks=pytest.mark.nightly) for codec in ("none", "snappy", "lz4")),
     ],
 )
 def test_a_value_of_10_mb(magic: int, codec: str, place: Path) -> None:

@@ -429,7 +429,10 @@ class World:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("swapped", ["data/orders-0/.kdump", "data/orders-0", "data"])
+@pytest.mark.parametrize(
+    "swapped",
+    ["data/orders-0/.kdump", "data/orders-0", pytest.param("data", marks=pytest.mark.nightly)],
+)
 def test_repairs_and_undos_amid_swaps_change_nothing_of_others(world: World, swapped: str) -> None:
     partition = LOSSY.partition(world.home)
     command = confirmed(partition)
@@ -440,7 +443,9 @@ def test_repairs_and_undos_amid_swaps_change_nothing_of_others(world: World, swa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("swapped", ["old/data/orders-0", "old/data"])
+@pytest.mark.parametrize(
+    "swapped", ["old/data/orders-0", pytest.param("old/data", marks=pytest.mark.nightly)]
+)
 def test_conversions_amid_swaps_change_nothing_of_others(world: World, swapped: str) -> None:
     argv = CONVERT.argv(world.home / "old", "--apply")
     back = ["undo", "--apply", str(CONVERT.partition(world.home / "old"))]
@@ -452,7 +457,10 @@ def test_conversions_amid_swaps_change_nothing_of_others(world: World, swapped: 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "count"),
-    [(["salvage"], TRIES), (["convert-v0-v2", "--jobs", "1"], TRIES // 2)],
+    [
+        (["salvage"], TRIES),
+        pytest.param(["convert-v0-v2", "--jobs", "1"], TRIES // 2, marks=pytest.mark.nightly),
+    ],
     ids=["salvage", "convert"],
 )
 def test_new_directories_amid_swaps_stand_nowhere_else(

@@ -165,7 +165,10 @@ def test_a_run_ends_in_time_and_the_next_goes_on(large: World) -> None:
 
 @pytest.mark.slow
 def test_a_pace_that_is_too_slow_is_said(large: World) -> None:
-    ran = large.scrub("--max-duration", "3s", "--limit-rate", "500kB", "--max-age", "1d")
+    for _ in range(MOST_RUNS):
+        ran = large.scrub("--max-duration", "3s", "--limit-rate", "500kB", "--max-age", "1d")
+        if summary(ran)["segments"]:  # without any there is no pace
+            break
     assert "expected a pace at which everything is read within" in ran.said
     assert status(ran)["due_seconds"] > 86_400
     ran = large.scrub("--max-age", "1d")

@@ -148,8 +148,8 @@ def exchanged(data: bytes) -> bytes:
     [
         (PLAIN, flipped_value, {"batch-crc-mismatch"}),
         (PLAIN, changed_offset, set[str]()),
-        pytest.param(PLAIN, changed_epoch, set[str](), marks=pytest.mark.slow),
-        pytest.param(PLAIN, exchanged, {"offsets-not-increasing"}, marks=pytest.mark.slow),
+        pytest.param(PLAIN, changed_epoch, set[str](), marks=pytest.mark.nightly),
+        pytest.param(PLAIN, exchanged, {"offsets-not-increasing"}, marks=pytest.mark.nightly),
         pytest.param("compacted-0", changed_epoch, set[str](), marks=pytest.mark.slow),
     ],
     ids=["value", "base-offset", "leader-epoch", "exchanged", "compacted"],

@@ -53,12 +53,18 @@ REPLICAS = ("4.3.1/replicas",)
 TIERED = ("4.3.1/tiered",)
 #: Messages of magic 0 and 1, the first release with batches, and the newest one after a kill.
 _FEW = ("0.8.2.2/clean", "1.1.1/clean", "4.3.1/killed")
+#: One more release of each kind: messages of magic 1, batches with a ZooKeeper, with KRaft.
+_MORE = ("0.10.2.2/killed", "2.8.2/clean", "3.9.1/clean")
 
 
 def few_first(names: Iterable[str] = FIXTURES) -> tuple[object, ...]:
-    """Fixtures as the parameters of tests that take long; all but a few of them are ``slow``."""
+    """Fixtures as the parameters of tests that take long.
+
+    A few of them run always, a few more are ``slow``, the others ``nightly``.
+    """
+    marks = dict.fromkeys(_FEW, ()) | dict.fromkeys(_MORE, (pytest.mark.slow,))
     return tuple(
-        pytest.param(name, marks=() if name in _FEW else pytest.mark.slow) for name in names
+        pytest.param(name, marks=marks.get(name, (pytest.mark.nightly,))) for name in names
     )
 
 

@@ -10,9 +10,16 @@ import pytest
 
 
 def first_of(values: Iterable[object], count: int = 1) -> tuple[object, ...]:
-    """The values as parameters; those after the first ``count`` are ``slow``."""
+    """The values as parameters.
+
+    Of those after the first ``count`` every third one is ``slow``, the others are ``nightly``.
+    """
     return tuple(
-        value if number < count else pytest.param(value, marks=pytest.mark.slow)
+        value
+        if number < count
+        else pytest.param(
+            value, marks=pytest.mark.nightly if (number - count) % 3 else pytest.mark.slow
+        )
         for number, value in enumerate(values)
     )
 
