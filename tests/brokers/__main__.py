@@ -28,6 +28,9 @@ KNOWN = (
     "4.3.1/killed",
     "4.3.1/replicas",
     "4.3.1/tiered",
+    "4.4.0/clean",
+    "4.4.0/killed",
+    "4.4.0/replicas",
 )
 
 

@@ -70,10 +70,17 @@ ZOOKEEPER_RELEASES = {
 RELEASES = {
     "3.9.1": Release("2.13", (*_RELOAD4J, _kafka("kafka-tools", "3.9.1"))),
     "4.3.1": Release("2.13", (*_LOG4J2, _kafka("kafka-tools", "4.3.1"))),
+    "4.4.0": Release("2.13", (*_LOG4J2, _kafka("kafka-tools", "4.4.0"))),
 }
 """The releases that tests run on KRaft, and whose loader and dump tool the oracle runs."""
 
-BETWEEN = {"4.0.0": Release("2.13", (*_LOG4J2, _kafka("kafka-tools", "4.0.0")))}
+USUAL = "4.3.1"
+"""The release that most tests run on. ``KDUMP_NEWEST`` puts another one in its place."""
+
+BETWEEN = {
+    version: Release("2.13", (*_LOG4J2, _kafka("kafka-tools", version)))
+    for version in ("4.0.0", "4.1.2", "4.2.2")
+}
 """Releases on KRaft of which tests read what a broker writes, and nothing more."""
 
 # Kafka's own storage for its tests of tiered topics, in a directory.
@@ -147,12 +154,18 @@ def missing() -> str | None:
     return None
 
 
+def meant(version: str) -> str:
+    """The release that runs where ``version`` is asked for (``KDUMP_NEWEST`` for ``USUAL``)."""
+    return os.environ.get("KDUMP_NEWEST", USUAL) if version == USUAL else version
+
+
 def classpath(version: str) -> str:
     """The Java class path of a broker of ``version``, with its tools and a binding for its logs.
 
     The first call for a release downloads (15 to 55 MB); later ones touch no network. Raises
     KeyError for a version in no table of releases and JarsError if Maven fails.
     """
+    version = meant(version)
     release = (ZOOKEEPER_RELEASES | RELEASES | BETWEEN)[version]
     wanted = (_kafka(f"kafka_{release.scala}", version), *release.beside)
     return f"{_directory(version, wanted)}/*"
@@ -172,6 +185,27 @@ def tiered_storage() -> Path:
     """The jar of ``LocalTieredStorage``, for brokers of 4.3.1. Raises JarsError if Maven fails."""
     (jar,) = _directory("tiered-4.3.1", (_TIERED,)).glob("*-test.jar")
     return jar
+
+
+def published(repository: Path) -> list[str]:
+    """All releases of the broker that are published, oldest first; asks the registry each time.
+
+    Maven keeps what it gets in ``repository``, an empty directory. Raises JarsError if it fails.
+    """
+    wanted = Coordinate("org.apache.kafka", "kafka_2.13", "[4.0.0,)")
+    with tempfile.TemporaryDirectory() as building:
+        pom = Path(building) / "pom.xml"
+        pom.write_text(_POM.format(dependencies=_dependency(wanted)))
+        options = [f"-Dmaven.repo.local={repository}", "-DexcludeTransitive=true"]
+        _maven(pom, "the list of releases", ["dependency:list", *options])
+    (listed,) = repository.glob("org/apache/kafka/kafka_2.13/maven-metadata-*.xml")
+    found = re.findall(r"<version>(\d+(?:\.\d+)+)</version>", listed.read_text())
+    return sorted(found, key=numbers)
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """A release as numbers, by which releases are sorted."""
+    return tuple(map(int, version.split(".")))
 
 
 def publish(built: Path, directory: Path) -> None:
@@ -212,16 +246,19 @@ def _download(pom: str, directory: Path) -> None:
             f"-DoutputDirectory={libs}",
             "-DincludeScope=runtime",
         ]
-        done = subprocess.run(
-            ["mvn", "-q", "-B", "-f", pom_path, *goal],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise JarsError(
-                f"mvn ended with {done.returncode} for {directory.name}:\n{done.stdout}"
-            )
+        _maven(pom_path, directory.name, goal)
         publish(libs, directory)
+
+
+def _maven(pom: Path, what: str, goal: Iterable[str]) -> None:
+    """Run a goal of Maven. Raises JarsError."""
+    done = subprocess.run(
+        ["mvn", "-q", "-B", "-f", pom, *goal],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise JarsError(f"mvn ended with {done.returncode} for {what}:\n{done.stdout}")

@@ -37,14 +37,17 @@ _ZOOKEEPER = {
     "log.cleaner.dedupe.buffer.size": "8388608",
 }
 
+_SHARE = {
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "2",
+}
+
 # Settings that only some releases know, or need.
 _SETTINGS_OF = {
     "3.9.1": {"group.coordinator.rebalance.protocols": "classic,consumer"},
-    "4.3.1": {
-        "share.coordinator.state.topic.replication.factor": "1",
-        "share.coordinator.state.topic.min.isr": "1",
-        "share.coordinator.state.topic.num.partitions": "2",
-    },
+    "4.3.1": _SHARE,
+    "4.4.0": _SHARE,
 }
 
 

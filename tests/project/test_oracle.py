@@ -12,6 +12,7 @@ import pytest
 from brokers import jars
 from brokers.oracle import Loaded, Oracle, OracleError, Refused
 from crc32c import crc32c
+from releases import LOADERS
 
 BATCH_RECORDS = 3
 TIMESTAMP_MS = 1_700_000_000_000
@@ -21,7 +22,7 @@ broker = pytest.mark.broker
 Of = Callable[[str], Oracle]
 
 
-@pytest.fixture(params=sorted(jars.RELEASES))
+@pytest.fixture(params=LOADERS)
 def version(request: pytest.FixtureRequest) -> str:
     release: str = request.param
     return release

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import forge
 import pytest
-from brokers import jars
 from brokers.oracle import Oracle, Refused
 from cases import case
 from memory import MemorySource
 from mutations import ANYWHERE
+from releases import LOADERS
 from resealing import resealed
 
 from kdump.errors import DecodeError
@@ -101,7 +101,7 @@ def legacy(rng: random.Random) -> Iterator[bytes]:
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("version", sorted(jars.RELEASES))
+@pytest.mark.parametrize("version", LOADERS)
 def test_the_broker_cuts_where_the_first_damage_is(
     oracle: Of, version: str, tmp_path: Path
 ) -> None:

@@ -14,6 +14,8 @@ from brokers.oracle import Oracle
 from kdump.cli.main import main
 from kdump.format.lines.text import printable
 
+#: The release whose tool kdump prints like.
+TOOL = "4.4.0"
 BATCH_SUFFIXES = (".log", ".checkpoint")
 #: The decoder of Kafka's tool for each internal topic.
 DECODERS = {

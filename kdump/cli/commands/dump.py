@@ -1,6 +1,6 @@
 """``kdump dump``: the content of segments and small files.
 
-Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.3.1 for the text (KOD 8).
+Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.4.0 for the text (KOD 8).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Records of internal topics as the decoders of Kafka's dump tool print them.
 
 Spec: ``CoordinatorRecordMessageParser`` and ``ClusterMetadataLogMessageParser`` of
-``DumpLogSegments`` 4.3.1. Of a record that these cannot read they print the message of an exception
+``DumpLogSegments`` 4.4.0. Of a record that these cannot read they print the message of an exception
 after ``skipping.``; here that is the reason.
 """
 

@@ -3,7 +3,7 @@
 The text of a line depends on the magic and the attributes alone: batches share a form, and compiled
 code fills in the numbers.
 
-Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.3.1 for the text (KOD 8).
+Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.4.0 for the text (KOD 8).
 """
 
 from __future__ import annotations

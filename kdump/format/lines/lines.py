@@ -1,6 +1,6 @@
 """Batches and records as JSON lines, or as the text that Kafka's own dump tool prints.
 
-Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.3.1 (KOD 8), with unsafe characters escaped.
+Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.4.0 (KOD 8), with unsafe characters escaped.
 """
 
 from __future__ import annotations

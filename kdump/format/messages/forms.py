@@ -1,6 +1,6 @@
 """Decoded keys and values, as Kafka's tools print them and as JSON.
 
-Spec: ``DumpLogSegments`` 4.3.1 with its decoders, ``JsonConverterGenerator``, and
+Spec: ``DumpLogSegments`` 4.4.0 with its decoders, ``JsonConverterGenerator``, and
 ``MetadataJsonConverters``. Secrets are left out, which Kafka's tool prints.
 """
 
@@ -43,8 +43,10 @@ _STREAMS_STATES: Final = {
 _DELIVERY_STATES: Final = {
     0: "AVAILABLE", 1: "ACQUIRED", 2: "ACKNOWLEDGED", 3: "ARCHIVING", 4: "ARCHIVED",
 }  # fmt: skip
+_TRANSACTION: Final = "TransactionLogValue"
+_STATUS: Final = "transactionStatus"
 _ENUMS: Final[Mapping[tuple[str, str], Mapping[int, str]]] = {
-    ("TransactionLogValue", "transactionStatus"): {
+    (_TRANSACTION, _STATUS): {
         0: "Empty", 1: "Ongoing", 2: "PrepareCommit", 3: "PrepareAbort", 4: "CompleteCommit",
         5: "CompleteAbort", 6: "Dead", 7: "PrepareEpochFence",
     },
@@ -90,8 +92,14 @@ def key_form(payload: Payload) -> dict[str, Any]:
 
 
 def value_form(payload: Payload) -> dict[str, Any]:
-    """Return a value of a coordinator's topic as the decoders of Kafka's dump tool print it."""
-    return {"version": str(payload.version), "data": _fields(payload)}
+    """Return a value of a coordinator's topic as the decoders of Kafka's dump tool print it.
+
+    Those of 4.4 name the state of a transaction; before, its number was printed.
+    """
+    fields, layout = _fields(payload), payload.layout.name
+    if layout == _TRANSACTION:
+        fields[_STATUS] = enum_name(layout, _STATUS, fields[_STATUS])
+    return {"version": str(payload.version), "data": fields}
 
 
 def metadata_form(payload: Payload) -> dict[str, Any]:

@@ -5,7 +5,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.sun.management.UnixOperatingSystemMXBean;
 
 import org.apache.kafka.common.errors.KafkaStorageException;
-import org.apache.kafka.common.utils.Exit;
 import org.apache.kafka.common.utils.Time;
 
 import java.io.BufferedReader;
@@ -67,11 +66,9 @@ public final class Oracle {
     public static void main(String[] arguments) throws IOException {
         System.setOut(new PrintStream(OUT, false, StandardCharsets.UTF_8));
         System.setErr(new PrintStream(ERR, true, StandardCharsets.UTF_8));
-        Exit.Procedure exited = (status, message) -> {
+        Ends.with(() -> {
             throw new Exited();
-        };
-        Exit.setExitProcedure(exited);
-        Exit.setHaltProcedure(exited);
+        });
         new Oracle().serve();
     }
 

@@ -26,6 +26,8 @@ PRODUCER_EXPIRY_MS = 86_400_000
 """A broker's default ``producer.id.expiration.ms``."""
 
 _JAVA = Path(__file__).parent
+#: The folders with what a release calls otherwise.
+_FOLDERS = {"3.9.1": ("3.9.1",), "4.3.1": ("4.3.1",), "4.4.0": ("4.4.0", "4.3.1")}
 _OPTIONS = (
     "-Xmx512m",
     "-XX:+UseSerialGC",
@@ -169,7 +171,8 @@ class _Jvm:
         self._version = version
         # A file, not a pipe: a full pipe nobody reads would stop the JVM.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by end)
-        classes = compiled("oracle", version, "Oracle", (_JAVA / version, _JAVA))
+        folders = [*(_JAVA / folder for folder in _FOLDERS[jars.meant(version)]), _JAVA]
+        classes = compiled("oracle", version, "Oracle", folders)
         path = f"{classes}:{jars.classpath(version)}"
         self._process = subprocess.Popen(
             ["java", *_OPTIONS, "-cp", path, "Oracle"],

@@ -1,6 +1,6 @@
 """Where the text of ``dump`` differs from Kafka's own dump tool, and why.
 
-Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.3.1. Help, manual and tests read this table; the
+Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.4.0. Help, manual and tests read this table; the
 tests know no other difference.
 """
 

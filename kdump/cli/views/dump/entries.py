@@ -1,6 +1,6 @@
 """Entries of a file without batches, and their lines.
 
-Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.3.1 for the text of the files that it reads; the
+Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.4.0 for the text of the files that it reads; the
 lines of the other files have the same form.
 """
 

@@ -1,6 +1,6 @@
 """Lines around batches and records: files, damage, coverage and the exit code.
 
-Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.3.1 for the text.
+Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.4.0 for the text.
 """
 
 from __future__ import annotations

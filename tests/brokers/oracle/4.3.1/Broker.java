@@ -16,7 +16,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** The calls into Kafka 4.3. */
+/** The calls into Kafka 4.3 and later. */
 final class Broker {
     private final BrokerTopicStats stats = new BrokerTopicStats(false);
 
@@ -36,6 +36,7 @@ final class Broker {
 
         /** What LogManager does with each log at a clean stop. */
         void flushAndClose() {
+            Ends.beforeClose(log);
             log.flush(true);
             log.close();
             log.removeLogMetrics();
