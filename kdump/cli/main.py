@@ -130,9 +130,10 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
     if not asked or context.resilient_parsing:
         return
     from kdump.cli.ui.kernel import kernel_name
-    from kdump.cli.ui.version import version
+    from kdump.cli.ui.version import FORECAST, READ, version
 
     click.echo(f"kdump {version()} (kernel {kernel_name()})")
+    click.echo(f"reads files of Kafka {READ}, forecasts startups of {FORECAST}")
     context.exit()
 
 

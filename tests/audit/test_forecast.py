@@ -10,7 +10,7 @@ from pathlib import Path
 import forge
 import pytest
 from damaged import batches
-from forged_starts import FORGED, INTERVAL, NEWER, OLDER, SOUND, Forged, name
+from forged_starts import FORGED, INTERVAL, NEWER, NEWEST, OLDER, SOUND, Forged, name
 
 from kdump.audit.facts.small_files import (
     PartitionFacts,
@@ -29,7 +29,7 @@ from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
 from kdump.storage.objects.address import as_local
 
-RELEASES = {OLDER: Release.V3_9, NEWER: Release.V4_3}
+RELEASES = {OLDER: Release.V3_9, NEWER: Release.V4_3, NEWEST: Release.V4_4}
 
 
 def facts_of(forged: Forged, directory: Path) -> PartitionFacts:
@@ -121,6 +121,8 @@ def test_the_worse_of_two_releases_is_reported(tmp_path: Path) -> None:
     assert (twice.log_end_offset, twice.release) == (200, Release.V4_3)
     wrapper = forecast_of(named("wrapper-unreadable"), tmp_path)
     assert (wrapper.outcome, wrapper.release) == (Outcome.REFUSES, Release.V4_3)
+    version = forecast_of(named("txnindex-version-negative"), tmp_path)
+    assert (version.outcome, version.release) == (Outcome.REFUSES, Release.V4_4)
 
 
 def test_a_split_says_what_it_splits(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from damaged import RECIPES
 import kdump.audit.targets.listing
 from kdump.cli.main import cli, main
 from kdump.cli.ui import exits
+from kdump.cli.ui.version import FORECAST, READ
 from kdump.errors import LimitError, Refused, SourceError, UsageError
 from kdump.format.kernel import headers as _headers
 
@@ -79,7 +80,9 @@ def test_help_and_version_go_to_standard_output(capsys: pytest.CaptureFixture[st
     assert main(["--version"]) == exits.OK
     printed = capsys.readouterr()
     kind = "compiled" if _headers.COMPILED else "plain"
-    assert re.fullmatch(rf"kdump \S+ \(kernel {kind}\)\n", printed.out)
+    first, second = printed.out.splitlines()
+    assert re.fullmatch(rf"kdump \S+ \(kernel {kind}\)", first)
+    assert second == f"reads files of Kafka {READ}, forecasts startups of {FORECAST}"
     assert main(["verify", "-h"]) == exits.OK
     printed = capsys.readouterr()
     assert printed.out.startswith("Usage: kdump verify [OPTIONS] [PATH...]\n")

@@ -17,7 +17,7 @@ from forge import batch, flip, marker, message, record, wrapper
 
 INTERVAL = 300
 SOUND: Mapping[int, Sequence[bytes]] = {base: batches(base) for base in (0, 100, 200)}
-OLDER, NEWER = "3.9.1", "4.3.1"
+OLDER, NEWER, NEWEST = "3.9.1", "4.3.1", "4.4.0"
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Forged:
 
     ``end`` is None where the broker does not start, or leaves the log directory out (``offline``).
     ``lost`` counts the sound records that are, ``unreadable`` those that damage had taken before.
-    ``in_newer`` are the fields that differ in the later release.
+    ``in_newer`` are the fields that differ in the later releases, ``in_newest`` those of the last.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Forged:
     unreadable: int = 0
     offline: bool = False
     in_newer: Mapping[str, object] = field(default_factory=dict)
+    in_newest: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def config(self) -> dict[str, str]:
@@ -53,7 +54,9 @@ class Forged:
 
     def by(self, version: str) -> Forged:
         """What comes of it with that release."""
-        return replace(self, **self.in_newer) if version == NEWER else self  # type: ignore[arg-type]
+        newer = {} if version == OLDER else self.in_newer
+        newest = self.in_newest if version == NEWEST else {}
+        return replace(self, **newer, **newest)  # type: ignore[arg-type]
 
     def write(self, target: Path) -> Path:
         return forge.write_partition(
@@ -437,6 +440,16 @@ FORGED = (
         "txnindex-version",
         files={name(100, ".txnindex"): forge.txn_index([(7, 100, 110, 111)], version=256)},
         end=None,
+    ),
+    Forged(
+        "txnindex-version-in-the-second-byte",
+        files={name(100, ".txnindex"): forge.txn_index([(7, 100, 110, 111)], version=1)},
+        in_newest={"end": None},
+    ),
+    Forged(
+        "txnindex-version-negative",
+        files={name(100, ".txnindex"): forge.txn_index([(7, 100, 110, 111)], version=-256)},
+        in_newest={"end": None},
     ),
     Forged(
         "txnindex-below",

@@ -151,7 +151,7 @@ TXNINDEX_VERSION: Final = FindingCode(
     "txnindex-version",
     Severity.ERROR,
     "An entry of a .txnindex file has a version other than 0.",
-    "The broker does not start.",
+    "A broker of 4.4 does not start. Earlier ones check the first of the version's two bytes only.",
     "While the broker is stopped, kdump reindex rebuilds the file. Or, if the segment's log is "
     "sound, delete its .index and .txnindex while the broker is stopped: the broker rebuilds them "
     "at its start.",

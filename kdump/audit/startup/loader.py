@@ -219,7 +219,9 @@ class Loader:
         elif isinstance(read.error, SourceError):
             raise StartFailure(Cause(Outcome.OFFLINE, str(read.error), read.path))
         for entry in () if read.value is None else read.value.entries:
-            if entry.version >> 8 > 0:  # brokers check only the first of the two bytes
+            # Up to 4.3 a broker takes the first of two bytes for the version; it may be negative.
+            unknown = entry.version if self._release is Release.V4_4 else entry.version >> 8 > 0
+            if unknown:
                 raise self._refusal("an entry of an unknown version", read.path)
             if entry.last_offset < base:
                 return True
@@ -464,7 +466,7 @@ class Loader:
             if not log.recovered and log.result is not None and log.result.breaks:
                 raise self._refusal("a size that no batch has, in what is replayed", log.path)
             last = base == self._bases[-1] and last_offset > base
-            if self._release is Release.V4_3 and not log.wrappers_readable(to_end=last):
+            if self._release is not Release.V3_9 and not log.wrappers_readable(to_end=last):
                 raise self._refusal("a wrapper that cannot be read", log.path)
 
     def _count_read(self, log: OpenLog) -> None:
@@ -481,7 +483,7 @@ class Loader:
     def _check_open_transactions(self) -> None:
         for log in self._logs.values():
             found = log.facts.unstable
-            newer = self._release is Release.V4_3
+            newer = self._release is not Release.V3_9
             if found is None or log.recovered:
                 continue
             self._open_indexes(log, times=False)
@@ -489,7 +491,7 @@ class Loader:
                 raise self._refusal("the way to an open transaction's first batch", log.path)
 
     def _by_release(self, next_offset: int | None, searched_offset: int | None) -> int | None:
-        return searched_offset if self._release is Release.V4_3 else next_offset
+        return next_offset if self._release is Release.V3_9 else searched_offset
 
     def _refusal(self, text: str, path: AnyPath, position: int | None = None) -> StartFailure:
         return StartFailure(Cause(Outcome.REFUSES, text, path, position))

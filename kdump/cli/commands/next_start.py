@@ -1,6 +1,6 @@
 """``kdump next-start``: what a broker does at its next start.
 
-Spec: ``LogManager.loadLogs``, ``LogLoader`` of 3.9 to 4.3.
+Spec: ``LogManager.loadLogs``, ``LogLoader`` of 3.9 to 4.4.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def next_start(
     recovery_point: int | None,
     log_start: int | None,
 ) -> int:
-    """Forecast what a broker of 3.9 to 4.3 does with log directories at its next start.
+    """Forecast what a broker of 3.9 to 4.4 does with log directories at its next start.
 
     PATH is a log directory or a partition directory, the address of a copy, such as
     s3://BUCKET/PREFIX, or a manifest. A partition outside of a log directory counts as stopped
