@@ -125,7 +125,9 @@ NODE_CHECKS: Final[tuple[NodeCheck, ...]] = (
     directory.check_meta_properties,
     directory.check_node,
     directory.check_node_id,
+    directory.check_directory_owners,
     directory.check_places,
+    directory.check_remote_cache,
     directory.check_partition_names,
     directory.check_bootstrap,
     directory.check_twice,
@@ -133,6 +135,9 @@ NODE_CHECKS: Final[tuple[NodeCheck, ...]] = (
     futures.check_future_logs,
     directory.check_assigned_directories,
     metadata.check_metadata_log,
+    metadata.check_features,
+    metadata.check_replay,
+    topic.check_topic_settings,
 )
 
 

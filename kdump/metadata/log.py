@@ -203,10 +203,8 @@ def _decode_rows(
     # Most records of an idle cluster have other types; the type is one byte.
     for at in range(0, len(rows), RecordTable.WIDTH):
         offset, value, size = rows[at], rows[at + 4], rows[at + 5]
-        if offset < start or (
-            types is not None
-            and (size <= 2 or (block[value] == _FRAME_VERSION and block[value + 1] not in types))
-        ):
+        known = types is not None and size > 1 and block[value] == _FRAME_VERSION
+        if offset < start or (known and types is not None and block[value + 1] not in types):
             continue
         record: MetadataRecord | DecodeError
         try:

@@ -13,6 +13,7 @@ from typing import Final
 from kdump.errors import DecodeError, UsageError
 from kdump.format.messages.metadata import MetadataRecord
 from kdump.metadata.builder import ImageBuilder, InapplicableError, RecordType
+from kdump.metadata.controller import refusal
 from kdump.metadata.image import MetadataImage
 from kdump.metadata.log import (
     ControlEntry,
@@ -41,7 +42,9 @@ _TRANSACTIONS: Final = frozenset(
 class Note:
     """A record in ``path`` that brokers cannot apply.
 
-    ``record`` is its type in words. ``lost`` says that the image lacks what the record says.
+    ``record`` is its type in words, ``type_id`` its number; None for a control record, and if it
+    is not known. ``lost`` says that the image lacks what the record says, ``decoded`` that its
+    type, version and fields could be read.
     """
 
     path: AnyPath
@@ -49,6 +52,8 @@ class Note:
     record: str
     reason: str
     lost: bool = True
+    type_id: int | None = None
+    decoded: bool = True
 
 
 @dataclass(slots=True)
@@ -57,7 +62,8 @@ class MetadataReplay:
 
     Only records of ``types`` are read, None for all of them; those of transactions have to be among
     them. ``controls``: control records are read too, as they are with all types. ``transaction`` is
-    the offset of the record that began the open transaction.
+    the offset of the record that began the open transaction. ``refusals`` are the records that only
+    a controller does not apply; they are not part of ``notes``.
     """
 
     types: Collection[int] | None = None
@@ -65,6 +71,7 @@ class MetadataReplay:
     builder: ImageBuilder = field(default_factory=ImageBuilder)
     history: VoterHistory = field(default_factory=VoterHistory)
     notes: list[Note] = field(default_factory=list)
+    refusals: list[Note] = field(default_factory=list)
     transaction: int | None = None
     _pending: list[tuple[AnyPath, int, MetadataRecord]] = field(default_factory=list)
 
@@ -107,18 +114,19 @@ class MetadataReplay:
         if reason is not None:
             kind = None if isinstance(item.record, DecodeError) else item.record.type
             name = "control record" if kind is None else kind.name
-            self.notes.append(Note(path, item.offset, name, reason))
+            self.notes.append(Note(path, item.offset, name, reason, decoded=False))
 
     def _replay(self, path: AnyPath, item: DataRecord) -> None:
         record, offset = item.record, item.offset
         if isinstance(record, DecodeError):
-            self.notes.append(Note(path, offset, "metadata record", str(record)))
+            note = Note(path, offset, "metadata record", str(record), decoded=False)
+            self.notes.append(note)
         elif record.fields is None:
             expected = "type" if record.message is None else "version"
             found = f"type {record.type_id}, version {record.version}"
-            self.notes.append(
-                Note(path, offset, _name(record), f"expected a known {expected}, found {found}")
-            )
+            reason = f"expected a known {expected}, found {found}"
+            note = Note(path, offset, _name(record), reason, True, record.type_id, decoded=False)
+            self.notes.append(note)
         elif record.type_id in _TRANSACTIONS:
             self._mark(path, offset, record)
         elif self.transaction is not None:
@@ -133,7 +141,9 @@ class MetadataReplay:
             found = "found an open one" if begins else "found none"
             expected = "no open transaction" if begins else "an open transaction"
             reason = f"expected {expected}, {found}"
-            self.notes.append(Note(path, offset, _name(record), reason, lost=False))
+            self.notes.append(
+                Note(path, offset, _name(record), reason, lost=False, type_id=record.type_id)
+            )
             return
         self.transaction = offset if begins else None
         pending, self._pending = self._pending, []
@@ -142,10 +152,16 @@ class MetadataReplay:
                 self._apply(*each)
 
     def _apply(self, path: AnyPath, offset: int, record: MetadataRecord) -> None:
+        fields = record.fields or {}
+        refused = refusal(self.builder, record.type_id, fields)
+        if refused is not None:
+            self.refusals.append(Note(path, offset, _name(record), refused, False, record.type_id))
         try:
-            self.builder.apply(record.type_id, record.fields or {})
+            self.builder.apply(record.type_id, fields)
         except InapplicableError as error:
-            self.notes.append(Note(path, offset, _name(record), str(error), error.lost))
+            self.notes.append(
+                Note(path, offset, _name(record), str(error), error.lost, record.type_id)
+            )
 
 
 def _name(record: MetadataRecord) -> str:

@@ -15,6 +15,7 @@ from typing import Final
 
 from kdump.errors import ForeignDirectoryError, ForeignFileError, SourceError, VanishedError
 from kdump.storage.names import (
+    CLEAN_MARKER,
     CLEANER_CHECKPOINT,
     CLUSTER_METADATA_TOPIC,
     EXTENSIONS,
@@ -142,11 +143,15 @@ class LogDirectory:
 
     @property
     def refused_directories(self) -> tuple[Entry, ...]:
-        """Directories whose name is not one of a partition: they stop a broker's start."""
+        """Directories whose name is not one of a partition: they stop a broker's start.
+
+        The one with the name of the clean shutdown marker is removed before, or stops it by itself.
+        """
+        passed_over = (REMOTE_INDEX_CACHE, CLEAN_MARKER)
         return tuple(
             entry
             for entry in self.entries
-            if entry.type is EntryType.DIRECTORY and entry.name.name != REMOTE_INDEX_CACHE
+            if entry.type is EntryType.DIRECTORY and entry.name.name not in passed_over
         )
 
     def partitions(self) -> Iterator[Partition | SourceError]:
@@ -233,6 +238,15 @@ def has_lines(path: AnyPath) -> bool:
 def is_metadata_log(partition: Partition) -> bool:
     """Return whether ``partition`` is the metadata log of a KRaft cluster, by its name."""
     return partition.name is not None and partition.name.topic == CLUSTER_METADATA_TOPIC
+
+
+def holds_entries(path: AnyPath) -> bool:
+    """Return whether the directory at ``path`` certainly holds an entry: it cannot be removed."""
+    try:
+        with scan(path) as entries:
+            return next(entries, None) is not None
+    except OSError:
+        return False
 
 
 def is_log_directory(path: AnyPath) -> bool:

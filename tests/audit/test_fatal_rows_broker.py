@@ -53,7 +53,8 @@ def test_a_broker_ends_as_the_row_says(row: FatalStart, version: str, tmp_path: 
         if row.continues:
             lines = watched_start(version, data, settings, message)
         else:
-            lines = refused_start(version, data, settings)
+            remote = tmp_path if row.remote else None
+            lines = refused_start(version, data, settings, remote=remote)
     assert any(message in line for line in lines), "\n".join(lines[-60:])
     if row.heal is not None:
         row.heal(data)

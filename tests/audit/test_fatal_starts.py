@@ -6,10 +6,12 @@ import pwd
 from collections.abc import Sequence
 from pathlib import Path
 
+import forge_metadata
 import pytest
 from commands import kdump
-from fatal_starts import MODES, RESTORED, ROWS, FatalStart, give
+from fatal_starts import MODES, RESTORED, ROWS, FatalStart, appended, give
 from fixtures_loader import copy_fixture
+from forge_metadata import METADATA
 from long_samples import first_of
 
 VERSION = "4.3.1"
@@ -70,6 +72,44 @@ def test_each_row_is_forecast_in_every_mode(row: FatalStart, state: str, tmp_pat
 @pytest.mark.parametrize("row", first_of(RESTORED), ids=lambda row: row.name)
 def test_each_row_about_rights_is_forecast(row: FatalStart, state: str, tmp_path: Path) -> None:
     assert missed(row, state, tmp_path, pwd.getpwnam("nobody").pw_uid) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "stops"),
+    [("record-no-topic", False), ("record-topic-twice", False), ("record-short", True)],
+)
+def test_a_node_without_a_controller_stops_only_at_what_it_cannot_read(
+    name: str, stops: bool, tmp_path: Path
+) -> None:
+    (row,) = (row for row in ROWS if row.name == name)
+    data, config = states(row, "clean", tmp_path)
+    config.write_text(f"node.id=1\nprocess.roles=broker\nlog.dirs={data}\n")
+    ran = kdump("next-start", "--config", config, searching=False)
+    assert ran.code == (4 if stops else 0)
+
+
+@pytest.mark.parametrize("name", [".kafka_cleanshutdown", f"{METADATA}/quorum-state.tmp"])
+def test_an_empty_directory_that_a_start_removes_stops_nothing(name: str, tmp_path: Path) -> None:
+    data = copy_fixture(f"{VERSION}/clean", tmp_path / "data")
+    (data / name).unlink(missing_ok=True)
+    (data / name).mkdir()
+    ran = kdump("next-start", data, searching=False)
+    (summary,) = ran.of("summary")
+    assert [start["outcome"] for start in summary["next_starts"]] == ["starts"]
+
+
+@pytest.mark.parametrize(
+    ("level", "codes"),
+    [(6, {"metadata-version-old"}), (7, set()), (21, set()), (22, {"feature-unsupported"})],
+)
+def test_the_release_that_registered_decides_about_the_metadata_version(
+    level: int, codes: set[str], tmp_path: Path
+) -> None:
+    data = copy_fixture("3.9.1/clean", tmp_path / "data")
+    appended(forge_metadata.feature("metadata.version", level))(data)
+    ran = kdump("verify", "--quick", "--info", data, searching=False)
+    found = {line["code"] for line in ran.of("finding")}
+    assert found & {"metadata-version-old", "feature-unsupported"} == codes
 
 
 def test_names_are_unique() -> None:

@@ -58,6 +58,18 @@ def test_a_node_refuses_what_is_forecast(tmp_path: Path) -> None:
         assert any("Skipping recovery of" in line for line in broker.log_lines())
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_an_empty_directory_counts_as_the_clean_marker(version: str, tmp_path: Path) -> None:
+    data = copy_fixture(f"{version}/clean", tmp_path / "data")
+    (data / ".kafka_cleanshutdown").unlink()
+    (data / ".kafka_cleanshutdown").mkdir()
+    (data / METADATA / "quorum-state.tmp").mkdir()
+    assert kdump("next-start", data).code == 0
+    with Broker(version, data, SETTINGS) as broker:
+        assert any("Skipping recovery of" in line for line in broker.log_lines())
+
+
 def test_a_metadata_log_that_is_cut_makes_the_forecast_strays(tmp_path: Path) -> None:
     data = copy_fixture(f"{VERSION}/clean", tmp_path / "data")
     for path in (data / METADATA).glob("*.checkpoint"):

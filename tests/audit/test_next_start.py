@@ -42,6 +42,7 @@ DEPENDS = {
     "marker-unknown",
     "snapshot-is-directory",
     "marker-unreadable",
+    "metadata-version-old",
     "segment-bytes-small",
     "transaction-mixed",
     "txnindex-version",
@@ -111,8 +112,11 @@ def test_every_code_that_stops_has_a_recipe_or_a_test() -> None:
     shown = {name for recipe in RECIPES for name in recipe.expected if CODES[name].stops}
     elsewhere = {
         "broker-denied",
+        "clean-marker-directory",
         "disk-full",
         "directory-id-reserved",
+        "directory-id-taken",
+        "feature-unsupported",
         "file-is-directory",
         "log-directory-file",
         "log-directory-twice",
@@ -123,8 +127,11 @@ def test_every_code_that_stops_has_a_recipe_or_a_test() -> None:
         "partition-is-file",
         "meta-properties-mismatch",
         "metadata-log-misplaced",
+        "metadata-replay-stops",
         "meta-properties-missing",
         "node-id-mismatch",
+        "remote-cache-damaged",
+        "topic-setting-refused",
         "unreadable",
     }
     assert shown | elsewhere == {code.name for code in CODES.values() if code.stops}

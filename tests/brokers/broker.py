@@ -153,13 +153,18 @@ class Broker:
 
 
 def refused_start(
-    version: str, directory: Path, settings: Mapping[str, str], uid: int | None = None
+    version: str,
+    directory: Path,
+    settings: Mapping[str, str],
+    uid: int | None = None,
+    *,
+    remote: Path | None = None,
 ) -> list[str]:
     """All that a broker logs that ends instead of starting. Raises ServerError if it starts.
 
-    ``uid`` is as for ``Broker``.
+    ``uid`` and ``remote`` are as for ``Broker``.
     """
-    broker = Broker(version, directory, settings, uid=uid)
+    broker = Broker(version, directory, settings, uid=uid, remote=remote)
     try:
         broker._server.start()  # without formatting a directory that has no meta.properties
     except ServerError:

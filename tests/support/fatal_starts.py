@@ -10,10 +10,13 @@ import json
 import os
 import re
 import shutil
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import forge
+import forge_metadata
 from forge_metadata import METADATA
 
 Settings = Mapping[str, str]
@@ -47,6 +50,7 @@ class FatalStart:
     older      What a broker of 3.9.1 logs instead.
     continues  The broker goes on with its other log directories, or ends soon after its start.
     locked     Another process holds the lock of the log directory.
+    remote     The broker has remote storage.
     confirmed  The releases whose brokers show the message.
     unseen     Modes that cannot see it, with the reason; in all others it is forecast.
     unnamed    Modes that forecast it without the finding, with the reason.
@@ -63,6 +67,7 @@ class FatalStart:
     older: str | None = None
     continues: bool = False
     locked: bool = False
+    remote: bool = False
     confirmed: tuple[str, ...] = ("4.3.1", "3.9.1")
     unseen: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     unnamed: Mapping[tuple[str, ...], str] = field(default_factory=dict)
@@ -102,6 +107,11 @@ def _directory(path: str) -> Callable[[Path], None]:
         (data / path).mkdir()
 
     return make
+
+
+def _full_directory(path: str) -> Callable[[Path], None]:
+    """A directory that has the name of a file, and is not empty."""
+    return _all(_directory(path), _write(f"{path}/x", b""))
 
 
 def _edit(path: str, pattern: str, text: str) -> Callable[[Path], None]:
@@ -262,6 +272,60 @@ def give(data: Path, user: int) -> None:
     """Give a log directory and all that is in it to a user."""
     for path in (data, *data.rglob("*")):
         os.chown(path, user, user)
+
+
+def _extended(make_batches: Callable[[int, int], bytes]) -> Callable[[Path], None]:
+    """More batches at the end of the metadata log, from its end offset and last leader epoch."""
+
+    def make(data: Path) -> None:
+        newest = max((data / METADATA).glob("*.log"))
+        content, position, end, epoch = newest.read_bytes(), 0, int(newest.stem), 0
+        while content[position + 16 : position + 17] == b"\2":
+            base, size, epoch = struct.unpack_from(">qii", content, position)
+            (last,) = struct.unpack_from(">i", content, position + 23)
+            end, position = base + last + 1, position + 12 + size
+        newest.write_bytes(content[:position] + make_batches(end, epoch))
+
+    return make
+
+
+def appended(*records: bytes) -> Callable[[Path], None]:
+    """Records at the end of the metadata log, each in a batch."""
+    return _extended(
+        lambda end, epoch: b"".join(
+            forge.batch(end + place, [forge.record(value)], leader_epoch=epoch)
+            for place, value in enumerate(records)
+        )
+    )
+
+
+def _registered_by_other(data: Path) -> Settings:
+    """The meta.properties is a copy of that of another broker, but for the node id."""
+    _edit("meta.properties", "directory.id=.*", f"directory.id={OTHER_ID}")(data)
+    appended(forge_metadata.register(2, [OTHER_ID]))(data)
+    return {"initial.broker.registration.timeout.ms": "5000"}
+
+
+def _cached(files: Mapping[str, bytes] | None) -> Callable[[Path], Settings]:
+    """The index cache of remote storage with these files, None for a file in its place."""
+
+    def make(data: Path) -> Settings:
+        cache = data / "remote-log-index-cache"
+        if files is None:
+            cache.touch()
+        else:
+            cache.mkdir()
+            for name, content in files.items():
+                (cache / name).write_bytes(content)
+        return {"remote.log.storage.system.enable": "true"}
+
+    return make
+
+
+def _indexes(offsets: bytes, times: bytes, aborted: bytes = b"") -> dict[str, bytes]:
+    """The three files of a segment in the index cache."""
+    name = f"9_{OTHER_ID}"
+    return {f"{name}.index": offsets, f"{name}.timeindex": times, f"{name}.txnindex": aborted}
 
 
 def _restored(path: str, mode: int) -> Callable[[Path], None]:
@@ -481,9 +545,10 @@ ROWS: tuple[FatalStart, ...] = (
     FatalStart(
         "marker-is-directory",
         "LogManager.loadLogs",
-        _all(_directory(".kafka_cleanshutdown"), _write(".kafka_cleanshutdown/x", b"")),
+        _full_directory(".kafka_cleanshutdown"),
         "DirectoryNotEmptyException",
-        "foreign-directory",
+        "clean-marker-directory",
+        "offline",
         heal=_remove(".kafka_cleanshutdown"),
     ),
     FatalStart(
@@ -561,6 +626,32 @@ ROWS: tuple[FatalStart, ...] = (
         _directory(_POINTS),
         "Error while reading checkpoint file",
         "foreign-directory",
+    ),
+    *(
+        FatalStart(
+            f"remote-cache-{title}",
+            "RemoteIndexCache.init",
+            _cached(files),
+            message,
+            "remote-cache-damaged",
+            heal=_remove("remote-log-index-cache"),
+            by_config=files is None,
+            remote=True,
+            confirmed=("4.3.1",),
+        )
+        for title, files, message in (
+            ("is-file", None, "NotDirectoryException"),
+            ("foreign", {"readme.txt": b""}, "is not equal to the expected 16 bytes"),
+            ("no-extension", {"notes": b""}, "StringIndexOutOfBoundsException"),
+            ("torn", _indexes(bytes(13), bytes(12)), "CorruptIndexException"),
+            ("aborted", _indexes(b"", b"", bytes(34)), "CorruptIndexException"),
+            ("torn-times", _indexes(bytes(8), bytes(13)), "CorruptIndexException"),
+            (
+                "falling-times",
+                _indexes(bytes(8), struct.pack(">qiqi", 7, 0, 5, 1)),
+                "CorruptIndexException",
+            ),
+        )
     ),
     # --- partition directories
     FatalStart(
@@ -791,6 +882,62 @@ ROWS: tuple[FatalStart, ...] = (
         "metadata-log-file",
     ),
     FatalStart(
+        "epochs-temporary-is-directory",
+        "CheckpointFile.write",
+        _directory(f"{_EPOCHS}.tmp"),
+        "leader-epoch-checkpoint.tmp (Is a directory)",
+        "file-is-directory",
+        "offline",
+        heal=_remove(f"{_EPOCHS}.tmp"),
+        continues=True,
+    ),
+    FatalStart(
+        "metadata-epochs-temporary-is-directory",
+        "CheckpointFile.write",
+        _directory(f"{METADATA}/leader-epoch-checkpoint.tmp"),
+        "leader-epoch-checkpoint.tmp (Is a directory)",
+        "file-is-directory",
+        heal=_remove(f"{METADATA}/leader-epoch-checkpoint.tmp"),
+    ),
+    FatalStart(
+        "metadata-id-temporary-is-directory",
+        "PartitionMetadataFile.maybeFlush",
+        _all(
+            _remove(f"{METADATA}/partition.metadata"),
+            _directory(f"{METADATA}/partition.metadata.tmp"),
+        ),
+        "Error while writing partition metadata file",
+        "file-is-directory",
+        heal=_remove(f"{METADATA}/partition.metadata.tmp"),
+    ),
+    *(
+        FatalStart(
+            f"metadata-{title}-is-full-directory",
+            source,
+            _full_directory(f"{METADATA}/{name}"),
+            "java.nio.file.DirectoryNotEmptyException",
+            "file-is-directory",
+            heal=_remove(f"{METADATA}/{name}"),
+        )
+        for title, source, name in (
+            (
+                "state-temporary",
+                "FileQuorumStateStore.writeElectionStateToFile",
+                "quorum-state.tmp",
+            ),
+            (
+                "snapshot-part",
+                "KafkaRaftLog.recoverSnapshots",
+                "00000000000000000999-0000000002-123.checkpoint.part",
+            ),
+            (
+                "snapshot-deleted",
+                "KafkaRaftLog.recoverSnapshots",
+                "00000000000000000999-0000000002.checkpoint.deleted",
+            ),
+        )
+    ),
+    FatalStart(
         "quorum-state-is-directory",
         "FileQuorumStateStore.readStateFromFile",
         _directory(_STATE),
@@ -801,6 +948,14 @@ ROWS: tuple[FatalStart, ...] = (
         "snapshot-name",
         "Snapshots.parse",
         _write(f"{METADATA}/short.checkpoint", b""),
+        "StringIndexOutOfBoundsException",
+        "file-name-refused",
+        heal=_remove(f"{METADATA}/short.checkpoint"),
+    ),
+    FatalStart(
+        "snapshot-name-of-directory",
+        "Snapshots.parse",
+        _directory(f"{METADATA}/short.checkpoint"),
         "StringIndexOutOfBoundsException",
         "file-name-refused",
         heal=_remove(f"{METADATA}/short.checkpoint"),
@@ -853,6 +1008,102 @@ ROWS: tuple[FatalStart, ...] = (
         _no_snapshot,
         "Inconsistent snapshot state",
         "metadata-snapshot-missing",
+    ),
+    # --- what the records of the metadata log say
+    *(
+        FatalStart(
+            f"record-{title}",
+            "QuorumController.replay",
+            appended(*records),
+            "Encountered fatal fault",
+            "metadata-replay-stops",
+        )
+        for title, records in (
+            ("type", (b"\1\x63\0\0",)),
+            ("version", (b"\1\x02\x63\0",)),
+            ("short", (b"\1\x02\0\x05a",)),
+            ("empty", (b"",)),
+            ("no-partition", (forge_metadata.change(OTHER_ID, 0, [1]),)),
+            ("no-topic", (forge_metadata.remove(OTHER_ID),)),
+            ("no-broker", (forge_metadata.framed(7, 0, struct.pack(">iq", 99, 0) + b"\0"),)),
+            ("topic-twice", (forge_metadata.topic("codec-none", OTHER_ID),)),
+            ("unregistered-broker", (forge_metadata.framed(1, 0, struct.pack(">iqx", 99, 0)),)),
+            ("producer-ids-again", (forge_metadata.framed(15, 0, struct.pack(">iqqx", 1, 0, 0)),)),
+            ("no-credential", (forge_metadata.framed(22, 0, b"\x02u\1\0"),)),
+            (
+                "directory-twice",
+                tuple(forge_metadata.register(node, [OTHER_ID]) for node in (2, 3)),
+            ),
+            ("begin-twice", (forge_metadata.BEGIN, forge_metadata.BEGIN)),
+            ("end-alone", (forge_metadata.END,)),
+        )
+    ),
+    FatalStart(
+        "record-control",
+        "KRaftControlRecordStateMachine.handleBatch",
+        _extended(lambda end, epoch: forge.control_batch(end, 77, bytes(2), leader_epoch=epoch)),
+        "Unknown control record type",
+        "metadata-replay-stops",
+    ),
+    *(
+        FatalStart(
+            f"feature-{title}",
+            "FeatureControlManager.replay",
+            appended(forge_metadata.feature(name, level)),
+            "Encountered fatal fault",
+            "feature-unsupported",
+        )
+        for title, name, level in (
+            ("metadata-version-later", "metadata.version", 1000),
+            ("later", "transaction.version", 99),
+            ("unknown", "no.such.feature", 1),
+        )
+    ),
+    FatalStart(
+        "feature-metadata-version-old",
+        "FeaturesDelta.replay",
+        appended(forge_metadata.feature("metadata.version", 6)),
+        "Encountered fatal fault",
+        "feature-unsupported",
+        confirmed=("4.3.1",),
+    ),
+    FatalStart(
+        "feature-after-downgrade",
+        "FeatureControlManager.replay",
+        appended(forge_metadata.feature("metadata.version", 30)),
+        "Encountered fatal fault",
+        "feature-unsupported",
+        confirmed=("3.9.1",),
+        unseen=dict.fromkeys(MODES, "which release will start is on no disk"),
+    ),
+    FatalStart(
+        "segment-bytes",
+        "LogConfig.fromProps",
+        appended(forge_metadata.config("codec-none", "segment.bytes", "1048575")),
+        "Invalid value 1048575 for configuration segment.bytes",
+        "topic-setting-refused",
+        confirmed=("4.3.1",),
+    ),
+    *(
+        FatalStart(
+            f"{name}.segment.bytes",
+            "KafkaConfig",
+            _settings(**{f"{name}.segment.bytes": str(size)}),
+            f"Invalid value {size} for configuration {name}.segment.bytes",
+            "topic-setting-refused",
+            heal=lambda _: None,
+            by_config=True,
+            confirmed=("4.3.1",),
+        )
+        for name, size in (("log", (1 << 20) - 1), ("metadata.log", (8 << 20) - 1))
+    ),
+    FatalStart(
+        "directory-id-of-other-broker",
+        "ClusterControlManager.registerBroker",
+        _registered_by_other,
+        "unable to register with the controller quorum",
+        "directory-id-taken",
+        heal=_edit("meta.properties", "directory.id=.*", ""),
     ),
     FatalStart(
         "metadata-id-other",

@@ -446,7 +446,7 @@ RECIPES = (
     ),
     kraft(
         "metadata-newer",
-        "",
+        "metadata-replay-stops",
         b"\1\2\x63newer",
         files={"partition.metadata": _ID_OF_OTHER},
     ),

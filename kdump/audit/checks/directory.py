@@ -18,6 +18,8 @@ from kdump.audit.commands import reindex_command
 from kdump.audit.evidence import NodeEvidence
 from kdump.audit.facts.assignments import LOST_DIRECTORY, unplaced
 from kdump.audit.facts.cluster import Node
+from kdump.audit.facts.remote_cache import CacheFault, cache_fault
+from kdump.audit.facts.settings import named_directories
 from kdump.audit.facts.small_files import DirectoryFacts, Offsets, Read, read_small
 from kdump.audit.findings import Finding, file_finding
 from kdump.audit.targets.node_directories import copies
@@ -30,12 +32,13 @@ from kdump.format.properties import (
 )
 from kdump.metadata.log import metadata_partition
 from kdump.storage.liveness import State
-from kdump.storage.logdir import EntryType, directory_name, has_lines
+from kdump.storage.logdir import Entry, EntryType, directory_name, has_lines, holds_entries
 from kdump.storage.names import (
     CLEAN_MARKER,
     CLUSTER_METADATA_TOPIC,
     HIGH_WATERMARK_CHECKPOINT,
     META_PROPERTIES,
+    REMOTE_INDEX_CACHE,
     DirectoryName,
     FileKind,
     format_directory_name,
@@ -83,9 +86,14 @@ def check_foreign_files(facts: DirectoryFacts) -> Iterator[Finding]:
 
 
 def check_clean_marker(facts: DirectoryFacts) -> Iterator[Finding]:
-    """Report a clean shutdown marker beside a running broker."""
+    """Report a clean shutdown marker beside a running broker, or one that cannot be removed."""
     if facts.clean_marker and facts.liveness.state is State.LIVE:
         yield Finding(codes.CLEAN_MARKER_LIVE, facts.directory.path / CLEAN_MARKER)
+    for entry in facts.directory.entries:
+        directory = entry.type is EntryType.DIRECTORY and entry.name.name == CLEAN_MARKER
+        if directory and holds_entries(entry.path):
+            expected, found = "a file, or an empty directory", "a directory with entries"
+            yield file_finding(codes.CLEAN_MARKER_DIRECTORY, entry.path, expected, found)
 
 
 def check_checkpoints(facts: DirectoryFacts) -> Iterator[Finding]:
@@ -206,6 +214,29 @@ def check_node_id(evidence: NodeEvidence) -> Iterator[Finding]:
             )
 
 
+def check_directory_owners(evidence: NodeEvidence) -> Iterator[Finding]:
+    """Report log directories whose id another node has registered (``ClusterControlManager``)."""
+    image, node = evidence.node.image, evidence.node.node_id
+    if image is None or node is None or not evidence.stopped:
+        return
+    owners = {
+        directory_id: owner
+        for owner, directory_ids in image.directories.items()
+        for directory_id in directory_ids
+        if owner != node
+    }
+    for facts in evidence.directories:
+        directory_id = None if facts.identity is None else facts.identity.directory_id
+        owner = None if directory_id is None else owners.get(directory_id)
+        if owner is not None:
+            yield file_finding(
+                codes.DIRECTORY_ID_TAKEN,
+                facts.directory.path / META_PROPERTIES,
+                f"a directory.id of node {node}",
+                f"{directory_id}, which node {owner} has registered",
+            )
+
+
 def check_places(evidence: NodeEvidence) -> Iterator[Finding]:
     """Check the log directories of the configuration: the one of the metadata log, and repeats."""
     for path, first in evidence.repeated:
@@ -222,6 +253,43 @@ def check_places(evidence: NodeEvidence) -> Iterator[Finding]:
                 f"the metadata log in {evidence.metadata_directory}",
                 "it here",
             )
+
+
+def check_remote_cache(evidence: NodeEvidence) -> Iterator[Finding]:
+    """Check remote-log-index-cache, which a start with remote storage reads."""
+    for facts in evidence.directories:
+        for entry in facts.directory.entries:
+            if entry.name.name != REMOTE_INDEX_CACHE or not evidence.stopped:
+                continue
+            if not _has_remote_storage(evidence, facts, entry):
+                continue
+            fault = (
+                cache_fault(entry.path)
+                if entry.type is EntryType.DIRECTORY
+                else CacheFault(entry.path, "a directory", "a file")
+            )
+            if fault is not None:
+                yield file_finding(
+                    codes.REMOTE_CACHE_DAMAGED, fault.path, fault.expected, fault.found
+                )
+
+
+def _has_remote_storage(evidence: NodeEvidence, facts: DirectoryFacts, entry: Entry) -> bool:
+    """Return whether a start reads the cache in this directory, as far as known.
+
+    It is in the first of log.dirs. Only a broker with remote storage makes the directory.
+    """
+    if evidence.config is not None:
+        enabled = evidence.config.get("remote.log.storage.system.enable", "").strip().lower()
+        first = next(iter(named_directories(evidence.config)), None)
+        return enabled == "true" and first in (None, facts.directory.path)
+    image = evidence.node.image
+    if entry.type is EntryType.DIRECTORY:
+        return True
+    return image is not None and any(
+        configs.get("remote.storage.enable", "").lower() == "true"
+        for configs in image.topic_configs.values()
+    )
 
 
 def check_partition_names(evidence: NodeEvidence) -> Iterator[Finding]:

@@ -15,6 +15,9 @@ from kdump.audit.facts.metadata_log import MissingMetadata, Quorum
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command, file_finding
 from kdump.errors import DecodeError
 
+_METADATA_VERSION: Final = "metadata.version"
+#: The level of 3.3-IV3, the least that brokers from 4.0 on support.
+_LEAST_LEVEL: Final = 7
 #: The id of the metadata log in every cluster (``Uuid.METADATA_TOPIC_ID``).
 _METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 
@@ -46,6 +49,53 @@ def _quorum_text(missing: MissingMetadata) -> str:
     if missing.voters is None:
         return "the node is no controller"
     return f"the voters are {voters}"
+
+
+def check_features(evidence: NodeEvidence) -> Iterator[Finding]:
+    """Check the finalized features against those that the node supported when it registered."""
+    image, node = evidence.node.image, evidence.node.node_id
+    if image is None or node is None or not evidence.stopped:
+        return
+    supported = image.supported.get(node, {})
+    if _METADATA_VERSION not in supported:
+        return  # nothing shows its release
+    path = evidence.directories[0].directory.path
+    for name, level in sorted(image.features.items()):
+        least, highest = supported.get(name, (0, 0))
+        if not least <= level <= highest:
+            expected = f"a level of {name} from {least} to {highest}, as node {node} supports it"
+            yield file_finding(codes.FEATURE_UNSUPPORTED, path, expected, str(level))
+        elif name == _METADATA_VERSION and level < _LEAST_LEVEL:
+            expected = f"a {name} of {_LEAST_LEVEL} or more"
+            yield file_finding(codes.METADATA_VERSION_OLD, path, expected, str(level))
+
+
+def check_replay(evidence: NodeEvidence) -> Iterator[Finding]:
+    """Report the first record that ends a start: one that no node, or no controller, can apply."""
+    image = evidence.node.image
+    if image is None or not evidence.stopped:
+        return
+    controller = _is_controller(evidence)
+    for note in image.unreplayable:
+        if note.decoded and not controller:
+            continue
+        yield Finding(
+            codes.METADATA_REPLAY_STOPS,
+            note.path,
+            offsets=Offsets(note.offset, note.offset),
+            detail=Detail(f"a {note.record} that can be applied", f"an error: {note.reason}"),
+            remedy=explain_command(codes.METADATA_REPLAY_STOPS),
+        )
+        return
+
+
+def _is_controller(evidence: NodeEvidence) -> bool:
+    """Return whether the node is a controller: by its configuration, else by the voters."""
+    roles = (evidence.config or {}).get("process.roles")
+    if roles is not None:
+        return "controller" in map(str.strip, roles.split(","))
+    image = evidence.node.image
+    return image is not None and evidence.node.node_id in (image.voters or ())
 
 
 def check_quorum_state(evidence: Evidence) -> Iterator[Finding]:

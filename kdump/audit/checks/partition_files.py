@@ -16,7 +16,14 @@ from kdump.audit.facts.small_files import PartitionFacts, Read
 from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.errors import DecodeError
 from kdump.format.checkpoint import CheckpointNumberError, EpochEntry
-from kdump.storage.logdir import MAX_LOG_BYTES, Entry, EntryType, Partition, is_metadata_log
+from kdump.storage.logdir import (
+    MAX_LOG_BYTES,
+    Entry,
+    EntryType,
+    Partition,
+    holds_entries,
+    is_metadata_log,
+)
 from kdump.storage.names import (
     CLEANER_CHECKPOINT,
     CLUSTER_METADATA_TOPIC,
@@ -35,6 +42,14 @@ _SUFFIX_CODES: Final = {
 }
 #: The kinds of a partition's small files that every start reads.
 _SMALL_KINDS: Final = frozenset({FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA})
+#: What a node deletes from its metadata log before it writes, or reads, a file of the kind.
+_DELETED_FIRST: Final = frozenset(
+    {
+        (FileKind.QUORUM_STATE, ".tmp"),
+        (FileKind.METADATA_SNAPSHOT, ".part"),
+        (FileKind.METADATA_SNAPSHOT, ".deleted"),
+    }
+)
 
 # --- names and sizes
 
@@ -47,11 +62,11 @@ def check_file_names(evidence: Evidence) -> Iterator[Finding]:
     metadata = partition.name is not None and partition.name.topic == CLUSTER_METADATA_TOPIC
     for entry in partition.entries:
         name = entry.name
-        if entry.type is not EntryType.FILE:
+        snapshot = metadata and name.kind is FileKind.METADATA_SNAPSHOT
+        if entry.type is not EntryType.FILE and not snapshot:
             continue
         transient = name.suffix in (".cleaned", ".swap")
         loaded = name.suffix == "" and name.kind in EXTENSIONS
-        snapshot = metadata and name.kind is FileKind.METADATA_SNAPSHOT
         if name.base_offset is None and (transient or loaded or snapshot):
             yield file_finding(
                 codes.FILE_NAME_REFUSED, entry.path, "a number of 20 digits first", name.name
@@ -73,17 +88,38 @@ def check_types(evidence: Evidence) -> Iterator[Finding]:
     bases = {segment.base_offset for segment in partition.segments}
     for entry in partition.entries:
         name = entry.name
-        if entry.type is not EntryType.DIRECTORY or name.suffix or not name.canonical:
+        if entry.type is not EntryType.DIRECTORY:
             continue
-        index = name.kind is FileKind.TXN_INDEX and name.base_offset in bases
-        state = name.kind is FileKind.QUORUM_STATE and is_metadata_log(partition)
-        if index or state or name.kind in _SMALL_KINDS or entry is _newest_snapshot(partition):
+        if name.suffix:
+            stops = _is_in_the_way(entry, evidence.facts)
+        else:
+            index = name.kind is FileKind.TXN_INDEX and name.base_offset in bases
+            state = name.kind is FileKind.QUORUM_STATE and is_metadata_log(partition)
+            snapshot = entry is _newest_snapshot(partition)
+            stops = name.canonical and (index or state or snapshot or name.kind in _SMALL_KINDS)
+        if stops:
             yield file_finding(codes.FILE_IS_DIRECTORY, entry.path, "a file", "a directory")
     for (offset, kind), path in evidence.facts.misnamed_directories.items():
         if kind is FileKind.SNAPSHOT:
             yield file_finding(codes.SNAPSHOT_IS_DIRECTORY, path, "a file", "a directory")
         elif offset in bases:
             yield file_finding(codes.INDEX_IS_DIRECTORY, path, "a file", "a directory")
+
+
+def _is_in_the_way(entry: Entry, facts: PartitionFacts) -> bool:
+    """Return whether a directory has the name of a file that a start writes, or deletes.
+
+    A new leader epoch is written at once. What is deleted may be a directory, if it is empty.
+    """
+    name, metadata = entry.name, is_metadata_log(facts.partition)
+    if name.kind is FileKind.LEADER_EPOCHS:
+        return name.suffix == ".tmp" and (facts.is_current or metadata)
+    if not metadata:
+        return False
+    if name.kind is FileKind.PARTITION_METADATA:
+        return name.suffix == ".tmp" and facts.metadata is None
+    deleted = (name.kind, name.suffix) in _DELETED_FIRST
+    return deleted and holds_entries(entry.path)
 
 
 def _newest_snapshot(partition: Partition) -> Entry | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kdump.audit import codes
-from kdump.audit.evidence import Evidence
+from kdump.audit.evidence import Evidence, NodeEvidence
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding, file_finding
@@ -20,6 +20,15 @@ from kdump.storage.names import PARTITION_METADATA
 from kdump.storage.objects.address import AnyPath
 
 _MIN_SEGMENT_BYTES: Final = 1 << 20
+#: The first levels of metadata.version that only brokers of 4.0 and 4.1 support.
+_FIRST_4_0: Final = 22
+_FIRST_4_1: Final = 26
+#: The sizes in ``server.properties``, each with the first level of the releases that refuse a
+#: smaller value than the second number.
+_SIZES: Final = {
+    "log.segment.bytes": (_FIRST_4_0, _MIN_SEGMENT_BYTES),
+    "metadata.log.segment.bytes": (_FIRST_4_1, 8 << 20),
+}
 
 
 def check_partition_metadata(evidence: Evidence) -> Iterator[Finding]:
@@ -91,16 +100,44 @@ def _against_image(
         )
 
 
+def check_topic_settings(evidence: NodeEvidence) -> Iterator[Finding]:
+    """Check settings against what the release accepts that the node last registered with."""
+    image, node = evidence.node.image, evidence.node
+    if image is None or not evidence.stopped:
+        return
+    path = evidence.directories[0].directory.path
+    for name, (level, least) in _SIZES.items():
+        text = (evidence.config or {}).get(name, "")
+        if node.runs_from(level) and _is_small(text, least):
+            expected = f"a {name} of {least} or more"
+            yield file_finding(codes.TOPIC_SETTING_REFUSED, path, expected, text)
+    if not node.runs_from(_FIRST_4_1):
+        return
+    for topic in sorted(image.topics):
+        text = image.topic_configs.get(topic, {}).get("segment.bytes", "")
+        if _is_small(text):
+            expected = f"a segment.bytes of {_MIN_SEGMENT_BYTES} or more for topic {topic}"
+            yield file_finding(codes.TOPIC_SETTING_REFUSED, path, expected, text)
+
+
+def _is_small(text: str, least: int = _MIN_SEGMENT_BYTES) -> bool:
+    """Return whether a segment size is below the minimum of newer brokers."""
+    text = text.strip()
+    return text.isascii() and text.isdigit() and int(text) < least
+
+
 def check_segment_bytes(evidence: Evidence) -> Iterator[Finding]:
     """Check the topic's segment.bytes against the minimum of newer brokers."""
     facts, image = evidence.facts, evidence.node.image
     if facts is None or image is None or not facts.is_current:
         return
+    if facts.stopped and evidence.node.runs_from(_FIRST_4_1):
+        return  # an error of the node
     name = facts.partition.name
     if name is None:
         return
     text = image.topic_configs.get(name.topic, {}).get("segment.bytes", "")
-    if text.isascii() and text.isdigit() and int(text) < _MIN_SEGMENT_BYTES:
+    if _is_small(text):
         yield file_finding(
             codes.SEGMENT_BYTES_SMALL,
             facts.partition.path,

@@ -240,6 +240,18 @@ DIRECTORY_ID_RESERVED: Final = FindingCode(
     ("Invalid reserved directory ID {} found in {}",),
     stops=Outcome.REFUSES,
 )
+DIRECTORY_ID_TAKEN: Final = FindingCode(
+    "directory-id-taken",
+    Severity.ERROR,
+    "The directory.id in a meta.properties is that of a log directory which another broker has "
+    "registered: the log directory, or its meta.properties, is a copy.",
+    "The broker does not start: the controller refuses to register it. The broker tries it for a "
+    "minute (initial.broker.registration.timeout.ms) and ends.",
+    "If the directory belongs to the other node, mount it there, or put back node.id. If it stays "
+    "here, remove the line directory.id from the file: the broker writes a new id at its start.",
+    ("Broker {} is already registered with directory {}",),
+    stops=Outcome.REFUSES,
+)
 METADATA_LOG_MISPLACED: Final = FindingCode(
     "metadata-log-misplaced",
     Severity.ERROR,
@@ -309,6 +321,17 @@ BOOTSTRAP_MALFORMED: Final = FindingCode(
     ),
     stops=Outcome.REFUSES,
 )
+REMOTE_CACHE_DAMAGED: Final = FindingCode(
+    "remote-cache-damaged",
+    Severity.ERROR,
+    "The directory remote-log-index-cache is a file, or holds a file that does not belong there, "
+    "or an index that is damaged. It has copies of the indexes of segments in remote storage.",
+    "A broker with remote storage does not start. Without remote storage, the broker does not "
+    "read the directory.",
+    "Move remote-log-index-cache away. The broker makes it again, and fetches the indexes when it "
+    "needs them.",
+    stops=Outcome.REFUSES,
+)
 CLEAN_MARKER_LIVE: Final = FindingCode(
     "clean-marker-live",
     Severity.INFO,
@@ -318,6 +341,16 @@ CLEAN_MARKER_LIVE: Final = FindingCode(
     "If the marker stays while the broker runs, remove it: otherwise a crash is taken for a clean "
     "stop.",
     check=37,
+)
+CLEAN_MARKER_DIRECTORY: Final = FindingCode(
+    "clean-marker-directory",
+    Severity.ERROR,
+    "A directory that is not empty has the name of the clean shutdown marker.",
+    "The broker cannot remove it and takes the whole log directory offline. It stops if it has no "
+    "other log directory. An empty directory counts as the marker.",
+    "Move the directory away. The next start then takes the shutdown for unclean.",
+    check=29,
+    stops=Outcome.OFFLINE,
 )
 FOREIGN_FILE: Final = FindingCode(
     "foreign-file",

@@ -121,8 +121,9 @@ METADATA_UNREPLAYABLE: Final = FindingCode(
     Severity.ERROR,
     "A sound batch of the metadata log holds a record that cannot be applied: its type or version "
     "is unknown, its fields cannot be read, or it is about something that does not exist.",
-    "A controller stops when it meets the record, and again at each start. A broker that is no "
-    "controller logs an error, and goes on without what the record says.",
+    "No node starts if it cannot read the record. A controller also stops when it meets one about "
+    "something that does not exist, and again at each start. A broker that is no controller logs "
+    "an error there, and goes on without what the record says.",
     "If a newer release wrote the record, start that release: kdump metadata shows the finalized "
     "metadata.version. Otherwise compare this copy with those of the other controllers by kdump "
     "metadata --diff. If a majority of them runs without this record and has a leader, move "
@@ -133,6 +134,46 @@ METADATA_UNREPLAYABLE: Final = FindingCode(
         "Error loading metadata log record {} in snapshot at offset {}",
     ),
     check=42,
+)
+METADATA_REPLAY_STOPS: Final = FindingCode(
+    "metadata-replay-stops",
+    Severity.ERROR,
+    "A sound batch of the metadata log holds a record that ends each start of this node: its type "
+    "or version is unknown, its fields cannot be read, or this node is a controller and the record "
+    "is about something that does not exist, or makes something that exists already.",
+    "The node does not start. Another node that has the record does not start either, if it is a "
+    "controller, or cannot read the record.",
+    "If a newer release wrote the record, start that release. Otherwise compare this copy with "
+    "those of the other controllers by kdump metadata --diff. If a majority of them runs without "
+    "this record and has a leader, move __cluster_metadata-0 of this node away: it then fetches "
+    "all metadata from the leader. This also discards the node's vote. If this is the only voter, "
+    "restore __cluster_metadata-0 from a backup.",
+    check=42,
+    stops=Outcome.REFUSES,
+)
+FEATURE_UNSUPPORTED: Final = FindingCode(
+    "feature-unsupported",
+    Severity.ERROR,
+    "The finalized level of a feature, such as metadata.version, is one that this node did not "
+    "support when it last registered.",
+    "The node does not start. A controller stops when it meets the record of the level, and a "
+    "broker that is no controller is not registered, and ends a minute later.",
+    "Start a release that supports the level: kdump metadata shows the finalized levels. After an "
+    "upgrade from a release before 4.0, start that release again, raise metadata.version to 3.3 or "
+    "later with kafka-features.sh, and then upgrade.",
+    (
+        "Tried to apply FeatureLevelRecord {}, but this controller only supports versions {}",
+        "No MetadataVersion with feature level {}",
+        "Unsupported metadata version - if you are currently upgrading your cluster",
+    ),
+    stops=Outcome.REFUSES,
+)
+METADATA_VERSION_OLD: Final = FindingCode(
+    "metadata-version-old",
+    Severity.INFO,
+    "The finalized metadata.version is older than 3.3-IV3, which is level 7.",
+    "Brokers up to 3.9 start. Brokers from 4.0 on do not start.",
+    "Raise metadata.version with kafka-features.sh before you upgrade beyond 3.9.",
 )
 METADATA_DIVERGES: Final = FindingCode(
     "metadata-diverges",

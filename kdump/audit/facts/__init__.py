@@ -3,6 +3,8 @@
 coordinator     The transaction coordinator's state from ``__transaction_state`` logs.
 remote_storage  The segments of topics that are in remote storage, from ``__remote_log_metadata``
                 logs.
+remote_cache    ``remote-log-index-cache``, the indexes of remote segments that a broker has
+                fetched.
 denied_files    The files of a log directory that the broker's user may not open.
 space           The free space of the file system that holds a log directory.
 small_files     The small files of log directories and partitions, read and decoded.

@@ -19,7 +19,7 @@ from kdump.format.properties import QuorumState, decode_quorum_state
 from kdump.metadata.builder import RecordType
 from kdump.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kdump.metadata.log import MetadataSnapshot, Stop, metadata_partition, read_snapshots
-from kdump.metadata.replay import MetadataReplay, replay_torn
+from kdump.metadata.replay import MetadataReplay, Note, replay_torn
 from kdump.storage.logdir import LogDirectory, Partition, read_partition
 from kdump.storage.names import FileKind
 from kdump.values import frozen
@@ -34,8 +34,8 @@ ALL_BROKERS: Final = ""
 _NO_DIRECTORY: Final = 20 * "A"
 
 
-#: The types of the records that are read.
-_TYPES: Final = frozenset(
+#: The types of the records that the image is made of.
+_IMAGE_TYPES: Final = frozenset(
     {
         RecordType.REGISTER_BROKER,
         RecordType.UNREGISTER_BROKER,
@@ -49,8 +49,14 @@ _TYPES: Final = frozenset(
         RecordType.END_TRANSACTION,
         RecordType.ABORT_TRANSACTION,
         RecordType.CLEAR_ELR,
+        RecordType.FEATURE_LEVEL,
+        RecordType.REMOVE_FEATURE_LEVEL,
+        RecordType.REGISTER_CONTROLLER,
+        RecordType.UNREGISTER_CONTROLLER,
     }
 )
+#: The types of the records that are read: a start applies all of them. One byte is a type here.
+_TYPES: Final = frozenset(range(1 << 8)) - {RecordType.NO_OP}
 
 
 @frozen
@@ -104,7 +110,10 @@ class ClusterImage:
     finds in it and in the log after it, and no leader sends the others. ``leader`` is the last
     controller that led. ``voters`` are the ids of the voters, None if neither the log nor
     ``quorum-state`` names them. ``directories`` are the ids of the log directories that each broker
-    has registered, by node id.
+    has registered, by node id. ``features`` are the finalized levels by the name of the feature.
+    ``supported`` are the least and the highest level of each feature that a node supported when it
+    last registered, by node id. ``unreplayable`` are the records that a start cannot apply, up to
+    the first damage or gap.
     """
 
     end_offset: int
@@ -120,6 +129,9 @@ class ClusterImage:
     voters: frozenset[int] | None = None
     directories: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     torn: bool = False
+    features: Mapping[str, int] = field(default_factory=dict)
+    supported: Mapping[int, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
+    unreplayable: tuple[Note, ...] = ()
 
     @property
     def blank(self) -> bool:
@@ -167,6 +179,16 @@ class Node:
     image: ClusterImage | None = None
     coordinator: Coordinator | None = None
     remote: RemoteStorage | None = None
+
+    def runs_from(self, level: int) -> bool:
+        """Return whether its last registration shows that it supports a level of metadata.version.
+
+        False if that is unknown.
+        """
+        if self.image is None or self.node_id is None:
+            return False
+        supported = self.image.supported.get(self.node_id, {})
+        return supported.get("metadata.version", (0, 0))[1] >= level
 
     def sets_aside(self, topic_id: str | None, partition: int) -> bool:
         """Return whether a start certainly renames a partition's directory to ``-stray``.
@@ -260,14 +282,19 @@ def read_cluster(partition: Partition) -> ClusterImage:
         problem = _problem(replay, replay.read_snapshot(snapshots[-1]))
         end = snapshots[-1].end_offset
     covered = end
+    whole, unreplayable = True, _stopping(replay)
     for segment in partition.segments:
         if segment.base_offset > end:
             problem = problem or f"offsets {end}..{segment.base_offset - 1} are not there"
+            whole = False
         stop = replay.read_segment(segment.log, segment.base_offset, covered)
         if stop.cut and left is None:
             left = _partitions(replay)
         problem = problem or _problem(replay, stop)
         end = max(end, stop.offset)
+        if whole:
+            unreplayable = _stopping(replay)
+            whole = not stop.reason
     state = _quorum_state(partition)
     history = replay.history
     dynamic = frozenset(voter.id for voter in history.voters[-1][1]) if history.voters else None
@@ -298,6 +325,9 @@ def read_cluster(partition: Partition) -> ClusterImage:
         voters=dynamic or history.electors or listed or None,
         directories={number: each.directories for number, each in replay.builder.brokers.items()},
         torn=remains is not None,
+        features=replay.builder.features,
+        supported=_supported(replay),
+        unreplayable=unreplayable,
     )
 
 
@@ -320,8 +350,29 @@ def _partitions(replay: MetadataReplay) -> frozenset[tuple[str, int]]:
 
 def _problem(replay: MetadataReplay, stop: Stop) -> str | None:
     """Return what could not be read up to ``stop``, None if nothing is missing."""
-    lost = next((note.reason for note in replay.notes if note.lost), None)
-    return lost or stop.reason or None
+    lost = (
+        note.reason
+        for note in replay.notes
+        if note.lost and (note.type_id is None or note.type_id in _IMAGE_TYPES)
+    )
+    return next(lost, None) or stop.reason or None
+
+
+def _stopping(replay: MetadataReplay) -> tuple[Note, ...]:
+    """Return the records that a start cannot apply."""
+    found = (*replay.notes, *replay.refusals)
+    return tuple(sorted(found, key=lambda note: note.offset))
+
+
+def _supported(replay: MetadataReplay) -> dict[int, dict[str, tuple[int, int]]]:
+    """Return the levels that nodes support. A node with both roles registers the same twice."""
+    builder = replay.builder
+    features = {node: each.features for node, each in builder.controllers.items()}
+    features |= {node: each.features for node, each in builder.brokers.items()}
+    return {
+        node: {each.name: (each.min_level, each.max_level) for each in found}
+        for node, found in features.items()
+    }
 
 
 def _configs(replay: MetadataReplay, kind: int) -> dict[str, Configs]:

@@ -39,7 +39,14 @@ from kdump.metadata.log import MetadataSnapshot, decode_bootstrap
 from kdump.metadata.replay import Note
 from kdump.storage.access import read_end
 from kdump.storage.liveness import Liveness, State
-from kdump.storage.logdir import Entry, EntryType, LogDirectory, Partition, is_metadata_log
+from kdump.storage.logdir import (
+    Entry,
+    EntryType,
+    LogDirectory,
+    Partition,
+    holds_entries,
+    is_metadata_log,
+)
 from kdump.storage.names import (
     BOOTSTRAP_SNAPSHOT,
     CLEAN_MARKER,
@@ -328,7 +335,7 @@ def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFact
     return DirectoryFacts(
         directory,
         liveness,
-        CLEAN_MARKER in files,
+        _has_clean_marker(files.get(CLEAN_MARKER)),
         read(META_PROPERTIES, decode_meta_properties),
         read(RECOVERY_POINT_CHECKPOINT, _offsets),
         read(HIGH_WATERMARK_CHECKPOINT, _offsets),
@@ -339,6 +346,13 @@ def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFact
         broker,
         denied_at_top(directory, broker),
         read_space(directory.path),
+    )
+
+
+def _has_clean_marker(entry: Entry | None) -> bool:
+    """Return whether an entry counts as the marker: it need not be a file, but is removed first."""
+    return entry is not None and not (
+        entry.type is EntryType.DIRECTORY and holds_entries(entry.path)
     )
 
 
