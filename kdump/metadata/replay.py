@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kdump.errors import DecodeError, UsageError
+from kdump.format.control import ControlRecord
 from kdump.format.messages.metadata import MetadataRecord
 from kdump.metadata.builder import ImageBuilder, InapplicableError, RecordType
 from kdump.metadata.controller import refusal
@@ -62,8 +63,9 @@ class MetadataReplay:
 
     Only records of ``types`` are read, None for all of them; those of transactions have to be among
     them. ``controls``: control records are read too, as they are with all types. ``transaction`` is
-    the offset of the record that began the open transaction. ``refusals`` are the records that only
-    a controller does not apply; they are not part of ``notes``.
+    the offset of the record that began the open transaction. ``refusals`` are the records that an
+    image does not need, but that end the start of a controller or, if they are not ``decoded``, of
+    every node; they are not part of ``notes``.
     """
 
     types: Collection[int] | None = None
@@ -115,6 +117,9 @@ class MetadataReplay:
             kind = None if isinstance(item.record, DecodeError) else item.record.type
             name = "control record" if kind is None else kind.name
             self.notes.append(Note(path, item.offset, name, reason, decoded=False))
+        elif isinstance(item.record, ControlRecord) and item.record.type is None:
+            reason = f"expected a known type, found {item.record.type_id}"
+            self.refusals.append(Note(path, item.offset, "control record", reason, decoded=False))
 
     def _replay(self, path: AnyPath, item: DataRecord) -> None:
         record, offset = item.record, item.offset

@@ -131,7 +131,7 @@ def test_every_code_that_stops_has_a_recipe_or_a_test() -> None:
         "meta-properties-missing",
         "node-id-mismatch",
         "remote-cache-damaged",
-        "topic-setting-refused",
+        "setting-refused",
         "unreadable",
     }
     assert shown | elsewhere == {code.name for code in CODES.values() if code.stops}

@@ -109,6 +109,16 @@ def _directory(path: str) -> Callable[[Path], None]:
     return make
 
 
+def _dangling(path: str) -> Callable[[Path], None]:
+    """A symbolic link to nothing, in the place of a file."""
+
+    def make(data: Path) -> None:
+        (data / path).unlink()
+        (data / path).symlink_to(data.parent / "not mounted")
+
+    return make
+
+
 def _full_directory(path: str) -> Callable[[Path], None]:
     """A directory that has the name of a file, and is not empty."""
     return _all(_directory(path), _write(f"{path}/x", b""))
@@ -395,6 +405,13 @@ ROWS: tuple[FatalStart, ...] = (
         "meta-missing",
         "MetaPropertiesEnsemble.verify",
         _remove("meta.properties"),
+        "No readable meta.properties files found.",
+        "meta-properties-missing",
+    ),
+    FatalStart(
+        "meta-is-dangling-link",
+        "MetaPropertiesEnsemble.verify",
+        _dangling("meta.properties"),
         "No readable meta.properties files found.",
         "meta-properties-missing",
     ),
@@ -1060,6 +1077,17 @@ ROWS: tuple[FatalStart, ...] = (
         )
     ),
     FatalStart(
+        "feature-kraft-version",
+        "KRaftVersion.fromFeatureLevel",
+        _extended(
+            lambda end, epoch: forge.control_batch(
+                end, 5, struct.pack(">hhx", 0, 99), leader_epoch=epoch
+            )
+        ),
+        "Unknown KRaft feature level: 99",
+        "feature-unsupported",
+    ),
+    FatalStart(
         "feature-metadata-version-old",
         "FeaturesDelta.replay",
         appended(forge_metadata.feature("metadata.version", 6)),
@@ -1081,7 +1109,7 @@ ROWS: tuple[FatalStart, ...] = (
         "LogConfig.fromProps",
         appended(forge_metadata.config("codec-none", "segment.bytes", "1048575")),
         "Invalid value 1048575 for configuration segment.bytes",
-        "topic-setting-refused",
+        "setting-refused",
         confirmed=("4.3.1",),
     ),
     *(
@@ -1090,12 +1118,22 @@ ROWS: tuple[FatalStart, ...] = (
             "KafkaConfig",
             _settings(**{f"{name}.segment.bytes": str(size)}),
             f"Invalid value {size} for configuration {name}.segment.bytes",
-            "topic-setting-refused",
+            "setting-refused",
             heal=lambda _: None,
             by_config=True,
             confirmed=("4.3.1",),
         )
         for name, size in (("log", (1 << 20) - 1), ("metadata.log", (8 << 20) - 1))
+    ),
+    FatalStart(
+        "log-dirs-comma",
+        "KafkaConfig",
+        lambda data: {"log.dirs": f"{data},"},
+        "Configuration 'log.dirs' values must not be empty.",
+        "setting-refused",
+        heal=lambda _: None,
+        by_config=True,
+        confirmed=("4.3.1",),
     ),
     FatalStart(
         "directory-id-of-other-broker",

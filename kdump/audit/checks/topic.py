@@ -20,9 +20,10 @@ from kdump.storage.names import PARTITION_METADATA
 from kdump.storage.objects.address import AnyPath
 
 _MIN_SEGMENT_BYTES: Final = 1 << 20
-#: The first levels of metadata.version that only brokers of 4.0 and 4.1 support.
+#: The first levels of metadata.version that only brokers from 4.0, 4.1 and 4.3 on support.
 _FIRST_4_0: Final = 22
 _FIRST_4_1: Final = 26
+_FIRST_4_3: Final = 30
 #: The sizes in ``server.properties``, each with the first level of the releases that refuse a
 #: smaller value than the second number.
 _SIZES: Final = {
@@ -110,14 +111,17 @@ def check_topic_settings(evidence: NodeEvidence) -> Iterator[Finding]:
         text = (evidence.config or {}).get(name, "")
         if node.runs_from(level) and _is_small(text, least):
             expected = f"a {name} of {least} or more"
-            yield file_finding(codes.TOPIC_SETTING_REFUSED, path, expected, text)
+            yield file_finding(codes.SETTING_REFUSED, path, expected, text)
+    listed = (evidence.config or {}).get("log.dirs", "").strip()
+    if node.runs_from(_FIRST_4_3) and listed and not all(map(str.strip, listed.split(","))):
+        yield file_finding(codes.SETTING_REFUSED, path, "paths in log.dirs", "an empty one")
     if not node.runs_from(_FIRST_4_1):
         return
     for topic in sorted(image.topics):
         text = image.topic_configs.get(topic, {}).get("segment.bytes", "")
         if _is_small(text):
             expected = f"a segment.bytes of {_MIN_SEGMENT_BYTES} or more for topic {topic}"
-            yield file_finding(codes.TOPIC_SETTING_REFUSED, path, expected, text)
+            yield file_finding(codes.SETTING_REFUSED, path, expected, text)
 
 
 def _is_small(text: str, least: int = _MIN_SEGMENT_BYTES) -> bool:

@@ -159,17 +159,20 @@ SEGMENT_BYTES_SMALL: Final = FindingCode(
     "Raise segment.bytes before you upgrade beyond 4.0.",
     ("Invalid value {} for configuration segment.bytes: Value must be at least 1048576",),
 )
-TOPIC_SETTING_REFUSED: Final = FindingCode(
-    "topic-setting-refused",
+SETTING_REFUSED: Final = FindingCode(
+    "setting-refused",
     Severity.ERROR,
-    "A topic of the cluster, or server.properties, has a segment size that the release does not "
-    "accept with which this node last registered: brokers from 4.1 on refuse a segment.bytes below "
-    "1 MiB and a metadata.log.segment.bytes below 8 MiB, brokers from 4.0 on a log.segment.bytes "
-    "below 1 MiB.",
+    "A topic of the cluster, or server.properties, has a setting that the release does not accept "
+    "with which this node last registered: brokers from 4.1 on refuse a segment.bytes below 1 MiB "
+    "and a metadata.log.segment.bytes below 8 MiB, brokers from 4.0 on a log.segment.bytes below 1 "
+    "MiB, and brokers of 4.3 an empty path in log.dirs, as after a comma at its end.",
     "The broker does not start, whether it has a replica of the topic or not.",
     "Correct server.properties. For segment.bytes, start the release from before the upgrade, "
     "raise segment.bytes of the topic with kafka-configs.sh, and upgrade then.",
-    ("Invalid value {} for configuration log.segment.bytes: Value must be at least 1048576",),
+    (
+        "Invalid value {} for configuration log.segment.bytes: Value must be at least 1048576",
+        "Configuration 'log.dirs' values must not be empty.",
+    ),
     stops=Outcome.REFUSES,
 )
 FILE_NAME_REFUSED: Final = FindingCode(

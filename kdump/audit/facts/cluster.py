@@ -325,7 +325,7 @@ def read_cluster(partition: Partition) -> ClusterImage:
         voters=dynamic or history.electors or listed or None,
         directories={number: each.directories for number, each in replay.builder.brokers.items()},
         torn=remains is not None,
-        features=replay.builder.features,
+        features=_features(replay),
         supported=_supported(replay),
         unreplayable=unreplayable,
     )
@@ -362,6 +362,13 @@ def _stopping(replay: MetadataReplay) -> tuple[Note, ...]:
     """Return the records that a start cannot apply."""
     found = (*replay.notes, *replay.refusals)
     return tuple(sorted(found, key=lambda note: note.offset))
+
+
+def _features(replay: MetadataReplay) -> dict[str, int]:
+    """Return the finalized levels; that of kraft.version is in control records."""
+    versions = replay.history.kraft_versions
+    raft = {"kraft.version": versions[-1][1]} if versions else {}
+    return replay.builder.features | raft
 
 
 def _supported(replay: MetadataReplay) -> dict[int, dict[str, tuple[int, int]]]:

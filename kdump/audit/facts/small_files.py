@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from kdump.audit.facts.coordinator import Coordinator
 from kdump.audit.facts.denied_files import (
@@ -22,7 +22,7 @@ from kdump.audit.facts.denied_files import (
 )
 from kdump.audit.facts.remote_storage import OffsetRanges, RemoteStorage, remote_offsets
 from kdump.audit.facts.space import Space, allocated_bytes, read_space
-from kdump.errors import DecodeError, SourceError
+from kdump.errors import DecodeError, SourceError, VanishedError
 from kdump.format.checkpoint import EpochEntry, decode_epochs, decode_offsets
 from kdump.format.index import TransactionIndex
 from kdump.format.messages.reader import Value
@@ -59,7 +59,7 @@ from kdump.storage.names import (
     DirectoryName,
     FileKind,
 )
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.objects.address import AnyPath, exists
 from kdump.storage.repair_record import FOLDERS, RepairRecord, is_linked, repair_records
 from kdump.storage.rights import Rights
 from kdump.values import frozen
@@ -332,11 +332,12 @@ def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFact
         return read_small(file.path, decode) if file is not None and is_file else None
 
     broker = broker_rights(directory)
+    meta = read(META_PROPERTIES, decode_meta_properties)
     return DirectoryFacts(
         directory,
         liveness,
         _has_clean_marker(files.get(CLEAN_MARKER)),
-        read(META_PROPERTIES, decode_meta_properties),
+        None if meta is None or _is_dangling(meta) else meta,
         read(RECOVERY_POINT_CHECKPOINT, _offsets),
         read(HIGH_WATERMARK_CHECKPOINT, _offsets),
         read(LOG_START_CHECKPOINT, _offsets),
@@ -347,6 +348,11 @@ def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFact
         denied_at_top(directory, broker),
         read_space(directory.path),
     )
+
+
+def _is_dangling(read: Read[Any]) -> bool:
+    """Return whether a file is a link to nothing, which a broker takes for no file."""
+    return isinstance(read.error, VanishedError) and exists(read.path)
 
 
 def _has_clean_marker(entry: Entry | None) -> bool:

@@ -423,7 +423,7 @@ ROWS: Final = (
         "broker did not start.",
         "Start the release from before the upgrade. Raise segment.bytes of that topic, then "
         "upgrade.",
-        (codes.TOPIC_SETTING_REFUSED, codes.SEGMENT_BYTES_SMALL),
+        (codes.SETTING_REFUSED, codes.SEGMENT_BYTES_SMALL),
     ),
     # The name of a file or class, in the message or in a frame of the stack trace, distinguishes
     # codes that share a message.
