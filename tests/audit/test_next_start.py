@@ -158,9 +158,12 @@ def test_a_kraft_node_needs_its_meta_properties(tmp_path: Path) -> None:
     assert found.causes[0].path == path / "meta.properties"
 
 
-def test_a_checkpoint_that_cannot_be_read_takes_the_directory_offline(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["/dev/null", "nothing"])
+def test_a_checkpoint_that_cannot_be_read_takes_the_directory_offline(
+    tmp_path: Path, target: str
+) -> None:
     recipes_directory.kraft("unread").write(tmp_path)
-    (tmp_path / "replication-offset-checkpoint").symlink_to("/dev/null")
+    (tmp_path / "replication-offset-checkpoint").symlink_to(target)
     found = start(tmp_path)
     assert (found.outcome, found.causes[0].path.name) == (
         Outcome.OFFLINE,

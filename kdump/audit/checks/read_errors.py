@@ -77,15 +77,18 @@ def _repair_rights(partition: AnyPath, denied: Sequence[DeniedFile]) -> tuple[st
 
 def check_top_files(facts: DirectoryFacts) -> Iterator[Finding]:
     """Report the files at the top of a log directory that could not be read."""
-    reads = (
+    checkpoints = (
         facts.recovery_points,
         facts.high_watermarks,
         facts.log_starts,
         facts.cleaner_offsets,
-        facts.meta,
-        facts.bootstrap,
     )
-    yield from _unread_files(reads, stopped=facts.stopped)
+    for read in checkpoints:
+        if read is not None and read.dangling and facts.stopped:  # a broker reads it all the same
+            yield Finding(codes.UNREADABLE, read.path, detail=unreadable("a link to nothing"))
+        else:
+            yield from _unread_files([read], stopped=facts.stopped)
+    yield from _unread_files((facts.meta, facts.bootstrap), stopped=facts.stopped)
 
 
 def _unread_files(reads: Iterable[Read[Any] | None], *, stopped: bool) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from kdump.audit.facts.coordinator import Coordinator
 from kdump.audit.facts.denied_files import (
@@ -100,6 +100,11 @@ class Read(Generic[T]):
     path: AnyPath
     value: T | None
     error: DecodeError | SourceError | None = None
+
+    @property
+    def dangling(self) -> bool:
+        """Whether the file is a link to nothing."""
+        return isinstance(self.error, VanishedError) and exists(self.path)
 
 
 @frozen
@@ -337,7 +342,7 @@ def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFact
         directory,
         liveness,
         _has_clean_marker(files.get(CLEAN_MARKER)),
-        None if meta is None or _is_dangling(meta) else meta,
+        None if meta is None or meta.dangling else meta,  # a broker takes it for no file
         read(RECOVERY_POINT_CHECKPOINT, _offsets),
         read(HIGH_WATERMARK_CHECKPOINT, _offsets),
         read(LOG_START_CHECKPOINT, _offsets),
@@ -348,11 +353,6 @@ def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFact
         denied_at_top(directory, broker),
         read_space(directory.path),
     )
-
-
-def _is_dangling(read: Read[Any]) -> bool:
-    """Return whether a file is a link to nothing, which a broker takes for no file."""
-    return isinstance(read.error, VanishedError) and exists(read.path)
 
 
 def _has_clean_marker(entry: Entry | None) -> bool:
