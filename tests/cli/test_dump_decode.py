@@ -174,3 +174,68 @@ def test_secrets_of_metadata_are_in_no_decoded_output(
         assert "alice" in output
     assert "77" in shown[0]
     assert PASSWORD in text(capsys, "--data", "--raw", path)
+
+
+@pytest.mark.parametrize("name", ["bootstrap.checkpoint", f"{5:020}-{1:010}.checkpoint"])
+def test_snapshots_of_kraft_are_decoded_wherever_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    value = b"\1\x0c\0" + b"\x11metadata.version" + b"\0\x1e\0"
+    path = tmp_path / name
+    path.write_bytes(forge.batch(1, [forge.record(value)]))
+    (record,) = lines(capsys, path)
+    assert (record["topic"], record["partition"]) == ("__cluster_metadata", None)
+    assert record["value"] == {
+        "message": "FeatureLevelRecord",
+        "type": 12,
+        "version": 0,
+        "fields": {"name": "metadata.version", "featureLevel": 30},
+    }
+    shown = 'payload: {"type":"FEATURE_LEVEL_RECORD","version":0,"data":{"name":"metadata.version"'
+    assert shown in text(capsys, "--data", path)
+    assert shown not in text(capsys, "--data", "--raw", path)
+
+
+def test_the_user_may_name_the_topic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = b"\0\1" + string("billing") + string("orders") + struct.pack(">i", 7)
+    path = write(tmp_path / "taken from a broker", [(key, None)])
+    named = ["--topic-name", "__consumer_offsets"]
+    decoded = 'key: {"type":"1","data":{"group":"billing"'
+    for argv in (named, [*named, "--data"], [*named, "--decode"]):
+        assert decoded in text(capsys, *argv, path)
+    assert decoded not in text(capsys, *named, "--raw", "--data", path)
+    (record,) = lines(capsys, *named, path)
+    assert record["key"]["message"] == "OffsetCommitKey"
+    assert record["topic"] == "__consumer_offsets"
+    # The name of the directory may be that of a partition, by chance.
+    assert decoded in text(capsys, *named, path.parent.rename(tmp_path / "broker-1"))
+
+
+def test_a_topic_that_is_not_internal_is_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "copy", [(None, b"value")])
+    assert main(["dump", "--topic-name", "orders", str(path)]) == exits.USAGE
+    assert "__cluster_metadata, " in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_dump_that_cannot_decode_says_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def complaint(*argv: str | Path) -> str:
+        assert main(["dump", *map(str, argv)]) == exits.OK
+        return capsys.readouterr().err
+
+    orders, copy, internal = (
+        write(tmp_path / name, [(None, b"value")])
+        for name in ("orders-0", "copy", "__consumer_offsets-3")
+    )
+    for paths, folder in (([copy], copy), ([orders], orders), ([copy, internal], copy)):
+        assert complaint("--decode", *paths) == (
+            f"kdump: not decoded: {folder.parent}: expected the name of an internal topic and a "
+            "partition; --topic-name TOPIC names the topic\n"
+        )
+    assert "copy and 1 more: expected" in complaint("--decode", copy, orders)
+    assert complaint("--decode", orders, internal) == ""
+    assert complaint("--data", copy) == complaint("--raw", copy) == ""
+    assert complaint("--topic-name", "__consumer_offsets", copy) == ""

@@ -6,6 +6,7 @@ Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.4.0 for the text (KOD 8).
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,15 @@ from kdump.cli.options.targets import LogPath, refuse_manifests
 
 if TYPE_CHECKING:
     from kdump.storage.selection import Selection
+
+
+def _internal_topic(_: click.Context, parameter: click.Parameter, topic: str | None) -> str | None:
+    from kdump.format.messages.payloads import INTERNAL_TOPICS
+
+    if topic is not None and topic not in INTERNAL_TOPICS:
+        names = ", ".join(INTERNAL_TOPICS)
+        raise click.BadParameter(f"expected one of {names}, found {topic!r}", param=parameter)
+    return topic
 
 
 class _Dump(click.Command):
@@ -53,6 +63,13 @@ class _Dump(click.Command):
     "tool print them; implies --data in text, --records in JSON. In text, --data does that too, "
     "unless --raw is given.",
 )
+@click.option(
+    "--topic-name",
+    metavar="TOPIC",
+    callback=_internal_topic,
+    help="Decode PATH as files of this internal topic, such as __consumer_offsets, whatever the "
+    "name of their directory; implies --decode, unless --raw is given.",
+)
 @click.option("--base64", is_flag=True, help="Print all bytes in JSON as base64, text or not.")
 @filter_options(
     until=" If no records are printed, the timestamp of its first record counts as that of a "
@@ -73,6 +90,7 @@ def dump(
     records: bool,
     data: bool,
     decode: bool | None,
+    topic_name: str | None,
     base64: bool,
     selection: Selection,
     summary: bool,
@@ -95,20 +113,34 @@ def dump(
     from kdump.cli.ui.kernel import warn_if_plain
     from kdump.cli.views.dump.lines import JsonDump, TextDump
     from kdump.cli.views.dump.records import Printer
-    from kdump.cli.views.dump.run import Output, file_sizes, files, run
+    from kdump.cli.views.dump.run import (
+        Output,
+        file_sizes,
+        files,
+        run,
+        warn_if_undecoded,
+    )
+    from kdump.errors import SourceError
 
     if output_format == "json" and data:
         raise click.UsageError("--data is for text: use --records with --format json.")
     if output_format == "text" and base64:
         raise click.UsageError("--base64 is for JSON: use --format json.")
     in_json = output_format == "json"
+    if decode is None and topic_name is not None:
+        decode = True
     data = data or (bool(decode) and not in_json)
     records = records or data or bool(decode) or selection.key is not None
     if summary and (records or base64):
         raise click.UsageError("--summary describes batches: it prints no records, bytes or keys.")
     refuse_manifests(paths)
-    found = list(files(paths, selection, summary=summary))
+    found = [
+        file if isinstance(file, SourceError) else replace(file, named_topic=topic_name)
+        for file in files(paths, selection, summary=summary)
+    ]
     warn_if_plain(file_sizes(found))
+    if decode:
+        warn_if_undecoded(found)
     out = sys.stdout.buffer
     output: Output
     if summary:

@@ -139,6 +139,10 @@ _TOPICS: Final[Mapping[str, Callable[[], PayloadDecoder]]] = {
 }
 
 
+#: The internal topics, whose records ``decoder_of`` decodes.
+INTERNAL_TOPICS: Final = tuple(_TOPICS)
+
+
 def decoder_of(topic: str | None) -> PayloadDecoder | None:
     """Return what decodes the records of ``topic``, None for a topic that is not internal."""
     return _decoder(topic) if topic in _TOPICS else None

@@ -15,7 +15,13 @@ from kdump.cli.views.dump.entries import Entries, Piece, json_lines, text_lines
 from kdump.format.batch import BatchTable, RecordBatch, RecordRun, RecordTable
 from kdump.format.lines.lines import JsonLines, LineFormat, Pieces, TextLines
 from kdump.format.lines.text import printable
-from kdump.storage.names import EXTENSIONS, DirectoryName, FileKind, FileName
+from kdump.storage.names import (
+    CLUSTER_METADATA_TOPIC,
+    EXTENSIONS,
+    DirectoryName,
+    FileKind,
+    FileName,
+)
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.walk import Damage, Reason
 from kdump.values import frozen
@@ -32,13 +38,27 @@ _SILENT_KINDS: Final = frozenset({FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileK
 class DumpFile:
     """A file to be dumped, its parsed name, and the partition that holds it.
 
-    ``index`` is the offset index of a segment, None if it has none.
+    ``index`` is the offset index of a segment, None if it has none. ``named_topic`` is the topic
+    that the user names, which counts more than the name of the directory.
     """
 
     path: AnyPath
     name: FileName
     partition: DirectoryName | None
     index: AnyPath | None = None
+    named_topic: str | None = None
+
+    @property
+    def topic(self) -> str | None:
+        """The topic of the records, None if it is unknown.
+
+        A snapshot of KRaft is of the metadata log wherever it is, the bootstrap snapshot too.
+        """
+        if self.named_topic is not None:
+            return self.named_topic
+        if self.name.kind in (FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT):
+            return CLUSTER_METADATA_TOPIC
+        return None if self.partition is None else self.partition.topic
 
     @property
     def holds_batches(self) -> bool:
@@ -144,8 +164,7 @@ class TextDump(_Lines):
     def file(self, file: DumpFile, size: int) -> bytes:
         """Return the name of the file, and the offset that its batches start from."""
         name = file.name
-        topic = file.partition.topic if file.partition and self._decode else None
-        self._lines = TextLines(data=self._data, topic=topic)
+        self._lines = TextLines(data=self._data, topic=file.topic if self._decode else None)
         about = ""
         if name.kind is FileKind.LOG:
             about = f"Log starting offset: {file.base_offset}\n"
@@ -206,7 +225,7 @@ class JsonDump(_Lines):
 
     def file(self, file: DumpFile, size: int) -> bytes:
         """Return the line of the file that the following lines belong to."""
-        topic = file.partition.topic if file.partition else None
+        topic = file.topic
         partition = file.partition.partition if file.partition else None
         self._lines = JsonLines(
             topic, partition, force_base64=self._force_base64, decode=self._decode

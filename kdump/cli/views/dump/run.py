@@ -13,6 +13,7 @@ from kdump.cli.views.dump.files import KINDS
 from kdump.cli.views.dump.lines import BATCH_KINDS, Covered, DumpFile
 from kdump.errors import SourceError
 from kdump.format.lines.text import printable
+from kdump.format.messages.payloads import INTERNAL_TOPICS
 from kdump.storage.access import open_source
 from kdump.storage.logdir import (
     Entry,
@@ -81,6 +82,22 @@ def file_sizes(found_files: Iterable[DumpFile | SourceError]) -> Iterator[int]:
         if isinstance(file, DumpFile) and file.holds_batches and isinstance(file.path, Path):
             with suppress(OSError):  # the dump reports it
                 yield file.path.stat().st_size
+
+
+def warn_if_undecoded(found_files: Iterable[DumpFile | SourceError]) -> None:
+    """Print a line if the topic of a file is unknown, or if no file is of an internal topic."""
+    logs = [file for file in found_files if isinstance(file, DumpFile) and file.holds_batches]
+    unknown = [file for file in logs if file.topic is None]
+    if not any(file.topic in INTERNAL_TOPICS for file in logs):
+        unknown = logs
+    if unknown:
+        folders = {file.path.parent for file in unknown}
+        others = f" and {len(folders) - 1:,} more" if len(folders) > 1 else ""
+        click.echo(
+            f"kdump: not decoded: {printable(str(unknown[0].path.parent))}{others}: expected the "
+            "name of an internal topic and a partition; --topic-name TOPIC names the topic",
+            err=True,
+        )
 
 
 class Output(Protocol):
