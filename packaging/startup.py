@@ -97,6 +97,6 @@ def main() -> None:
     """Run kdump."""
     sys.meta_path.insert(0, CompiledModules(sys.executable))
     sys.argv[0] = sys.orig_argv[0]  # the name that the executable was called by
-    from kdump.cli.main import main as run
+    from kdump.__main__ import main as run
 
     sys.exit(run())

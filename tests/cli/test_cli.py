@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -27,6 +28,28 @@ import time, kdump.audit.run.prescan
 kdump.audit.run.prescan.survey = lambda *_, **__: time.sleep(60)
 {RUN}
 """
+#: Ctrl-C at the import whose number is the first argument, counted from the first of kdump.cli.
+INTERRUPTED = """
+import signal, sys
+class Finder:
+    left = None
+    def find_spec(self, name, path, target=None):
+        if self.left is None and name == "kdump.cli":
+            self.left = int(sys.argv.pop(1))
+        if self.left is not None:
+            self.left -= 1
+            if self.left == 0:
+                signal.raise_signal(signal.SIGINT)
+finder = Finder()
+sys.meta_path.insert(0, finder)
+from kdump.__main__ import main
+code = main()
+if finder.left > 0:
+    print(f"{finder.left} imports left", file=sys.stderr)
+sys.exit(code)
+"""
+#: More than the imports of any command.
+_NO_IMPORT = 100_000
 
 
 @pytest.fixture
@@ -218,6 +241,42 @@ def test_a_signal_ends_a_run_with_a_report(number: int, code: int, sound: Path) 
     assert summary["type"] == "summary"
     assert (summary["exit"], summary["partitions"], summary["partitions_total"]) == (code, 0, 1)
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+def imports(*arguments: str | Path) -> int:
+    """The number of imports of a run."""
+    run = start(str(_NO_IMPORT), *arguments, code=INTERRUPTED)
+    _, err = run.communicate(timeout=120)
+    assert run.returncode == exits.OK
+    return _NO_IMPORT - int(err.split()[0])
+
+
+def interrupt(number: int, *arguments: str | Path) -> None:
+    """Interrupt a run at an import, and check how it ends."""
+    run = start(str(number), *arguments, code=INTERRUPTED)
+    _, err = run.communicate(timeout=120)
+    assert (run.returncode, err.strip()) == (exits.INTERRUPTED, b""), number
+
+
+def test_an_interrupt_at_any_import_ends_in_silence(sound: Path) -> None:
+    arguments = ["verify", str(sound), "--jobs", "1"]
+    last = imports(*arguments)
+    rng = random.Random(45)
+    for number in (1, 2, *rng.sample(range(3, last), 4)):
+        interrupt(number, *arguments)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "arguments",
+    [["verify", "--jobs", "1", "PATH"], ["--help"], ["dump", "PATH"], ["explain", "torn-tail"]],
+)
+def test_an_interrupt_at_every_fourth_import_ends_in_silence(
+    arguments: list[str], sound: Path
+) -> None:
+    arguments = [str(sound) if word == "PATH" else word for word in arguments]
+    for number in range(1, imports(*arguments), 4):
+        interrupt(number, *arguments)
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

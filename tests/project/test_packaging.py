@@ -79,7 +79,7 @@ def test_metadata() -> None:
     assert about["Requires-Python"] == ">=3.11"
     assert (INSTALLED / "py.typed").is_file()
     commands = {entry.name: entry.value for entry in metadata.entry_points(module="kdump.cli.main")}
-    assert commands == {"kdump": "kdump.cli.main:main", "kafka-kdump": "kdump.cli.main:main"}
+    assert commands == {"kdump": "kdump.__main__:main", "kafka-kdump": "kdump.cli.main:main"}
 
 
 @NOT_SOURCE
