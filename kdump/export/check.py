@@ -17,7 +17,7 @@ from typing import Any, Final
 from zstandard import ZstdDecompressor, ZstdError
 
 from kdump.errors import DecodeError, SourceError, VanishedError
-from kdump.export.destination import MANIFEST
+from kdump.export.destination import LOCK, MANIFEST
 from kdump.export.files import Ledger
 from kdump.export.manifest import FileEntry, Lack, decode_manifest
 from kdump.export.output import Form
@@ -36,6 +36,7 @@ _DEPTH: Final = 8
 _PART_BYTES: Final = 4 << 20
 #: What readers of a directory ignore, by the begin of its name.
 _IGNORED: Final = ("_", ".")
+_UNFINISHED: Final = f"no {MANIFEST}: it was not finished"
 
 
 class Kind(Enum):
@@ -98,10 +99,12 @@ def read_export(path: AnyPath) -> Export:
 
 def _instead(path: AnyPath) -> str:
     """Return what a directory without a manifest is: users expect check to read logs."""
+    if (path / LOCK).exists():
+        return f"{_UNFINISHED}; it still runs, or the same kdump export command begins it again"
     try:
         open_path(path)
     except SourceError:
-        return f"no {MANIFEST}: it was not finished"
+        return _UNFINISHED
     return f"a log directory or a partition: {shell_text([NAME, 'verify', operand(path)])} reads it"
 
 

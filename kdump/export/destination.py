@@ -2,8 +2,13 @@
 
 What writes files writes into a folder that readers ignore. Files that belong to the export, or to
 the run that adds some, get their final names here, and one file is the last: the manifest of an
-export, the file of the table of runs. A directory without it is from an export that was killed. An
-object store cannot rename objects, so that it copies them.
+export, the file of the table of runs. An object store cannot rename objects, so that it copies
+them.
+
+An export holds the lock of a file in its directory, and removes the file after the manifest is
+there. A directory with this file and without a manifest is the rest of an export that was killed,
+unless the lock is held. The next export to the directory removes the rest and begins again. Nothing
+tells of objects whether their export still runs: they are left to the user.
 
 As root, kdump creates all files with the rights of the owner of the parent directory, also on
 executors.
@@ -14,8 +19,10 @@ Names follow Hadoop's ``FileOutputCommitter``, whose readers ignore names that b
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -33,10 +40,15 @@ from kdump.storage.ownership import open_safely
 from kdump.storage.rights import Rights, acting
 
 MANIFEST: Final = "_manifest.json"
+#: The file whose lock an export to a directory holds while it runs.
+LOCK: Final = "_kdump.lock"
 _TEMPORARY: Final = "_temporary"
 #: The object that claims a prefix, because a store has no directories to create.
 _BEGUN: Final = "begun"
 _BUFFER_BYTES: Final = 1 << 20
+#: How the names of the directories and files of an export begin; the first one is at the top.
+_FOLDERS: Final = ("topic=", "date=", "hour=")
+_FILE: Final = "part-"
 #: The attempts to remove a directory into which tasks still write, and the pause between them.
 _TRIES: Final = 50
 _PAUSE_SECONDS: Final = 0.1
@@ -70,6 +82,10 @@ class Destination(Protocol):
     def rights(self) -> Rights | None:
         """The rights that tasks write with; None if the process cannot choose them."""
 
+    @property
+    def replaces(self) -> bool:
+        """Whether the rest of an export that was killed was removed here."""
+
     def begin(self) -> None:
         """Create the directory. Raise SourceError, and UsageError for a path that cannot be it."""
 
@@ -101,7 +117,8 @@ def check_outside(path: AnyPath, read: Iterable[AnyPath]) -> None:
 def create_destination(path: AnyPath) -> Iterator[Destination]:
     """Create a directory or prefix at ``path``, and yield it; an exception removes it again.
 
-    Raise UsageError if the path exists, SourceError if it cannot be created.
+    Raise UsageError if the path exists and is not the rest of an export that was killed, Refused if
+    an export to it still runs, SourceError if it cannot be created.
     """
     destination: Destination
     destination = _Prefix(path) if isinstance(path, RemotePath) else _Directory(as_local(path))
@@ -160,10 +177,13 @@ def write_error(path: AnyPath, error: OSError) -> SourceError:
 
 class _Directory:
     def __init__(self, path: Path) -> None:
-        self.folder = path / _TEMPORARY
+        # A task that outlives a killed export on some host does not find the folder of the next.
+        self.folder = path / _TEMPORARY / uuid4().hex
         self.rights: Rights | None = None
+        self.replaces = False
         self._path = path
         self._ours = False
+        self._lock = -1
 
     def begin(self) -> None:
         path = self._path
@@ -172,10 +192,14 @@ class _Directory:
         with self._writing():
             try:
                 path.mkdir()
-            except FileExistsError as error:
-                raise _name_taken(path) from error
+            except FileExistsError:
+                self._lock = _take_over(path)
+                self.replaces = True
+            else:
+                self._ours = True
+                self._lock = _create_lock(path / LOCK)
             self._ours = True
-            self.folder.mkdir()
+            self.folder.mkdir(parents=True)
 
     def take(self, file: AnyPath, name: str) -> None:
         target = self._path / name
@@ -186,14 +210,22 @@ class _Directory:
     def finish(self, content: bytes, name: str = MANIFEST) -> None:
         temporary = self._path / f".{name}"
         with self._writing():
-            _clear(self.folder)
+            _clear(self.folder.parent)
             _write_durably(temporary, content)
             temporary.rename(self._path / name)
+            (self._path / LOCK).unlink()
+        self._unlock()
 
     def discard(self) -> None:
         if self._ours:
             with acting(self.rights):
                 _clear(self._path)
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -210,7 +242,7 @@ class _GrowingDirectory(_Directory):
 
     def __init__(self, path: Path, run: str) -> None:
         super().__init__(path)
-        self.folder /= run
+        self.folder = path / _TEMPORARY / run
         self._new = False
         self._taken: list[Path] = []
 
@@ -252,6 +284,81 @@ class _GrowingDirectory(_Directory):
                         self._path.rmdir()
 
 
+def _create_lock(path: Path) -> int:
+    """Create the file at ``path`` and lock it; return its descriptor. Raise OSError."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    # Without the lock, on a file system that has none, no later export takes the directory over.
+    with suppress(OSError):
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
+def _take_over(path: Path) -> int:
+    """Remove the rest of a killed export at ``path``; return the descriptor of its locked file.
+
+    Raise UsageError if something else is there, Refused if the export still runs, OSError.
+    """
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        raise _name_taken(path)
+    try:
+        descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError as error:
+        raise _name_taken(path) from error
+    try:
+        try:
+            # Not flock(2), whose lock a worker would hold on after its parent was killed.
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
+            raise Refused(
+                f"--to {path}: another export writes there: wait for its end, or name another "
+                "directory"
+            ) from error
+        except OSError as error:
+            raise _name_taken(
+                path,
+                f"an export that was not finished; whether it still runs cannot be told "
+                f"({error.strerror}): remove the directory if it does not",
+            ) from error
+        if (path / MANIFEST).exists() or not (path / LOCK).exists():
+            raise _name_taken(path)  # the export has ended meanwhile
+        for other in _not_made_by_export(path):
+            raise _name_taken(
+                path, f"beside the rest of an export that was killed also {other}: move it away"
+            )
+        _clear_rest(path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _not_made_by_export(directory: Path, *, top: bool = True) -> Iterator[Path]:
+    """Yield what no export makes in its directory, or in one of a topic or an hour."""
+    for entry in directory.iterdir():
+        mode, name = entry.lstat().st_mode, entry.name
+        if stat.S_ISDIR(mode) and name.startswith(_FOLDERS[:1] if top else _FOLDERS[1:]):
+            yield from _not_made_by_export(entry, top=False)
+        elif stat.S_ISDIR(mode):
+            if not top or name != _TEMPORARY:
+                yield entry
+        elif not stat.S_ISREG(mode) or not (
+            name in (LOCK, f".{MANIFEST}") if top else name.startswith(_FILE)
+        ):
+            yield entry
+
+
+def _clear_rest(path: Path) -> None:
+    """Remove all but the lock from the directory of a killed export. Raise OSError."""
+    for entry in path.iterdir():
+        if entry.name == LOCK:
+            continue
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
 def _write_durably(path: Path, content: bytes) -> None:
     with path.open("xb") as file:
         file.write(content)
@@ -291,6 +398,7 @@ def _clear(path: AnyPath) -> None:
 class _Prefix:
     def __init__(self, path: RemotePath) -> None:
         self.rights = None
+        self.replaces = False
         self._path = path
         self._run = uuid4().hex
         self.folder = path / _TEMPORARY / self._run
@@ -301,7 +409,14 @@ class _Prefix:
         path = self._path
         try:
             if path.exists():
-                raise _name_taken(path)
+                names = {entry.name for entry in path.entries()}
+                if _TEMPORARY not in names or MANIFEST in names:
+                    raise _name_taken(path)
+                raise _name_taken(
+                    path,
+                    "an export that still runs, or the rest of one that was killed: if none runs, "
+                    f"remove all objects below {path}, and repeat the command",
+                )
             self._ours = self.folder
             upload.put(self.folder / _BEGUN, b"")
             # Of two runs that begin at the same time, at least one sees the other here.
@@ -354,5 +469,5 @@ class _GrowingPrefix(_Prefix):
         self.discard()
 
 
-def _name_taken(path: AnyPath) -> UsageError:
-    return UsageError(f"--to {path}: expected a name that is free, found it taken")
+def _name_taken(path: AnyPath, found: str = "it taken") -> UsageError:
+    return UsageError(f"--to {path}: expected a name that is free, found {found}")

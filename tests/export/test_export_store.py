@@ -146,6 +146,13 @@ def test_what_is_there_already_is_refused_and_kept(bucket: Bucket, tmp_path: Pat
     assert objects(bucket, "taken") == {"x": b"theirs"}
 
 
+def test_the_rest_of_a_killed_run_is_named_and_kept(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.put("killed/_temporary/1/begun", b"")
+    with pytest.raises(UsageError, match="if none runs, remove all objects below s3://"):
+        exported([tmp_path], as_path(bucket.address("killed")))
+    assert objects(bucket, "killed") == {"_temporary/1/begun": b""}
+
+
 def test_of_two_runs_at_a_time_not_both_go_on(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:

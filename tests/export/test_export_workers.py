@@ -190,6 +190,98 @@ def test_an_interrupted_export_leaves_nothing(
     assert children() == before
 
 
+#: An export that is killed, or that waits for its standard input, where it calls a function.
+AT = """
+import os, signal, sys
+from kdump.cli.main import main
+from kdump.export import export
+what, name = sys.argv.pop(1), sys.argv.pop(1)
+function = getattr(export, name)
+def stop(*arguments, **options):
+    if what == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    print("here", flush=True)
+    sys.stdin.read()
+    return function(*arguments, **options)
+setattr(export, name, stop)
+raise SystemExit(main(sys.argv[1:]))
+"""
+
+
+def export_until(what: str, name: str, topics: Path, to: Path) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-c", AT, what, name, "export", "--format", "jsonl", "--to"]
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*argv, to, topics], stdin=pipe, stdout=pipe, text=True)
+
+
+def export_again(topics: Path, to: Path) -> int:
+    return main(["export", "--format", "jsonl", "--to", str(to), str(topics)])
+
+
+# Before the first record is read, and when files have their names, but no manifest names them.
+@pytest.mark.parametrize("name", ["make_parts", "_entries"])
+def test_the_rest_of_a_killed_export_is_replaced(
+    name: str, topics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    to, whole = tmp_path / "out", tmp_path / "whole"
+    run = export_until("kill", name, topics, to)
+    run.communicate(timeout=120)
+    assert run.returncode == -signal.SIGKILL
+    assert any(to.rglob("part-*")) == (name == "_entries")
+    (to / "_temporary" / "file of a task").touch()
+    assert main(["check", str(to)]) == exits.INCOMPLETE
+    said = capsys.readouterr().err
+    assert "it was not finished; it still runs, or the same kdump export command begins it" in said
+    assert export_again(topics, to) == exits.OK
+    assert f"{to}: the rest of an export that was killed was removed" in capsys.readouterr().err
+    assert export_again(topics, whole) == exits.OK
+    assert "removed" not in capsys.readouterr().err
+    assert {path.name for path in to.iterdir()} == {path.name for path in whole.iterdir()}
+    assert main(["check", str(to)]) == exits.OK
+    assert export_again(topics, to) == exits.USAGE
+    assert "expected a name that is free, found it taken" in capsys.readouterr().err
+
+
+def test_an_export_does_not_replace_one_that_still_runs(
+    topics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    to = tmp_path / "out"
+    run = export_until("wait", "_entries", topics, to)
+    assert run.stdout is not None
+    assert run.stdout.readline() == "here\n"
+    before = state(to)
+    assert export_again(topics, to) == exits.REFUSED
+    assert "another export writes there" in capsys.readouterr().err
+    assert state(to) == before
+    run.communicate(timeout=120)
+    assert run.returncode == exits.OK
+    assert main(["check", str(to)]) == exits.OK
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "topic=one/notes.txt", "mine/x", "topic=one/a/x"])
+def test_beside_the_rest_of_an_export_nothing_else_is_removed(
+    name: str, topics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    to = tmp_path / "out"
+    for mine in ("_kdump.lock", "topic=one/part-0", name):
+        (to / mine).parent.mkdir(parents=True, exist_ok=True)
+        (to / mine).touch()
+    before = state(to)
+    assert export_again(topics, to) == exits.USAGE
+    assert "found beside the rest of an export that was killed also" in capsys.readouterr().err
+    assert state(to) == before
+
+
+def test_a_link_to_the_rest_of_an_export_is_a_taken_name(topics: Path, tmp_path: Path) -> None:
+    to, link = tmp_path / "out", tmp_path / "link"
+    (to / "_temporary").mkdir(parents=True)
+    (to / "_kdump.lock").touch()
+    link.symlink_to(to)
+    before = state(to)
+    assert export_again(topics, link) == exits.USAGE
+    assert state(to) == before
+
+
 def test_jobs_are_for_this_machine(
     topics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,8 +55,8 @@ def _file_bytes(_: click.Context, parameter: click.Parameter, text: str) -> int:
     short_help="Write records to Parquet or JSON Lines, on this machine or on many hosts.",
     epilog="Exit codes: 0 exported; 2 wrong usage; 4 damage was found, and the records around it "
     "are exported; 5 something could not be read, which comes before 4; 6 refused: other "
-    "users can redirect the path of --to; 130, 143 ended by a signal, and the directory "
-    "is removed; 141 the reader of the output went away.",
+    "users can redirect the path of --to, or another export writes there; 130, 143 ended by a "
+    "signal, and the directory is removed; 141 the reader of the output went away.",
 )
 @click.option(
     "--to",
@@ -64,7 +64,8 @@ def _file_bytes(_: click.Context, parameter: click.Parameter, text: str) -> int:
     metavar="DIR",
     type=LogPath(),
     help="Write into this directory, which must not exist yet, or below an address such as "
-    "s3://BUCKET/PREFIX, which must be empty. On Spark, executors must see it too.",
+    "s3://BUCKET/PREFIX, which must be empty. What an export that was killed has left in the "
+    "directory is removed. On Spark, executors must see it too.",
 )
 @click.option(
     "--format",
@@ -181,6 +182,8 @@ def export(
         Progress("none" if quiet and progress == "auto" else progress) as meter,
         _open_source(paths, settings, served, jobs=jobs, spark=spark, to=to) as source,
     ):
+        if destination.replaces:
+            meter.note(f"{to}: the rest of an export that was killed was removed")
         meter.expect(sum(source.sizes.values()))
         manifest = run(
             source.targets,
