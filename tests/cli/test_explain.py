@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
 
 from kdump.audit.codes import CODES
+from kdump.cli.commands import explain
 from kdump.cli.main import main
+from kdump.cli.ui import exits
+from kdump.cli.ui.progress import Progress
 
 pytestmark = pytest.mark.once
 
@@ -105,3 +109,32 @@ def test_it_wants_either_codes_or_the_list(
 ) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     assert "--list" in refused(capsys, *words)
+
+
+def test_progress_is_that_of_the_bytes_of_a_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[tuple[int | None, int]] = []
+    monkeypatch.setattr(explain, "_PROGRESS_BYTES", 100)
+    monkeypatch.setattr(
+        Progress, "advance", lambda meter, count: counts.append((meter.total, count))
+    )
+    log = tmp_path / "server.log"
+    line = "[2026-11-21 10:00:00,000] INFO [LogLoader partition=t-0] x (kafka.log.UnifiedLog)\n"
+    log.write_text(5 * line)
+    assert main(["explain", str(log)]) == exits.OK
+    assert counts == [(5 * len(line), size * len(line)) for size in (2, 2, 1)]
+    counts.clear()
+    with log.open() as stream:
+        stream.buffer.read(len(line))
+        monkeypatch.setattr("sys.stdin", stream)
+        assert main(["explain"]) == exits.OK
+    assert {total for total, _ in counts} == {4 * len(line)}
+    counts.clear()
+    read, write = os.pipe()
+    os.write(write, line.encode())
+    os.close(write)
+    with open(read) as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert main(["explain", "-"]) == exits.OK
+    assert counts == [(None, len(line))]

@@ -89,6 +89,17 @@ def test_bytes_that_are_read_again_do_not_exceed_the_total(clock: Clock) -> None
     assert progress.done == 10
 
 
+def test_without_a_total_a_line_says_how_much_and_how_fast(clock: Clock) -> None:
+    progress = Progress("none", clock)
+    progress.expect(None)
+    clock.now += 1
+    progress.advance(10 * MIB)
+    assert progress.line() == "10.00 MiB read"
+    clock.now += 3
+    progress.advance(10 * MIB)
+    assert progress.line() == "20.00 MiB read, 5.00 MiB/s"
+
+
 def test_a_line_a_minute(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with started(100 * MIB, "line", clock) as progress:
         for _ in range(13):

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kdump.cli.options.reports import format_option
+from kdump.cli.ui.progress import Mode, Progress, progress_option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import BinaryIO
 
     from kdump.audit.codes import FindingCode
 
 _LABEL: Final = 9
+_PROGRESS_BYTES: Final = 1 << 20
 #: A word that has the form of a finding code.
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*")
 
@@ -48,10 +51,11 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[st
 )
 @click.option("--list", "listing", is_flag=True, help="List all codes with their severity.")
 @format_option("Text for people, or JSON Lines for scripts.")
+@progress_option
 @click.argument(
     "words", nargs=-1, metavar="[CODE]... | [LINE] | [FILE] | [-]", shell_complete=_complete
 )
-def explain(words: tuple[str, ...], listing: bool, form: str) -> int:
+def explain(words: tuple[str, ...], listing: bool, form: str, progress: Mode) -> int:
     """Explain finding codes or the lines of a broker's log, and what to do about them.
 
     Instead of codes, give a quoted line from the log of a broker or client. Or give a whole log,
@@ -75,10 +79,10 @@ def explain(words: tuple[str, ...], listing: bool, form: str) -> int:
         return 0
     if words and all(word in CODES for word in words):
         return _print_codes([CODES[word] for word in dict.fromkeys(words)], form)
-    return _explain_log(words, form)
+    return _explain_log(words, form, progress)
 
 
-def _explain_log(words: tuple[str, ...], form: str) -> int:
+def _explain_log(words: tuple[str, ...], form: str, progress: Mode) -> int:
     """Explain standard input, the file that ``words`` names, or ``words`` as a line of a log."""
     import sys
     from pathlib import Path
@@ -86,16 +90,18 @@ def _explain_log(words: tuple[str, ...], form: str) -> int:
     if words in ((), ("-",)):
         if not words and sys.stdin.isatty():
             raise click.UsageError("Give codes, a log or --list, and only one of these.")
-        return _print_report(sys.stdin.buffer, form, None)
+        # Between the lines that someone types nothing is shown.
+        typed = sys.stdin.isatty()
+        return _print_report(sys.stdin.buffer, form, None, "none" if typed else progress)
     path = Path(words[0]) if len(words) == 1 else None
     if path is not None and _is_readable(path):
         with path.open("rb") as stream:
-            return _print_report(stream, form, path)
+            return _print_report(stream, form, path, progress)
     if len(words) == 1 and _NAME.fullmatch(words[0]):
         raise _unknown_code(words[0])
     from io import BytesIO
 
-    return _print_report(BytesIO(" ".join(words).encode(errors="replace")), form, None)
+    return _print_report(BytesIO(" ".join(words).encode(errors="replace")), form, None, "none")
 
 
 def _is_readable(path: Path) -> bool:
@@ -117,16 +123,43 @@ def _unknown_code(name: str) -> click.UsageError:
     )
 
 
-def _print_report(stream: BinaryIO, form: str, source: Path | None) -> int:
-    from kdump.audit.broker_log.entries import LINE_BYTES, read_entries
+def _print_report(stream: BinaryIO, form: str, source: Path | None, progress: Mode) -> int:
+    from kdump.audit.broker_log.entries import read_entries
     from kdump.audit.broker_log.report import group_entries
     from kdump.cli.views.explain import exit_code, json_lines, text_lines
 
-    lines = iter(lambda: stream.readline(LINE_BYTES), b"")
-    report = group_entries(read_entries(lines))
+    with Progress(progress) as meter:
+        report = group_entries(read_entries(_lines(stream, meter)))
     for row in json_lines(report, source) if form == "json" else text_lines(report):
         click.echo(row)
     return exit_code(report)
+
+
+def _lines(stream: BinaryIO, meter: Progress) -> Iterator[bytes]:
+    """Yield the lines of ``stream``, the longest in parts; ``meter`` counts their bytes."""
+    from kdump.audit.broker_log.entries import LINE_BYTES
+
+    meter.expect(_left_bytes(stream), kernel=False)
+    read = 0
+    while raw := stream.readline(LINE_BYTES):
+        yield raw
+        read += len(raw)
+        if read >= _PROGRESS_BYTES:
+            meter.advance(read)
+            read = 0
+    meter.advance(read)
+
+
+def _left_bytes(stream: BinaryIO) -> int | None:
+    """Return the size of what is left to read; None if it is not known, as of a pipe."""
+    import os
+    import stat
+
+    try:
+        status = os.fstat(stream.fileno())
+        return status.st_size - stream.tell() if stat.S_ISREG(status.st_mode) else None
+    except OSError:
+        return None
 
 
 def _print_codes(codes: list[FindingCode], form: str) -> int:

@@ -17,7 +17,7 @@ from typing import Final, Literal, Protocol, Self
 import click
 
 from kdump.cli.ui.kernel import warn_if_plain
-from kdump.cli.ui.units import duration_text, part_text, rate_text
+from kdump.cli.ui.units import duration_text, part_text, rate_text, size_text
 
 Mode = Literal["auto", "bar", "line", "none"]
 
@@ -52,7 +52,8 @@ class Progress:
     """
 
     def __init__(self, mode: Mode, clock: Callable[[], float] = time.monotonic) -> None:
-        self.total = self.done = 0
+        self.total: int | None = 0
+        self.done = 0
         self._things: str | None = None
         self._warned = False
         self._mode = _on_this_terminal() if mode == "auto" else mode
@@ -93,18 +94,27 @@ class Progress:
             if self._display is not None:
                 self._display.open()
 
-    def expect(self, total: int, things: str | None = None) -> None:
-        """Begin to count ``total`` of ``things``, a plural noun; None for bytes."""
-        if things is None and self._mode != "none" and not self._warned:
-            self._warned = True
-            warn_if_plain([total])
+    def expect(self, total: int | None, things: str | None = None, *, kernel: bool = True) -> None:
+        """Begin to count ``total`` of ``things``, a plural noun; None for bytes.
+
+        The total is None if nothing tells it. ``kernel`` says whether the loops of the kernel do
+        the work.
+        """
+        if things is None and total is not None and kernel and self._mode != "none":
+            self._warn(total)
         self.total, self.done, self._things = total, 0, things
         self._started = self._clock()
+
+    def _warn(self, total: int) -> None:
+        if not self._warned:
+            self._warned = True
+            warn_if_plain([total])
 
     def advance(self, count: int) -> None:
         """Add ``count`` to the work done, and update the display if it is due."""
         # A segment that is read again, after its worker died, counts once.
-        self.done = min(self.done + count, self.total)
+        done = self.done + count
+        self.done = done if self.total is None else min(done, self.total)
         now = self._clock()
         if self._display is not None and now - self._shown >= self._interval:
             self._shown = now
@@ -118,6 +128,11 @@ class Progress:
     def line(self) -> str:
         """Return a line with the work done, the rate and the estimated time left."""
         seconds = self.seconds
+        if self.total is None:
+            text = f"{size_text(self.done)} read"
+            if seconds >= _ESTIMATE_SECONDS and self.done:
+                text += f", {rate_text(self.done, seconds)}"
+            return text
         if self._things is None:
             text = part_text(self.done, self.total)
         else:
