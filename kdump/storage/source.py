@@ -18,6 +18,7 @@ import pwd
 import stat
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +33,8 @@ from kdump.values import frozen
 WINDOW_BYTES = 4 * 1024 * 1024
 """The size of a window, unless the caller needs more."""
 
+_STATUS_BLOCK_BYTES = 512  # of st_blocks, whatever the file system
+_ZEROS = memoryview(bytes(1 << 20))
 _SMALL_BYTES = 256 * 1024  # reading as much is faster than mapping it
 _RESIDENT_BYTES = 16 * 1024 * 1024  # of a map, read before its pages are given back
 _ALIGNMENT = max(4096, mmap.PAGESIZE)  # of positions, lengths and memory: suits O_DIRECT anywhere
@@ -40,6 +43,7 @@ _ALIGNMENT = max(4096, mmap.PAGESIZE)  # of positions, lengths and memory: suits
 _O_DIRECT: int = getattr(os, "O_DIRECT", 0)
 _O_NOATIME: int = getattr(os, "O_NOATIME", 0)
 _RWF_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+_SEEK_DATA: int | None = getattr(os, "SEEK_DATA", None)
 # Of Linux 6.14; Python has no name for it yet.
 _RWF_DONTCACHE = 0x80 if sys.platform == "linux" else 0
 
@@ -217,6 +221,19 @@ class _OpenFile(Closing):
         self.path = path
         self.identity = Identity.of(status)
         self.size = status.st_size
+        self._sparse = status.st_blocks * _STATUS_BLOCK_BYTES < self.size
+
+    def data_from(self, position: int) -> int:
+        """See the function ``data_from``."""
+        if not self._sparse or position >= self.size or _SEEK_DATA is None:
+            return position
+        try:
+            return min(os.lseek(self._descriptor, position, _SEEK_DATA), self.size)
+        except OSError as error:
+            # No data up to the end, unless the file was truncated. Some file systems have no holes.
+            at_end = error.errno == errno.ENXIO
+            whole = at_end and os.fstat(self._descriptor).st_size >= self.size
+            return self.size if whole else position
 
     def _cut_to(self, found_bytes: int) -> VanishedError:
         return VanishedError(
@@ -262,7 +279,8 @@ class MappedFile(_OpenFile):
         except ValueError as error:  # mmap raises it for a file that became shorter
             raise self._cut_to(os.fstat(self._descriptor).st_size) from error
         finally:
-            super().close()  # the map has a descriptor of its own
+            if not self._sparse:
+                super().close()  # the map has a descriptor of its own
 
     def window(self, position: int, at_least: int = 1) -> memoryview:
         """Return a part of the map; see ``Source.window``."""
@@ -280,6 +298,30 @@ class MappedFile(_OpenFile):
     def close(self) -> None:
         """See ``Source.close``."""
         _release(self._view, self._map)
+        super().close()
+
+
+def data_from(source: Source, position: int) -> int:
+    """Return where data begins from ``position`` on: the end of the hole that is there, if any.
+
+    A hole of a sparse file is zeros that need not be read. At its end begins what may be no zero,
+    or the file ends. Only local files tell holes.
+    """
+    return source.data_from(position) if isinstance(source, _OpenFile) else position
+
+
+def stretch(source: Source, position: int, end: int) -> Iterator[memoryview]:
+    """Yield the bytes from ``position`` to ``end``, each view valid until the next one.
+
+    The zeros of holes are not read. Raises SourceError.
+    """
+    while position < end:
+        hole = min(data_from(source, position), end) - position
+        view = (
+            _ZEROS[:hole] if hole else source.window(position)[: min(end - position, len(_ZEROS))]
+        )
+        yield view
+        position += len(view)
 
 
 class PiecesOfFile(_OpenFile):

@@ -35,7 +35,7 @@ from kdump.format.batch import (
 )
 from kdump.format.codecs import DEFAULT_LIMIT
 from kdump.format.kernel import headers as _headers
-from kdump.storage.source import Closing, Source
+from kdump.storage.source import Closing, Source, data_from
 from kdump.values import frozen
 
 if TYPE_CHECKING:  # as in codecs
@@ -326,6 +326,8 @@ class _Walk:
         """
         position, size = start, self.source.size
         while position < size and self.work_left > 0:
+            # A header may begin with zeros, but the size in it is none.
+            position = max(position, data_from(self.source, position) - HEADER_BYTES)
             view = self.source.window(position, HEADER_BYTES)
             at: int = _headers.next_candidate(
                 view, 0, len(view), size - position, self.last_offset, self.highest
@@ -379,7 +381,7 @@ class _Walk:
     def _is_zero(self) -> bool:
         """Return whether all bytes from the current position to the end of the file are zero."""
         position = self.position
-        while position < self.source.size:
+        while (position := data_from(self.source, position)) < self.source.size:
             # Views are compared byte by byte, bytes objects eight and more at a time.
             piece = bytes(self.source.window(position)[: len(_ZERO_BYTES)])
             if piece != _ZERO_BYTES[: len(piece)]:

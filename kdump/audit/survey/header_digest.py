@@ -19,8 +19,8 @@ from xxhash import xxh3_128
 
 from kdump.format.batch import HEADER_BYTES, BatchTable
 from kdump.format.kernel import digest as _digest
-from kdump.storage.source import Source
-from kdump.storage.walk import WINDOW_BYTES, Damage, Reason
+from kdump.storage.source import Source, stretch
+from kdump.storage.walk import Damage, Reason
 
 #: The form of the digest: it increases when other bytes are hashed for the same log.
 DIGEST_FORM: Final = 1
@@ -62,8 +62,5 @@ class HeaderDigest:
         self._hash.update(_DAMAGE.pack(b"damage", damage.size))
         if damage.reason is Reason.PREALLOCATED:
             return
-        position, end = damage.position, damage.position + damage.size
-        while position < end:
-            piece = source.window(position)[: min(end - position, WINDOW_BYTES)]
+        for piece in stretch(source, damage.position, damage.position + damage.size):
             self._hash.update(piece)
-            position += len(piece)
