@@ -222,6 +222,7 @@ class TransactionIndex:
         return b"".join(entries) + self.remainder
 
 
+_ZERO_BYTES = bytes(1 << 16)
 _ABORTED_TXN = struct.Struct(">hqqqq")
 
 
@@ -232,8 +233,18 @@ def _measure(data: bytes | memoryview, entry_bytes: int) -> tuple[int, int, byte
     """
     slots = len(data) // entry_bytes
     end = slots * entry_bytes
-    used = -(-len(bytes(data[:end]).rstrip(b"\0")) // entry_bytes)
+    used = -(-_used_bytes(memoryview(data)[:end]) // entry_bytes)
     return used, slots - used, bytes(data[end:])
+
+
+def _used_bytes(data: memoryview) -> int:
+    """Return how many bytes are left without the zeros at the end."""
+    end = len(data)
+    # Mostly megabytes of zeros: bytes objects are compared eight and more bytes at a time.
+    while end >= len(_ZERO_BYTES) and bytes(data[end - len(_ZERO_BYTES) : end]) == _ZERO_BYTES:
+        end -= len(_ZERO_BYTES)
+    start = max(end - len(_ZERO_BYTES), 0)
+    return start + len(bytes(data[start:end]).rstrip(b"\0"))
 
 
 def _big_endian(typecode: str, data: bytes | memoryview) -> array[int]:

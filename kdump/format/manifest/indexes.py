@@ -77,7 +77,7 @@ class IndexFold:
         )
 
 
-def unfold(index: StoredIndex, tables: Iterable[memoryview]) -> bytes:
+def unfold(index: StoredIndex, tables: Iterable[memoryview]) -> bytearray:
     """Return the bytes of an index, by the batches of its log in rows of the kernel.
 
     Raises DecodeError if an entry is about no batch.
@@ -95,7 +95,7 @@ def unfold(index: StoredIndex, tables: Iterable[memoryview]) -> bytes:
             f"index of a manifest: expected {entries} entries about batches of its log, found "
             f"{state[_entries.N_NEXT]}"
         )
-    return bytes(out)
+    return out  # mostly zeros, which take no memory as long as nobody touches them
 
 
 def encode_index(index: StoredIndex) -> bytes:

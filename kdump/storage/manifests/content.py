@@ -67,10 +67,13 @@ class IndexInManifest(Closing):
         self.path = path
         self.identity = path.identity(entry.status)
         self._manifest = manifest
+        self._section = entry.section
+        manifest.check_work()
         try:
             self._index = decode_index(self._manifest.section(Kind.INDEX, entry.section))
         except DecodeError as error:
             raise SourceError(path, f"{path}: {error}") from error
+        manifest.spend_on_index(entry.section, len(self._index.folded) // 2)
         self.size = entry.status.size
         if self._index.size != self.size:
             raise SourceError(
@@ -84,15 +87,16 @@ class IndexInManifest(Closing):
         if self._view is None and position >= self.size - len(end):
             return memoryview(end)[position - (self.size - len(end)) :]
         if self._view is None:
-            self._view = memoryview(self._unfold(self._index))
+            self._view = memoryview(self._unfold(self._index)).toreadonly()
         return self._view[position:]
 
     def close(self) -> None:
         """See ``Source.close``."""
         self._view = None
 
-    def _unfold(self, index: StoredIndex) -> bytes:
+    def _unfold(self, index: StoredIndex) -> bytearray:
         log = self._manifest.log(index.log)
+        self._manifest.spend_on_unfolding(self._section, log.batches, index.zeros)
 
         def tables() -> Iterator[memoryview]:
             return (self._manifest.block(block).rows for block in log.blocks)

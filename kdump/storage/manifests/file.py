@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar
@@ -47,6 +47,20 @@ _DIRECTORIES: Final = 16
 _LARGE_DIRECTORY: Final = 20_000
 _LOGS: Final = 48
 _BLOCKS: Final = 48
+#: The work that a manifest may ask for: a number of batches and entries of indexes, and more of
+#: them for each byte of the file. A batch has a checksum of four bytes that hardly compresses. An
+#: index costs its entries, and once more the batches of its log. So a log with two indexes asks for
+#: at most 5 for 4 bytes. The first number is for small manifests of batches that are all alike.
+_WORK: Final = 1 << 20
+_WORK_OF_BYTE: Final = 2
+#: The zeros behind the entries of indexes: a partition without records has two indexes with room
+#: for 10 MiB each, and takes more than 340 bytes.
+_ZEROS: Final = 1 << 28
+_ZEROS_OF_BYTE: Final = 1 << 16
+#: The directories and files without a section that a manifest may have: a number, and one for some
+#: bytes of the file. Each takes at least as many for its time and its inode.
+_BARE: Final = 4_096
+_BYTES_OF_BARE: Final = 8
 #: What is read at once of a section; most are not longer.
 _MOSTLY_BYTES: Final = 4_096
 
@@ -108,6 +122,23 @@ class ManifestHead:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+class _Sections:
+    """A set of sections of a manifest, in a bit for each place where one can begin."""
+
+    def __init__(self, end: int) -> None:
+        self._bits = bytearray(end // SECTION_BYTES // 8 + 1)
+
+    def __contains__(self, position: int) -> bool:
+        number, bit = divmod(position // SECTION_BYTES, 8)
+        return number < len(self._bits) and bool(self._bits[number] >> bit & 1)
+
+    def add(self, position: int) -> None:
+        """Add the section at ``position``; nothing is a section outside of the file."""
+        number, bit = divmod(position // SECTION_BYTES, 8)
+        if number < len(self._bits):
+            self._bits[number] |= 1 << bit
+
+
 class ManifestFile:
     """An open manifest. ``directories`` has its directories by their path below the origin.
 
@@ -121,6 +152,12 @@ class ManifestFile:
         weakref.finalize(self, os.close, self._descriptor)
         self.identity = Identity.of(status)
         self._end = max(self.identity.size - TRAILER_BYTES, 0)
+        self._owned = _Sections(self._end)
+        self._met = _Sections(self._end)
+        self._unfolded = _Sections(self._end)
+        self._work_left = _WORK + _WORK_OF_BYTE * self.identity.size
+        self._zeros_left = _ZEROS + _ZEROS_OF_BYTE * self.identity.size
+        self._bare_left = _BARE + self.identity.size // _BYTES_OF_BARE
         self.contents = self._read_contents()
         self.directories: dict[bytes, StoredDirectory] = {
             directory.path: directory for directory in self.contents.directories
@@ -148,6 +185,9 @@ class ManifestFile:
 
         def read() -> dict[bytes, StoredEntry]:
             entries = decode_directory(self.section(Kind.DIRECTORY, directory.section))
+            if directory.section not in self._met:
+                self._own(entry.section for entry in entries)
+                self._met.add(directory.section)
             if len(entries) > _LARGE_DIRECTORY:
                 _directories.clear()
             return {entry.name: entry for entry in entries}
@@ -156,9 +196,51 @@ class ManifestFile:
 
     def log(self, position: int) -> StoredLog:
         """Return the log at ``position``. Raises SourceError."""
-        return self._remember(
-            _logs, position, _LOGS, lambda: decode_log(self.section(Kind.LOG, position))
-        )
+
+        def read() -> StoredLog:
+            log = decode_log(self.section(Kind.LOG, position))
+            if position not in self._met:
+                self._spend(log.batches)
+                self._own(block.section for block in log.blocks)
+                self._met.add(position)
+            return log
+
+        return self._remember(_logs, position, _LOGS, read)
+
+    def spend_on_index(self, position: int, entries: int) -> None:
+        """Count the entries of the index at ``position`` as work, but once. Raises SourceError."""
+        self._spend_once(self._met, position, entries)
+
+    def spend_on_unfolding(self, position: int, batches: int, zeros: int) -> None:
+        """Count what the bytes of the index at ``position`` are made of, but once.
+
+        Raises SourceError.
+        """
+        if position not in self._unfolded:
+            self._zeros_left -= zeros
+        if self._zeros_left < 0:
+            raise SourceError(
+                self.path,
+                f"{self.path}: expected at most {_ZEROS:,} zeros behind the entries of indexes, "
+                f"and {_ZEROS_OF_BYTE:,} for each of the {self.identity.size:,} bytes of a "
+                "manifest, found more",
+            )
+        self._spend_once(self._unfolded, position, batches)
+
+    def _spend_once(self, met: _Sections, position: int, work: int) -> None:
+        try:
+            self._spend(0 if position in met else work)
+        except DecodeError as error:
+            raise self.error(error) from error
+        met.add(position)
+
+    def _spend(self, work: int) -> None:
+        self._work_left -= work
+        if self._work_left < 0:
+            raise DecodeError(
+                f"expected at most {_WORK:,} batches and index entries, and {_WORK_OF_BYTE} for "
+                f"each of the {self.identity.size:,} bytes of a manifest, found more"
+            )
 
     def block(self, entry: BlockEntry) -> Block:
         """Return a block of a log. Raises SourceError."""
@@ -196,6 +278,13 @@ class ManifestFile:
         except DecodeError as error:
             raise self.error(error) from error
 
+    def check_work(self) -> None:
+        """Raise SourceError if it has asked for too much work."""
+        try:
+            self._spend(0)
+        except DecodeError as error:
+            raise self.error(error) from error
+
     def error(self, error: DecodeError) -> SourceError:
         """Return the error for bytes of this file that do not follow the format."""
         return SourceError(self.path, f"{self.path}: {error}")
@@ -204,9 +293,32 @@ class ManifestFile:
         try:
             check_header(self._read(0, HEADER_BYTES))
             trailer = self._read(self._end, TRAILER_BYTES)
-            return decode_contents(self.section(Kind.CONTENTS, unpack_trailer(trailer)))
+            contents = decode_contents(self.section(Kind.CONTENTS, unpack_trailer(trailer)))
+            self._own(directory.section for directory in contents.directories)
+            return contents
         except DecodeError as error:
             raise self.error(error) from error
+
+    def _own(self, sections: Iterable[int]) -> None:
+        """Note the sections of one directory or log. Raises DecodeError if another has one too.
+
+        Otherwise few bytes could ask for any amount of work. A section at 0 is none.
+        """
+        for section in sections:
+            if not section:
+                self._bare_left -= 1
+                if self._bare_left < 0:
+                    raise DecodeError(
+                        f"expected at most {_BARE:,} files and directories without content, and "
+                        f"one for {_BYTES_OF_BARE} bytes of a manifest, found more"
+                    )
+            elif section in self._owned:
+                raise DecodeError(
+                    f"expected a section of a manifest in one place, found the one at {section} in "
+                    "two"
+                )
+            else:
+                self._owned.add(section)
 
     def _read(self, position: int, length: int) -> bytes:
         try:
