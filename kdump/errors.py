@@ -19,6 +19,10 @@ class DecodeError(KdumpError):
     """Bytes that do not follow their format."""
 
 
+class CutError(DecodeError):
+    """A run of messages that ends inside one: what is in front of it was read."""
+
+
 class LimitError(KdumpError):
     """A bound of kdump's own was reached, such as the largest decompressed batch.
 

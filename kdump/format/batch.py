@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from kdump.errors import DecodeError, LimitError
-from kdump.format.codecs import CODECS, DEFAULT_LIMIT, Codec, compress, decompress
+from kdump.format.codecs import CODECS, DEFAULT_LIMIT, Codec, check_start, compress, decompress
 from kdump.format.kernel import columns as _columns
 from kdump.format.kernel import headers as _headers
 from kdump.format.kernel import records as _records
@@ -427,6 +427,8 @@ class Chunk(NamedTuple):
     max_timestamp: int
     #: The count of records with an offset that is not above that of the record before.
     disorder: int
+    #: The count of records with a null key, value or header value of another size than -1.
+    odd_nulls: int
 
 
 def record_block(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMIT) -> memoryview:
@@ -434,9 +436,11 @@ def record_block(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMI
 
     Raises DecodeError, or LimitError beyond ``limit`` bytes.
     """
-    if batch.count == 0:
-        return memoryview(b"")  # like DefaultRecordBatch.iterator, which reads no bytes then
     compressed = data[HEADER_BYTES:]
+    if batch.count == 0:
+        # DefaultRecordBatch.streamingIterator, by which consumers read, opens the block of a codec.
+        check_start(batch.codec, compressed)
+        return memoryview(b"")
     if batch.codec is Codec.NONE:
         return compressed
     return memoryview(decompress(batch.codec, compressed, limit))
@@ -447,6 +451,10 @@ def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iter
 
     Each fill overwrites the rows of the one before. Raises DecodeError after the last record that
     can be read.
+
+    A key, value or header value of any size below zero is null, as in ``DefaultRecord.readFrom``,
+    kafka-python and aiokafka. librdkafka stops in front of such a key or value, and leaves out all
+    headers of a record with such a header.
     """
     if batch.count < 0:
         raise DecodeError(
@@ -456,7 +464,7 @@ def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iter
     # No offset is below MIN_OFFSET, so a first record at that offset counts as disorder.
     position, left, previous = 0, batch.count, max(batch.base_offset - 1, MIN_OFFSET)
     while left:
-        n, position, ending, previous, largest, disorder = _records.read_records(
+        n, position, ending, previous, largest, disorder, nulls = _records.read_records(
             block,
             position,
             left,
@@ -469,7 +477,7 @@ def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iter
         )
         left -= n
         if n:
-            yield Chunk(n, batch.magic, previous, largest, disorder)
+            yield Chunk(n, batch.magic, previous, largest, disorder, nulls)
         if ending != _records.READ:
             found = "the end of the block" if position == len(block) else _ENDINGS[ending]
             raise DecodeError(

@@ -18,6 +18,7 @@ import lz4.block
 import lz4.frame
 import snappy
 import zstandard
+from xxhash import xxh32_intdigest
 
 from kdump.errors import DecodeError, LimitError
 
@@ -66,6 +67,21 @@ def decompress(
     return _DECODERS[codec - 1](memoryview(data), limit, magic)
 
 
+def check_start(codec: Codec, data: memoryview) -> None:
+    """Raise DecodeError if Kafka cannot begin to read one compressed block of magic 2.
+
+    So much does Kafka read of the block of a batch without records, and no more.
+    """
+    if codec is Codec.GZIP:
+        _check_gzip_header(data)
+    elif codec is Codec.SNAPPY and not data:
+        raise DecodeError("snappy block is empty")
+    elif codec is Codec.SNAPPY and not _has_xerial_header(data):
+        _snappy_block(data, 0, DEFAULT_LIMIT)
+    elif codec is Codec.LZ4:
+        _lz4_start(data, 2)
+
+
 def compress(codec: Codec, data: bytes | memoryview, magic: int = 2) -> bytes:
     """Return ``data`` as one block of the structure that Kafka's Java client writes.
 
@@ -83,6 +99,8 @@ def _over(codec: Codec, limit: int) -> LimitError:
 
 _GZIP_WBITS = 31
 _GZIP_MAGIC = b"\x1f\x8b\x08"
+_GZIP_FIXED = 10  # bytes of a header in front of its optional fields, which its flags name
+_GZIP_CHECKED, _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT = 0x02, 0x04, 0x08, 0x10
 _GZIP_TAIL = 18  # as many bytes are too few for a member; Java ignores them
 _GZIP_PIECE = 64 * 1024  # the library copies the bytes after a member, so pieces are small
 
@@ -113,6 +131,28 @@ def _gzip_decode(data: memoryview, limit: int, _: int) -> bytes:
             return b"".join(parts)
 
 
+def _check_gzip_header(data: memoryview) -> None:
+    """Raise DecodeError if the header of the first member is bad or cut off."""
+    member = bytes(data)
+    if member[:3] != _GZIP_MAGIC or len(member) < _GZIP_FIXED:
+        raise DecodeError(f"gzip header expected, found {len(member)} bytes of something else")
+    flags, end = member[3], _GZIP_FIXED
+    if flags & _GZIP_EXTRA:
+        end += 2 + int.from_bytes(member[end : end + 2], "little")
+    for flag in (_GZIP_NAME, _GZIP_COMMENT):
+        if flags & flag:
+            end = len(member) + 1 if (zero := member.find(0, end)) < 0 else zero + 1
+    checked = end
+    if flags & _GZIP_CHECKED:
+        end += 2
+    if end > len(member):
+        raise DecodeError(f"gzip header is cut off after {len(member)} bytes")
+    if flags & _GZIP_CHECKED:
+        stored = int.from_bytes(member[checked:end], "little")
+        if stored != zlib.crc32(member[:checked]) & 0xFFFF:
+            raise DecodeError(f"gzip header does not match its checksum {stored:04x}")
+
+
 def _gzip_encode(data: bytes | memoryview) -> bytes:
     return zlib.compress(data, wbits=_GZIP_WBITS)
 
@@ -134,7 +174,7 @@ def _snappy_decode(data: memoryview, limit: int, _: int) -> bytes:
     Like xerial's reader, ignore a tail that is shorter than a length, and everything from a
     repeated header on whose magic is wrong after its first 4 bytes.
     """
-    if len(data) < len(_XERIAL_HEADER) or data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+    if not _has_xerial_header(data):
         return _snappy_block(data, 0, limit)
     parts: list[bytes] = []
     total = 0
@@ -164,6 +204,10 @@ def _snappy_decode(data: memoryview, limit: int, _: int) -> bytes:
         total += len(part)
         position += size
     return b"".join(parts)
+
+
+def _has_xerial_header(data: memoryview) -> bool:
+    return len(data) >= len(_XERIAL_HEADER) and data[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC
 
 
 def _snappy_block(block: memoryview, position: int, limit: int) -> bytes:
@@ -214,16 +258,11 @@ def _lz4_decode(data: memoryview, limit: int, magic: int) -> bytes | bytearray |
     """Read one frame block by block; in magic 0 the checksum of its header is of another kind.
 
     Like Kafka, ignore the content size, the content checksum and all bytes after the end mark, and
-    refuse blocks that depend on earlier ones. Block checksums, which no known client writes, are
-    not checked: the checksum of the batch covers the same bytes.
+    refuse blocks that depend on earlier ones, or that do not match a checksum of their own.
     """
-    frame_header_size = 15 if len(data) > 4 and data[4] & _LZ4_HAS_CONTENT_SIZE else 7
-    block_max, checksum_size, content_checksum = _lz4_frame(
-        bytes(data[:frame_header_size]), frame_header_size, magic > 0
-    )
+    (block_max, checksum_size, content_checksum), position = _lz4_start(data, magic)
     parts: list[bytes | bytearray | memoryview] = []
     total = 0
-    position = frame_header_size
     while True:
         if len(data) - position < _LE32.size:
             raise DecodeError(f"lz4 frame is cut off: no block and no end mark at {position}")
@@ -238,6 +277,10 @@ def _lz4_decode(data: memoryview, limit: int, magic: int) -> bytes | bytearray |
                 f"lz4 block at {position} has {size} bytes, expected {min(block_max, left)} at most"
             )
         block: bytes | bytearray | memoryview = data[position : position + size]
+        if checksum_size:
+            (stored,) = _LE32.unpack_from(data, position + size)
+            if stored != xxh32_intdigest(block):
+                raise DecodeError(f"lz4 block at {position} does not match its checksum")
         if not word & _LZ4_STORED:
             try:
                 # As bytes, the library would copy a result that is shorter than the given size.
@@ -254,6 +297,12 @@ def _lz4_decode(data: memoryview, limit: int, magic: int) -> bytes | bytearray |
     if content_checksum and len(data) - position < _LE32.size:
         raise DecodeError(f"lz4 frame is cut off: no content checksum at {position}")
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _lz4_start(data: memoryview, magic: int) -> tuple[_Lz4Frame, int]:
+    """Read the header of the frame; return it and its size in bytes. Raises DecodeError."""
+    size = 15 if len(data) > 4 and data[4] & _LZ4_HAS_CONTENT_SIZE else 7
+    return _lz4_frame(bytes(data[:size]), size, magic > 0), size
 
 
 class _Lz4Frame(NamedTuple):

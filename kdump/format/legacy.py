@@ -4,7 +4,8 @@ A message is its own batch: an offset, a size, and a checksum over the rest. A w
 without a key whose value is a compressed run of messages. Its offset is that of the last message.
 
 Spec: ``LegacyRecord``, ``AbstractLegacyRecordBatch.DeepRecordsIterator`` (KIP-31, KIP-32; KOD 3.1).
-As there, a size below zero is null, and bytes after the value are ignored.
+As there, a size below zero is null, and bytes after the value are ignored. For kafka-python such a
+key or value is empty; aiokafka raises an error, and librdkafka stops in front of the message.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import replace
 from typing import Final
 from zlib import crc32
 
-from kdump.errors import DecodeError
+from kdump.errors import CutError, DecodeError
 from kdump.format.batch import (
     LOG_APPEND_TIME,
     MIN_OFFSET,
@@ -36,7 +37,6 @@ _TIMESTAMP = struct.Struct(">q")
 _KEY_AT: Final = (18, 26)
 _ENDINGS = {
     _records.BAD_LENGTH: "a size that no message has",
-    _records.CUT: "a message that is cut off",
     _records.BAD_FIELD: "a key or value that does not fit into its message",
     _records.NESTED: "a compressed message, which no wrapper may hold",
 }
@@ -118,21 +118,25 @@ def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iter
     changes, as the cleaner of 0.10.0 could leave it (KAFKA-4298).
 
     Raises DecodeError after the last message that can be read. If messages do not match their
-    checksums, raises it after the last one: consumers that check them refuse the wrapper.
+    checksums, raises it after the last one: consumers that check them stop at the first. If the
+    last message is cut off, raises its subclass CutError: Kafka's readers end the wrapper in front
+    of it without an error.
     """
     wrapped = is_wrapper(batch)
     base = _base_offset(batch, block) if wrapped else 0
     log_append = wrapped and batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     position, previous, mismatched = 0, MIN_OFFSET, 0
     while position < len(block):
-        n, position, ending, magic, previous, largest, disorder, mismatches = (
+        n, position, ending, magic, previous, largest, disorder, nulls, mismatches = (
             _records.read_messages(
                 block, position, wrapped, base, log_append, batch.max_timestamp, previous, rows
             )
         )
         if n:
-            yield Chunk(n, magic, previous, largest, disorder)
+            yield Chunk(n, magic, previous, largest, disorder, nulls)
         mismatched += mismatches
+        if ending == _records.CUT:
+            break
         if ending != _records.READ:
             raise DecodeError(
                 f"expected messages up to the end, found {_ENDINGS[ending]}, in the batch at "
@@ -142,6 +146,12 @@ def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iter
         raise DecodeError(
             f"expected the messages in the wrapper at position {batch.position} to match their "
             f"checksums, found {mismatched} that do not"
+        )
+    if position < len(block):
+        raise CutError(
+            f"expected messages up to the end of the wrapper at position {batch.position}, found "
+            f"{len(block) - position} bytes of a message that is cut off, which Java clients skip "
+            "without an error"
         )
 
 

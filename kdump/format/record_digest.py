@@ -82,7 +82,7 @@ class RecordDigest:
             headers = _columns.read_headers(block, position, min(left, _HEADERS_AT_ONCE))
             for key, key_size, value, value_size in headers:
                 position = value + max(value_size, 0)
-                update(_HEADER.pack(key_size, value_size))
+                update(_HEADER.pack(key_size, max(value_size, -1)))
                 update(block[key : key + key_size])
                 update(block[value:position])
             left -= len(headers)

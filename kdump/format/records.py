@@ -41,7 +41,8 @@ class RecordSummary:
     """A summary of all records of a batch, to check its header.
 
     ``first_offset`` is None without records. ``disorder`` is the count of records with an offset
-    that is not above that of the record before.
+    that is not above that of the record before, ``odd_nulls`` that of records with a null of
+    another size than -1.
     """
 
     count: int
@@ -49,6 +50,7 @@ class RecordSummary:
     last_offset: int
     max_timestamp: int
     disorder: int
+    odd_nulls: int
 
 
 class BlockSizes:
@@ -141,7 +143,7 @@ class RecordReader:
 
         Raises DecodeError, or LimitError.
         """
-        count, disorder = 0, 0
+        count, disorder, odd_nulls = 0, 0, 0
         first_offset: int | None = None
         last_offset, max_timestamp = batch.base_offset - 1, -1
         block, chunks = self._read(batch, data)
@@ -151,20 +153,21 @@ class RecordReader:
             count += chunk.rows
             last_offset = chunk.last_offset
             disorder += chunk.disorder
+            odd_nulls += chunk.odd_nulls
             max_timestamp = max(max_timestamp, chunk.max_timestamp)
         if self._sizes is not None and batch.codec_id:
             header = HEADER_BYTES if batch.magic > 1 else 0
             self._sizes.add(batch.codec_id, batch.size - header, len(block))
-        return RecordSummary(count, first_offset, last_offset, max_timestamp, disorder)
+        return RecordSummary(count, first_offset, last_offset, max_timestamp, disorder, odd_nulls)
 
     def skip_matching(self, table: BatchTable, first: int, view: memoryview) -> int:
         """Return the first row from ``first`` on whose records do not match their header.
 
         The number of rows if all match. Records match if they are readable and complete in
-        ``view``, are as many as the header says, have rising offsets up to its last offset, and
-        have no timestamp above its largest. A batch of magic 0 or 1 does not match either: check
-        such a batch, and find the mismatch, with ``summary``. ``view`` begins with the first batch
-        of the table.
+        ``view``, are as many as the header says, have rising offsets up to its last offset, no
+        timestamp above its largest, and no null of another size than -1. A batch of magic 0 or 1
+        does not match either: check such a batch, and find the mismatch, with ``summary``. ``view``
+        begins with the first batch of the table.
         """
         rows, row = table.rows, first
         while row < len(table):

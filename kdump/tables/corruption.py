@@ -10,7 +10,7 @@ from typing import Final
 
 from kdump.audit.survey.anomalies import FaultKind, HeaderFaults
 from kdump.audit.survey.compaction import Compaction, compaction_evidence
-from kdump.errors import DecodeError, LimitError
+from kdump.errors import CutError, DecodeError, LimitError
 from kdump.format.batch import BatchTable, RecordBatch
 from kdump.format.kernel import headers as _headers
 from kdump.format.legacy import is_wrapper
@@ -20,12 +20,14 @@ from kdump.tables.logs import Log
 from kdump.values import frozen
 
 #: Reasons beside those of ``walk``: offsets without bytes, offsets of a file that was removed,
-#: offsets in remote storage only, records that do not follow their format, a batch of more bytes
-#: than kdump decompresses, and a transaction whose marker may be lost.
+#: offsets in remote storage only, records that do not follow their format, a message that is cut
+#: off at the end of its wrapper, a batch of more bytes than kdump decompresses, and a transaction
+#: whose marker may be lost.
 MISSING: Final = "missing-offsets"
 VANISHED: Final = "vanished"
 REMOTE: Final = "in-remote-storage"
 RECORDS: Final = "records-unreadable"
+CUT_OFF: Final = "records-cut-off"
 LIMIT: Final = "limit"
 MARKER: Final = "transaction-end-lost"
 
@@ -154,6 +156,8 @@ class Continuity:
     def unread(self, batch: RecordBatch, error: DecodeError | LimitError) -> None:
         """Report a batch whose records cannot be read, or not all of them."""
         reason = LIMIT if isinstance(error, LimitError) else RECORDS
+        if isinstance(error, CutError):
+            reason = CUT_OFF
         first = min(batch.base_offset, batch.last_offset)
         self._report_range(batch, first, batch.last_offset, reason, str(error))
 

@@ -21,7 +21,12 @@ QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 _SOURCES = HERE / "java"
 # Where the clients of a release differ from the newest, sources of the same name stand in.
-_STAND_INS = {"0.8.2.2": ("0.8",), "0.10.2.2": ("0.10", "1.1"), "1.1.1": ("1.1",)}
+_STAND_INS = {
+    "0.8.2.2": ("0.8",),
+    "0.10.2.2": ("0.10", "1.1"),
+    "1.1.1": ("1.1",),
+    "3.9.1": ("3.9",),
+}
 
 
 class ProgramError(Exception):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import forge
 import pytest
-from forge import CODECS, batch, message, record
+from forge import CODECS, batch, message, record, varint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory import batches, pieces
@@ -181,7 +182,7 @@ def test_records_of_each_codec(codec: str) -> None:
         Record(11, 1_700_000_000_000, None, None),
         Record(12, 1_700_000_000_000, b"", b""),
     ]
-    assert summary(data) == RecordSummary(3, 10, 12, 1_700_000_000_000, 0)
+    assert summary(data) == RecordSummary(3, 10, 12, 1_700_000_000_000, 0, 0)
 
 
 def test_more_records_than_a_table_holds() -> None:
@@ -212,7 +213,7 @@ def test_empty_batch_is_read_whatever_stands_in_it() -> None:
         (batch(0, [record(length=-1)]), "a length that does not fit"),
         (batch(0, [record(length=0)]), "a length that does not fit"),
         (batch(0, [record(tail=b"x")]), "fields that do not fill"),
-        (batch(0, [record(key_length=-2)]), "does not fit into its record"),
+        (batch(0, [record(headers=[(b"h", b"v")], tail=b"x")]), "fields that do not fill"),
         (batch(0, [record(value_length=50)]), "does not fit into its record"),
         (batch(0, [record(header_count=-1)]), "does not fit into its record"),
         (batch(0, [record(header_count=2**31 - 1)]), "does not fit into its record"),
@@ -225,6 +226,28 @@ def test_records_that_cannot_be_read(data: bytes, message: str) -> None:
         records(data)
     with pytest.raises(DecodeError, match=message):
         summary(data)
+
+
+@pytest.mark.parametrize("size", [-2, -1000, -(2**31)])
+@pytest.mark.parametrize("codec", CODECS)
+def test_any_size_below_zero_is_null(codec: str, size: int) -> None:
+    """As ``Utils.readBytes``."""
+    header_value = varint(1) + varint(1) + b"h" + varint(size)
+    inner = bytes(3) + varint(1) + b"k" + varint(1) + b"v" + header_value
+    odd: list[forge.Record | bytes] = [
+        record(None, None, key_length=size),
+        record(None, b"k", value_length=size),
+        varint(len(inner)) + inner,
+    ]
+    data = batch(0, [*odd, record(None, None)], codec=codec)
+    nulls = [(None, None, ()), (b"k", None, ()), (b"k", b"v", ((b"h", None),)), (None, None, ())]
+    assert [(each.key, each.value, each.headers) for each in records(data)] == nulls
+    assert summary(data).odd_nulls == 3
+    reader = RecordReader()
+    table = BatchTable.of(header(data))
+    assert reader.skip_matching(table, 0, memoryview(data)) == 0
+    sound = batch(0, [record(None, None)], codec=codec)
+    assert reader.skip_matching(BatchTable.of(header(sound)), 0, memoryview(sound)) == 1
 
 
 def test_records_before_one_that_cannot_be_read_are_given() -> None:

@@ -12,7 +12,7 @@ from forge import CODECS, TIMESTAMP, compressed, flip, message, wrapper, xerial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.errors import DecodeError, LimitError
+from kdump.errors import CutError, DecodeError, LimitError
 from kdump.format.batch import Record, RecordBatch, RecordTable, TimestampType, read_header
 from kdump.format.codecs import Codec, compress, decompress
 from kdump.format.legacy import encode_message, encode_wrapper, is_wrapper
@@ -64,6 +64,9 @@ def test_any_size_below_zero_is_null(magic: int) -> None:
     body = struct.pack(">bb", magic, 0) + bytes(8 * magic) + struct.pack(">ii", -7, -(2**31))
     data = struct.pack(">qiI", 3, 4 + len(body), zlib.crc32(body)) + body
     assert records(data) == [Record(3, 0 if magic else -1, None, None)]
+    assert READER.summary(header(data), memoryview(data)).odd_nulls == 1
+    sound = message(3, None, None, magic=magic)
+    assert READER.summary(header(sound), memoryview(sound)).odd_nulls == 0
 
 
 @pytest.mark.parametrize("size", [6, 2**31 - 1])
@@ -152,7 +155,7 @@ def test_a_summary_tells_what_the_header_does_not() -> None:
     inner = [message(n, timestamp=TIMESTAMP - n) for n in (0, 2, 1, 3)]
     data = wrapper(13, inner, codec="gzip")
     summary = READER.summary(header(data), memoryview(data))
-    assert summary == RecordSummary(4, 10, 13, TIMESTAMP, 1)
+    assert summary == RecordSummary(4, 10, 13, TIMESTAMP, 1, 0)
 
 
 def test_offsets_beyond_64_bits_wrap_as_in_java() -> None:
@@ -205,10 +208,18 @@ def test_messages_before_one_that_is_cut_off_are_given(magic: int) -> None:
     inner = [message(n, magic=magic) for n in range(3)]
     data = wrapper(1, [*inner[:2], inner[2][:-1]], codec="gzip", magic=magic)
     found = []
-    with pytest.raises(DecodeError, match="a message that is cut off"):
+    with pytest.raises(CutError, match="a message that is cut off, which Java clients skip"):
         for table in READER.tables(header(data), memoryview(data)):
             found += [record.offset for record in table]
     assert found == [0, 1]
+    with pytest.raises(CutError):
+        READER.summary(header(data), memoryview(data))
+
+
+def test_a_wrong_checksum_counts_before_a_message_that_is_cut_off() -> None:
+    data = wrapper(1, [flip(message(0), -1), message(1)[:-1]], codec="gzip")
+    with pytest.raises(DecodeError, match="found 1 that do not"):
+        records(data)
 
 
 def test_a_wrong_checksum_inside_is_marked_and_an_error_behind_all_messages() -> None:

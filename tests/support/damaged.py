@@ -243,6 +243,7 @@ RECIPES = (
     _deep("compacted", "", batch(30, [record(offset_delta=2)], last_offset_delta=9)),
     _deep("marker", "", forge.marker(30, 7, commit=True)),
     _deep("fewer", "records-unreadable", batch(30, [record()] * 3, count=5)),
+    _deep("nulls", "records-null-sizes", batch(30, [record(None, key_length=-2)] * 3)),
     _deep("more", "records-unreadable", batch(30, [record()] * 3, count=2)),
     _deep("negative", "records-unreadable", batch(30, [record()], count=-1)),
     _deep("no-gzip", "records-unreadable", batch(30, [record()], codec="gzip", block=b"plain")),
@@ -268,6 +269,13 @@ RECIPES = (
         forge.wrapper(10, _MESSAGES[:3], codec="lz4"),
     ),
     _old("wrapper-empty", "records-unreadable", forge.wrapper(9, [], codec="snappy")),
+    _old(
+        "wrapper-cut",
+        "records-cut-off",
+        *_MESSAGES,
+        forge.wrapper(12, [*_MESSAGES[:3], _MESSAGES[3][:-1]], codec="gzip"),
+    ),
+    _old("nulls", "records-null-sizes", *_MESSAGES, forge.null_message(10)),
     _old("wrapper-low", "records-unreadable", forge.wrapper(8, _MESSAGES, codec="gzip")),
     _old(
         "inner-crc",

@@ -305,6 +305,12 @@ def message(
     return struct.pack(">qi", offset, len(body) if size is None else size) + body
 
 
+def null_message(offset: int, size: int = -2) -> bytes:
+    """A message of magic 1 whose key and value are nulls of this size."""
+    body = struct.pack(">bbqii", 1, 0, TIMESTAMP, size, size)
+    return struct.pack(">qiI", offset, 4 + len(body), zlib.crc32(body)) + body
+
+
 def wrapper(
     offset: int,
     messages: Sequence[bytes],

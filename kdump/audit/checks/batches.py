@@ -28,6 +28,8 @@ _FAULT_CODES: Final = {
     FaultKind.BITS: codes.BATCH_ATTRIBUTES_UNKNOWN,
     FaultKind.MISCOUNTED: codes.BATCH_COUNT_MISMATCH,
     FaultKind.UNREADABLE: codes.RECORDS_UNREADABLE,
+    FaultKind.CUT: codes.RECORDS_CUT_OFF,
+    FaultKind.NULLS: codes.RECORDS_NULL_SIZES,
     FaultKind.DISORDER: codes.RECORDS_OFFSETS,
     FaultKind.LATE: codes.RECORDS_TIMESTAMPS,
     FaultKind.UNDECODABLE: codes.RECORDS_UNDECODABLE,
@@ -195,7 +197,10 @@ def _fault(survey: Survey, fault: Fault, repeats: int) -> Finding:
         case FaultKind.UNDECODABLE:
             offsets = Offsets(fault.reference, fault.reference)
             detail = Detail("a record that its coordinator decodes", f"an error: {fault.text}")
-        case FaultKind.UNREADABLE | FaultKind.LIMIT:
+        case FaultKind.NULLS:
+            records = "1 record" if fault.reference == 1 else f"{fault.reference} records"
+            detail = Detail("nulls of size -1", f"another size below 0 in {records}")
+        case FaultKind.UNREADABLE | FaultKind.CUT | FaultKind.LIMIT:
             detail = Detail("records that can be read", f"an error: {fault.text}")
     return Finding(
         code,

@@ -238,6 +238,32 @@ RECORDS_UNREADABLE: Final = FindingCode(
     ),
     check=6,
 )
+RECORDS_CUT_OFF: Final = FindingCode(
+    "records-cut-off",
+    Severity.ERROR,
+    "The last message in a wrapper of magic 0 or 1 is cut off. The wrapper matches its checksum: "
+    "it was written that way.",
+    "Java consumers read the messages in front of it and go on behind the wrapper without an "
+    "error: they skip what is cut off. In magic 1 they count the offsets of these messages back "
+    "from that of the wrapper, so that all are too high by the number of messages that are "
+    "missing. Consumers of kafka-python and aiokafka stop. On a compacted topic, the cleaner drops "
+    "what is cut off when it drops another message of the wrapper.",
+    "Write the missing message again, from where it came from. No replica has more of it.",
+    check=6,
+)
+RECORDS_NULL_SIZES: Final = FindingCode(
+    "records-null-sizes",
+    Severity.WARNING,
+    "A key, a value or the value of a header has a negative size other than -1, the size of null. "
+    "A client wrote it that way.",
+    "The broker and Java consumers read null. So do kafka-python and aiokafka in magic 2. "
+    "Consumers on librdkafka, such as confluent-kafka, stop in front of the record and report no "
+    "error; if the null is that of a header, they leave out all headers of the record. In magic 0 "
+    "and 1 aiokafka stops too, and kafka-python reads an empty key or value.",
+    "Java consumers need nothing. Seek consumers on librdkafka past the batch. kdump export writes "
+    "these records, with null.",
+    check=6,
+)
 RECORDS_UNDECODABLE: Final = FindingCode(
     "records-undecodable",
     Severity.ERROR,

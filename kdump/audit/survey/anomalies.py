@@ -39,6 +39,8 @@ class FaultKind(Enum):
     GAP = "gap"  # offsets are missing before it, without damage
     MISCOUNTED = "miscounted"  # its record count differs from its number of offsets
     UNREADABLE = "unreadable"  # its records do not follow their format
+    CUT = "cut"  # the last message in a wrapper is cut off
+    NULLS = "nulls"  # it has nulls of another size than -1
     DISORDER = "disorder"  # its records' offsets do not rise, or leave its range
     LATE = "late"  # a record's timestamp exceeds the largest in its header
     UNDECODABLE = "undecodable"  # a coordinator cannot decode a record of it
@@ -55,8 +57,8 @@ class Fault:
 
     ``reference`` is the value to compare it with: the previous offset (BACKWARDS, GAP), the last
     record's offset (DISORDER), the largest timestamp of a record in ms (LATE), the offset of the
-    record (UNDECODABLE). ``text`` is the error message of what read it (UNREADABLE, UNDECODABLE,
-    LIMIT).
+    record (UNDECODABLE), the count of records (NULLS). ``text`` is the error message of what read
+    it (UNREADABLE, CUT, UNDECODABLE, LIMIT).
     """
 
     kind: FaultKind

@@ -33,7 +33,7 @@ from kdump.audit.survey.payloads import coordinator_decoder, undecodable_records
 from kdump.audit.survey.rebuilt_indexes import Rebuild, RebuiltIndexes
 from kdump.audit.survey.recovery import Recovery, RecoveryResult
 from kdump.audit.survey.statistics import Measurement, SegmentStatistics
-from kdump.errors import DecodeError, DeniedError, LimitError, SourceError, VanishedError
+from kdump.errors import CutError, DecodeError, DeniedError, LimitError, SourceError, VanishedError
 from kdump.format.batch import HEADER_BYTES, BatchTable, RecordBatch, is_marker
 from kdump.format.kernel import headers as _headers
 from kdump.format.legacy import is_wrapper
@@ -450,6 +450,8 @@ class LogPass:
         """Check the records of one batch; ``previous`` is the last offset before it."""
         try:
             summary = reader.summary(batch, batch_bytes(source, batch))
+        except CutError as error:
+            self._fault(Fault(FaultKind.CUT, batch, text=str(error)))
         except DecodeError as error:
             if is_known_codec(batch):  # else the codec is the fault
                 self._fault(Fault(FaultKind.UNREADABLE, batch, text=str(error)))
@@ -461,6 +463,8 @@ class LogPass:
             beyond = summary.last_offset - batch.last_offset
             if is_wrapper(batch) and batch.magic == 0:
                 beyond = abs(beyond)  # its offset is that of the last message inside
+            if summary.odd_nulls:
+                self._fault(Fault(FaultKind.NULLS, batch, summary.odd_nulls))
             if summary.disorder or beyond > 0:
                 self._fault(Fault(FaultKind.DISORDER, batch, summary.last_offset))
             if summary.count and summary.max_timestamp > batch.max_timestamp:

@@ -257,7 +257,7 @@ def read_headers(
 ) -> list[tuple[int, int, int, int]]:
     """Return (key start, key size, value start, value size) of each of ``count`` headers.
 
-    The first stands at ``start``; read_records() found them whole.
+    The first stands at ``start``; read_records() found them whole. Any size below zero is null.
     """
     need(0, start, "a start")
     stop: cython.Py_ssize_t = len(block)

@@ -99,7 +99,7 @@ def _fold_headers(
         if key_size + (size if size > 0 else 0) > room - at - 8:
             return -1
         at = put_i32(out, at, key_size)
-        at = put_i32(out, at, size)
+        at = put_i32(out, at, size if size >= 0 else -1)
         at = put_bytes(out, at, block, key, key_size)
         at = put_bytes(out, at, block, p, size)
         if size > 0:

@@ -64,6 +64,8 @@ BAD_FIELD = 3  # a key, value or header does not fit into its record, or has an 
 BAD_END = 4  # the fields of a record do not fill it
 NESTED = 5  # a compressed message stands inside a wrapper
 CUT = 6  # the run of messages ends inside one
+#: Not an ending: a record was read, but a null in it has another size than -1.
+ODD_NULL = 7
 
 #: Batches of this size and more are read one by one: they gain nothing by neighbours. Below it no
 #: record has more headers than may be made objects of.
@@ -77,18 +79,18 @@ def _sized(
     data: cython.const[cython.uchar][::1],
     p: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
-    least: cython.longlong,
+    nullable: cython.bint,
 ) -> tuple[cython.longlong, cython.Py_ssize_t]:
     """Return the size of the field at ``p``, and where its bytes start; on failure (how, 0).
 
-    ``least`` is -1 for a field that may be null.
+    Any size below zero is null, as in ``Utils.readBytes``.
     """
     size: cython.longlong
     start: cython.Py_ssize_t
     size, start = varint(data, p, stop, 32)
     if start == 0:
         return BAD_VARINT, 0
-    if size < least or size > stop - start:
+    if size > stop - start or (size < 0 and not nullable):
         return BAD_FIELD, 0
     return size, start
 
@@ -105,7 +107,11 @@ def _read_record(
     rows: cython.longlong[::1],
     row: cython.Py_ssize_t,
 ) -> tuple[cython.Py_ssize_t, cython.longlong]:
-    """Write the record at ``p`` into a row; return where it ends, or (0, how it ended)."""
+    """Write the record at ``p`` into a row; return where it ends, or (0, how it ended).
+
+    Nulls get the size -1. Where one had another size, ``ODD_NULL`` stands beside the end.
+    """
+    kind: cython.longlong = READ
     q: cython.Py_ssize_t
     end: cython.Py_ssize_t
     number: cython.longlong
@@ -125,16 +131,22 @@ def _read_record(
     if q == 0:
         return 0, BAD_VARINT
     rows[row + OFFSET] = add(base_offset, number)
-    number, q = _sized(block, q, end, -1)
+    number, q = _sized(block, q, end, True)
     if q == 0:
         return 0, number
+    if number < -1:
+        kind = ODD_NULL
+        number = -1
     rows[row + KEY] = q
     rows[row + KEY_SIZE] = number
     if number > 0:
         q += number
-    number, q = _sized(block, q, end, -1)
+    number, q = _sized(block, q, end, True)
     if q == 0:
         return 0, number
+    if number < -1:
+        kind = ODD_NULL
+        number = -1
     rows[row + VALUE] = q
     rows[row + VALUE_SIZE] = number
     if number > 0:
@@ -149,17 +161,19 @@ def _read_record(
     rows[row + HEADER_COUNT] = headers
     while headers > 0:
         headers -= 1
-        number, q = _sized(block, q, end, 0)
+        number, q = _sized(block, q, end, False)
         if q == 0:
             return 0, number
-        number, q = _sized(block, q + number, end, -1)
+        number, q = _sized(block, q + number, end, True)
         if q == 0:
             return 0, number
+        if number < -1:
+            kind = ODD_NULL
         if number > 0:
             q += number
     if q != end:
         return 0, BAD_END
-    return end, READ
+    return end, kind
 
 
 def read_records(
@@ -172,15 +186,15 @@ def read_records(
     append_timestamp: cython.longlong,
     previous: cython.longlong,
     rows: cython.longlong[::1],
-) -> tuple[int, int, int, int, int, int]:
+) -> tuple[int, int, int, int, int, int, int]:
     """Read at most ``count`` records of magic 2 from ``block[start:]`` into ``rows``.
 
     With ``log_append`` every record has ``append_timestamp``. ``previous`` is the offset of the
     record before, or ``base_offset - 1``.
 
     Return (rows filled, position reached, how it ended, last offset, largest timestamp (-1 at
-    least), records whose offset does not lie behind the record before). On a record that cannot be
-    read the position is where that record starts.
+    least), records whose offset does not lie behind the record before, records with a null of
+    another size than -1). On a record that cannot be read the position is where that record starts.
     """
     need(0, start, "a start")
     stop: cython.Py_ssize_t = len(block)
@@ -192,10 +206,13 @@ def read_records(
     ending: cython.longlong
     max_timestamp: cython.longlong = -1
     disorder: cython.longlong = 0
+    nulls: cython.longlong = 0
     while n < room and n < count:
         end, ending = _read_record(block, p, stop, base_offset, base_timestamp, rows, row)
         if end == 0:
-            return n, p, ending, previous, max_timestamp, disorder
+            return n, p, ending, previous, max_timestamp, disorder, nulls
+        if ending == ODD_NULL:
+            nulls += 1
         if log_append:
             rows[row + TIMESTAMP] = append_timestamp
         if rows[row + OFFSET] <= previous:
@@ -206,7 +223,7 @@ def read_records(
         p = end
         n += 1
         row += RECORD_WIDTH
-    return n, p, READ, previous, max_timestamp, disorder
+    return n, p, READ, previous, max_timestamp, disorder, nulls
 
 
 @cython.cfunc
@@ -223,7 +240,7 @@ def _records_match(
     """Return whether the records in ``block[start:stop]`` are what the row at ``at`` says."""
     p: cython.Py_ssize_t = start
     end: cython.Py_ssize_t
-    _ending: cython.longlong
+    kind: cython.longlong
     left: cython.longlong = batches[at + COUNT]
     base_offset: cython.longlong = batches[at + BASE_OFFSET]
     base_timestamp: cython.longlong = batches[at + BASE_TIMESTAMP]
@@ -236,8 +253,8 @@ def _records_match(
     if left == 0:
         p = stop  # brokers and clients read no byte of such a block
     while left > 0:
-        end, _ending = _read_record(block, p, stop, base_offset, base_timestamp, record, 0)
-        if end == 0 or record[OFFSET] <= previous:
+        end, kind = _read_record(block, p, stop, base_offset, base_timestamp, record, 0)
+        if end == 0 or kind == ODD_NULL or record[OFFSET] <= previous:
             return False
         if record[TIMESTAMP] > max_timestamp and not log_append:
             return False
@@ -255,8 +272,8 @@ def records_match(
 ) -> bool:
     """Return whether the decompressed ``block`` holds what the batch in ``row`` says (magic 2).
 
-    That is as many records, whose offsets rise up to its last offset, and none of which is later
-    than its largest timestamp. ``record`` is room for one row.
+    That is as many records, whose offsets rise up to its last offset, none of which is later than
+    its largest timestamp, and whose nulls have the size -1. ``record`` is room for one row.
     """
     need(RECORD_WIDTH, len(record), "room for a record")
     within(0, row, len(batches) // BATCH_WIDTH - 1, "a row")
@@ -324,27 +341,32 @@ def _read_message(
     end: cython.Py_ssize_t,
     rows: cython.longlong[::1],
     row: cython.Py_ssize_t,
-) -> cython.bint:
-    """Write the message in ``block[p:end]`` into a row, unchanged.
+) -> cython.int:
+    """Write the message in ``block[p:end]`` into a row, unchanged; nulls get the size -1.
 
-    Return whether its key and value fit into it.
+    Return 0 if its key and value do not fit into it, ``ODD_NULL`` if one is a null of another size
+    than -1, else 1.
     """
+    kind: cython.int = 1
     q: cython.Py_ssize_t = p + 18
     field: cython.int
     size: cython.longlong
     rows[row + TIMESTAMP] = -1
     if magic_at(block, p):
         if end - q < 8:
-            return False
+            return 0
         rows[row + TIMESTAMP] = i64(block, q)
         q += 8
     for field in range(KEY, HEADERS, 2):
         if end - q < 4:
-            return False
+            return 0
         size = i32(block, q)
         q += 4
         if size > end - q:
-            return False
+            return 0
+        if size < -1:
+            kind = ODD_NULL
+            size = -1
         rows[row + field] = q
         rows[row + field + 1] = size
         if size > 0:
@@ -352,7 +374,7 @@ def _read_message(
     rows[row + OFFSET] = i64(block, p)
     rows[row + HEADERS] = p
     rows[row + HEADER_COUNT] = 0
-    return True
+    return kind
 
 
 def count_messages(block: cython.const[cython.uchar][::1]) -> tuple[int, int, int, int]:
@@ -384,7 +406,7 @@ def read_messages(
     append_timestamp: cython.longlong,
     previous: cython.longlong,
     rows: cython.longlong[::1],
-) -> tuple[int, int, int, int, int, int, int, int]:
+) -> tuple[int, int, int, int, int, int, int, int, int]:
     """Read messages of one magic, 0 or 1, from the run ``block[start:]`` into ``rows``.
 
     Offsets are relative to ``base_offset``. With ``log_append`` messages of magic 1 have
@@ -392,8 +414,9 @@ def read_messages(
     ones, as inside a wrapper. ``previous`` is the offset of the message before.
 
     Return (rows filled, position reached, how it ended, magic, last offset, largest timestamp (-1
-    at least), messages whose offset does not lie behind the one before, messages that do not match
-    their checksum). On a message that cannot be read the position is where it starts.
+    at least), messages whose offset does not lie behind the one before, messages with a null of
+    another size than -1, messages that do not match their checksum). On a message that cannot be
+    read the position is where it starts.
     """
     need(0, start, "a start")
     crc32: cython.const[cython.uint][::1] = CRC32_TABLE
@@ -407,19 +430,24 @@ def read_messages(
     magic: cython.longlong = 0
     max_timestamp: cython.longlong = -1
     disorder: cython.longlong = 0
+    nulls: cython.longlong = 0
     mismatches: cython.longlong = 0
+    kind: cython.int
     while n < room and p < stop:
         end, ending = _message_end(block, p)
         if end == 0:
-            return n, p, ending, magic, previous, max_timestamp, disorder, mismatches
+            return n, p, ending, magic, previous, max_timestamp, disorder, nulls, mismatches
         if n == 0:
             magic = magic_at(block, p)
         elif magic_at(block, p) != magic:
             break
         if check and block[p + 17] & CODEC_MASK:
-            return n, p, NESTED, magic, previous, max_timestamp, disorder, mismatches
-        if not _read_message(block, p, end, rows, row):
-            return n, p, BAD_FIELD, magic, previous, max_timestamp, disorder, mismatches
+            return n, p, NESTED, magic, previous, max_timestamp, disorder, nulls, mismatches
+        kind = _read_message(block, p, end, rows, row)
+        if kind == 0:
+            return n, p, BAD_FIELD, magic, previous, max_timestamp, disorder, nulls, mismatches
+        if kind == ODD_NULL:
+            nulls += 1
         rows[row + OFFSET] = add(base_offset, rows[row + OFFSET])
         if log_append and magic == 1:
             rows[row + TIMESTAMP] = append_timestamp
@@ -434,7 +462,7 @@ def read_messages(
         p = end
         n += 1
         row += RECORD_WIDTH
-    return n, p, READ, magic, previous, max_timestamp, disorder, mismatches
+    return n, p, READ, magic, previous, max_timestamp, disorder, nulls, mismatches
 
 
 @cython.cfunc
@@ -458,7 +486,9 @@ def _read_batch(
     left: cython.longlong = batches[at + COUNT]
     log_append: cython.bint = batches[at + ATTRIBUTES] & LOG_APPEND_TIME
     if batches[at + MAGIC] < 2:
-        return stop - start >= LEGACY_HEADER_BYTES and _read_message(view, start, stop, rows, row)
+        return stop - start >= LEGACY_HEADER_BYTES and (
+            _read_message(view, start, stop, rows, row) != 0
+        )
     if left == 0:
         p = stop  # brokers and clients read no byte of such a block
     while left > 0:
@@ -550,7 +580,7 @@ def _read_wrapped(
             or row == room
             or magic_at(block, p) != magic
             or block[p + 17] & CODEC_MASK
-            or not _read_message(block, p, end, rows, row)
+            or _read_message(block, p, end, rows, row) == 0
             or crc(block, p + 16, end, crc32) != u32(block, p + 12)
         ):
             return 0

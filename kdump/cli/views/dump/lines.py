@@ -117,7 +117,7 @@ class Renderer(Protocol):
         """Return the lines of damage; ``header`` is that of a batch which it covers exactly."""
 
     def unread(self, batch: RecordBatch, reason: str, message: str) -> bytes:
-        """Return the line of a batch whose records were not read: records-unreadable or limit."""
+        """Return the line of a batch whose records were not all read; ``reason`` is a code."""
 
     def end_of_file(self, file: DumpFile, last: Damage | None) -> bytes:
         """Return the lines after a file; ``last`` is its last piece, if that is damage."""

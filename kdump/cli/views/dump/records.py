@@ -7,7 +7,7 @@ from typing import BinaryIO
 from kdump.cli.views.dump.entries import Entries, FileDamage
 from kdump.cli.views.dump.files import max_bytes, pieces
 from kdump.cli.views.dump.lines import Covered, DumpFile, Renderer
-from kdump.errors import DecodeError, LimitError, SourceError
+from kdump.errors import CutError, DecodeError, LimitError, SourceError
 from kdump.format.batch import HEADER_BYTES, BatchTable, RecordBatch, RecordTable, read_header
 from kdump.format.records import RecordReader
 from kdump.storage.selection import Selection
@@ -141,7 +141,8 @@ class Printer:
                 self._header(batch)
             if isinstance(error, DecodeError):
                 self.covered.damages += 1
-                self._write(self._renderer.unread(batch, "records-unreadable", str(error)))
+                reason = "records-cut-off" if isinstance(error, CutError) else "records-unreadable"
+                self._write(self._renderer.unread(batch, reason, str(error)))
             else:
                 self.covered.incomplete += 1
                 self._write(self._renderer.unread(batch, "limit", str(error)))
