@@ -453,8 +453,8 @@ def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iter
     can be read.
 
     A key, value or header value of any size below zero is null, as in ``DefaultRecord.readFrom``,
-    kafka-python and aiokafka. librdkafka stops in front of such a key or value, and leaves out all
-    headers of a record with such a header.
+    kafka-python 3.0 and aiokafka 0.14. librdkafka 2.16 stops in front of such a key or value, and
+    leaves out all headers of a record with such a header.
     """
     if batch.count < 0:
         raise DecodeError(

@@ -4,8 +4,9 @@ A message is its own batch: an offset, a size, and a checksum over the rest. A w
 without a key whose value is a compressed run of messages. Its offset is that of the last message.
 
 Spec: ``LegacyRecord``, ``AbstractLegacyRecordBatch.DeepRecordsIterator`` (KIP-31, KIP-32; KOD 3.1).
-As there, a size below zero is null, and bytes after the value are ignored. For kafka-python such a
-key or value is empty; aiokafka raises an error, and librdkafka stops in front of the message.
+As there, a size below zero is null, and bytes after the value are ignored. For kafka-python 3.0 a
+key or value of another such size than -1 is empty; aiokafka 0.14 raises an error, and librdkafka
+2.16 stops in front of it.
 """
 
 from __future__ import annotations

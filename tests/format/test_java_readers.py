@@ -23,7 +23,7 @@ from reader_rows import ROWS, Row
 from kdump.cli.main import main
 
 FIRST = int(os.environ.get("KDUMP_FUZZ_FIRST", "0"))
-SAMPLE = 800
+SAMPLE = 500
 #: One after the other, so that two processes share them: 200,000.
 PARTS, EACH = 10, 20_000
 #: As many of each part are read by the commands too.
