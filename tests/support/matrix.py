@@ -546,6 +546,7 @@ _RIGHT: Final[Mapping[str, Sequence[str]]] = {
     "--transactional-id": ["*", "one", "t*"],
     "--exclude": ["orders", "t*", "[!"],
     "--file-size": ["1MiB", "256MiB", "2GB"],
+    "--topic-name": ["__consumer_offsets", "__cluster_metadata"],
     "--limit-rate": ["none", "0", "50MB", "200kB/s", "20MiB"],
     "--state": ["scrub.db", "./x", "configs/state"],
     "--prometheus": ["metrics", "configs/metrics"],
