@@ -46,6 +46,7 @@ from fixtures_loader import (
     partitions,
     topic_configs,
 )
+from forge_metadata import METADATA
 from messages import units
 
 MAX_TOTAL_BYTES = 10_000_000
@@ -103,6 +104,7 @@ def test_the_releases_are_there_oldest_first() -> None:
         *("2.8.2/clean", "2.8.2/killed"),
         *("3.9.1/clean", "3.9.1/killed"),
         *("4.3.1/clean", "4.3.1/killed"),
+        *("4.4.0/clean", "4.4.0/killed"),
     ) == FIXTURES
 
 
@@ -155,7 +157,9 @@ def test_only_the_kill_left_full_length_indexes(name: str) -> None:
     rows = [row for row in listing().values() if row.path.startswith(f"brokers/{name}/")]
     grown = [row for row in rows if row.full_bytes > row.stored_bytes]
     if name.endswith("/clean"):
-        assert grown == []
+        # From 4.4 on a node closes its metadata log as it is.
+        folders = {Path(row.path).parent.name for row in grown}
+        assert folders == ({METADATA} if name == "4.4.0/clean" else set())
         return
     capacities = {".index": 10485760, ".timeindex": 10485756}
     short = {".index": 4096, ".timeindex": 4092}

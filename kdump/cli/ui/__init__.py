@@ -1,6 +1,6 @@
 """Pieces that all commands print with.
 
-version     The version of the installed package.
+version     The version of the installed package, and the releases of Kafka that it is for.
 kernel      Whether the loops of the kernel run compiled, and a warning where that takes long.
 exits       The numbers of the exit codes, and the code of an error that ends a command.
 synonyms    The words for a command that does not exist: the one that was probably meant.
