@@ -74,7 +74,10 @@ def test_who_is_slower_than_the_rate_never_sleeps(clock: Clock) -> None:
 
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_workers_keep_to_it_together(jobs: int, clock: Clock) -> None:
-    """Where no time goes by, what all of them read lies ahead; two at once may lose a count."""
+    """Where no time goes by, what all of them read lies ahead; two at once may lose counts.
+
+    How many depends on who runs when. If each had a pace of its own, nothing would lie ahead.
+    """
     limited = Pace(10_000_000, clock, lambda _: None)
 
     def work(task: int, report: Report) -> None:
@@ -86,7 +89,8 @@ def test_workers_keep_to_it_together(jobs: int, clock: Clock) -> None:
     probe = Pace(10_000_000, clock, clock.sleep)
     probe._within_rate_ns = limited._within_rate_ns
     probe.spend(0)
-    assert 0.6 * NS < clock.now_ns - begin <= NS
+    ahead, all_of_it = clock.now_ns - begin, 0.75 * NS  # a second, without the credit
+    assert ahead == all_of_it if jobs == 1 else NS / 5 < ahead <= all_of_it
 
 
 def test_files_are_read_at_the_pace_and_not_mapped(tmp_path: Path, clock: Clock) -> None:
