@@ -19,6 +19,7 @@ from zlib import crc32
 
 from kdump.errors import CutError, DecodeError
 from kdump.format.batch import (
+    CODEC_MASK,
     LOG_APPEND_TIME,
     MIN_OFFSET,
     Chunk,
@@ -34,6 +35,8 @@ _PREFIX = struct.Struct(">qiI")
 _SIZE = struct.Struct(">i")
 _SIZES = struct.Struct(">ii")
 _TIMESTAMP = struct.Struct(">q")
+#: The position of the attributes in a message of magic 0 and 1.
+_ATTRIBUTES_AT: Final = 17
 #: The position of the key's size in a message of magic 0 and 1.
 _KEY_AT: Final = (18, 26)
 _ENDINGS = {
@@ -93,6 +96,10 @@ def first_offset(batch: RecordBatch, data: memoryview, limit: int = DEFAULT_LIMI
     """
     block = record_block(batch, data, limit)
     base = _base_offset(batch, block)
+    if block[_ATTRIBUTES_AT] & CODEC_MASK:
+        raise DecodeError(
+            f"expected no compressed message in the wrapper at position {batch.position}"
+        )
     return base + int.from_bytes(block[:8], "big", signed=True)
 
 

@@ -1,4 +1,4 @@
-"""The image of a metadata log beside the one that Kafka 4.3.1 builds of the same files."""
+"""The image of a metadata log beside the one that the newest Kafka builds of the same files."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_the_examples_in_python_print_what_is_shown(top: Path) -> None:
 def test_what_differs_is_rewritten_and_nothing_else(tmp_path: Path) -> None:
     text = (
         "1. Step:\n\n   ```console\n   $ D=x\n   $ printf 'a  1\\nb: 2\\n   3\\nc  4\\n' | tee $D\n"
-        "   b: 9\n   ...\n   $ kdump --version | cut -c1-5\n   kdump\n   ```\n\nEnd.\n"
+        "   b: 9\n   ...\n   $ kdump --version | head -c5\n   kdump\n   ```\n\nEnd.\n"
     )
     assert rewritten(text, tmp_path) == text.replace("   b: 9\n", "   ...\n   b: 2\n      3\n")
 

@@ -85,6 +85,7 @@ _FOURTH, _EIGHTH = (sum(map(len, SOUND[200][:number])) for number in (3, 7))
 _NINTH = sum(map(len, SOUND[0][:9]))
 _INNER = [message(offset, b"value" * 8) for offset in range(5)]
 _UNREADABLE = message(9, b"no gzip at all", attributes=1)
+_NESTED = wrapper(9, [message(each, b"value", attributes=1) for each in range(5, 10)], codec="gzip")
 REFUSED: Mapping[str, object] = {"end": None}
 
 
@@ -379,6 +380,14 @@ FORGED = (
     Forged(
         "wrapper-unreadable",
         files=log(wrapper(4, _INNER, codec="gzip"), _UNREADABLE),
+        segments={0: []},
+        end=10,
+        left=(0,),
+        in_newer=REFUSED,
+    ),
+    Forged(
+        "wrapper-of-wrappers",
+        files=log(wrapper(4, _INNER, codec="gzip"), _NESTED),
         segments={0: []},
         end=10,
         left=(0,),

@@ -1,4 +1,4 @@
-"""The image of a metadata log, of ``kdump metadata`` and of Kafka 4.3.1, as lines of JSON."""
+"""The image of a metadata log, of ``kdump metadata`` and of the newest Kafka, as lines of JSON."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from brokers import programs
+from dump_tool import TOOL
 
 from kdump.cli.main import main
 
@@ -32,7 +33,7 @@ def kafkas(partition: Path, header: dict[str, Any], last: int = -1) -> Lines:
     end = -1 if snapshot is None else snapshot["end_offset"]
     files = [] if snapshot is None else [snapshot["path"]]
     files += map(str, sorted(partition.glob("*.log")))
-    lines: Lines = json.loads(programs.run("4.3.1", "Image", str(end), str(last), *files))
+    lines: Lines = json.loads(programs.run(TOOL, "Image", str(end), str(last), *files))
     return lines
 
 
