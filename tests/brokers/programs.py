@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from brokers.classes import compiled
-from brokers.jars import classpath, java
+from brokers.jars import classpath, java, meant
 
 HERE = Path(__file__).parent
 TIMEOUT_S = 300
@@ -26,6 +26,7 @@ _STAND_INS = {
     "0.10.2.2": ("0.10", "1.1"),
     "1.1.1": ("1.1",),
     "3.9.1": ("3.9",),
+    "4.4.0": ("4.4",),
 }
 
 
@@ -55,7 +56,7 @@ def java_command(
 
 def command(version: str, program: str, *arguments: str) -> list[str]:
     """How to run ``java/<program>.java``, which is compiled if need be."""
-    folders = [*(_SOURCES / folder for folder in _STAND_INS.get(version, ())), _SOURCES]
+    folders = [*(_SOURCES / folder for folder in _STAND_INS.get(meant(version), ())), _SOURCES]
     classes = compiled(program.lower(), version, program, folders)
     started = java_command(version, "ERROR", *QUICK, "-Xmx256m", classes=classes)
     return [*started, program, *arguments]

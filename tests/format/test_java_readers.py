@@ -15,10 +15,12 @@ from pathlib import Path
 
 import batch_cases
 import pytest
+from brokers.jars import meant
 from exports import as_row, dumped, rows_of
 from forge import CODECS
 from java_batches import Reading, by_java, differences
 from reader_rows import ROWS, Row
+from releases import LOADERS
 
 from kdump.cli.main import main
 
@@ -59,9 +61,13 @@ def test_kdump_reads_a_row_as_java_does(row: Row, reading: Reading) -> None:
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("version", LOADERS)
 def test_rows_say_what_java_does(version: str, reading: Reading) -> None:
     for row, java in zip(ROWS, by_java(version, [row.data for row in ROWS]), strict=True):
+        if row.java == "OutOfMemoryError" and meant(version) == "4.4.0":
+            # It compares the size with a limit before it allocates.
+            assert (row.name, java.error) == (row.name, "InvalidRecordException")
+            continue
         assert (row.name, java.error, len(java.records)) == (row.name, row.java, row.count)
         assert (row.name, differences(java, reading, row.data)) == (row.name, [])
 

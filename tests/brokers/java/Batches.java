@@ -10,7 +10,6 @@ import java.io.PrintStream;
 import java.nio.ByteBuffer;
 import java.util.zip.CRC32;
 import java.util.zip.CheckedOutputStream;
-import org.apache.kafka.common.utils.BufferSupplier;
 
 /**
  * Reads batches as a consumer does that checks checksums, a line each.
@@ -22,7 +21,6 @@ import org.apache.kafka.common.utils.BufferSupplier;
  */
 public final class Batches {
     private final StringBuilder line = new StringBuilder();
-    private final BufferSupplier buffers = BufferSupplier.create();
 
     public static void main(String[] arguments) throws Exception {
         PrintStream output = new PrintStream(new BufferedOutputStream(System.out, 1 << 16));
@@ -57,7 +55,7 @@ public final class Batches {
     private void readAll(byte[] bytes) throws Exception {
         for (var batch : Memory.read(bytes).batches()) {
             batch.ensureValid();
-            try (var records = batch.streamingIterator(buffers)) {
+            try (var records = batch.streamingIterator(Buffers.ALL)) {
                 while (records.hasNext()) {
                     var record = records.next();
                     record.ensureValid();
