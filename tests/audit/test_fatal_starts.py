@@ -52,11 +52,11 @@ def missed(row: FatalStart, state: str, tmp_path: Path, user: int = 0) -> list[s
 
 
 def sample(rows: Sequence[FatalStart]) -> list[object]:
-    """Two rows run always, every twelfth one beside each change, the others at night."""
+    """Two rows run always, every twentieth one beside each change, the others at night."""
     return [
         row
         if number < 2
-        else pytest.param(row, marks=pytest.mark.nightly if number % 12 else pytest.mark.slow)
+        else pytest.param(row, marks=pytest.mark.nightly if number % 20 else pytest.mark.slow)
         for number, row in enumerate(rows)
     ]
 

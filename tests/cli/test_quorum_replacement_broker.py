@@ -14,7 +14,7 @@ from brokers.broker import format_directory
 from brokers.controllers import NODES, Controllers
 from commands import kdump
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.nightly]
 
 VERSION = "4.3.1"
 
@@ -32,11 +32,7 @@ def replace_disk(controllers: Controllers, voter: dict[str, Any]) -> Path:
     return directory
 
 
-@pytest.mark.parametrize(
-    "dynamic",
-    [False, pytest.param(True, marks=pytest.mark.nightly)],
-    ids=["static", "dynamic"],
-)
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_the_steps_for_two_lost_disks_of_three(dynamic: bool, tmp_path: Path) -> None:
     with Controllers(VERSION, tmp_path / "data", dynamic=dynamic) as controllers:
         controllers.format()
