@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from brokers.jars import meant
 from brokers.oracle import Loaded, Oracle, Refused
 from fixtures_loader import FIXTURES, partitions, topic_configs
 from forged_starts import FORGED
@@ -251,7 +252,7 @@ def test_forged_ones_start_as_expected(oracle: Of, version: str, tmp_path: Path)
     """What the tests without a broker expect is what brokers do."""
     wrong = {}
     for forged in FORGED:
-        expected = forged.by(version)
+        expected = forged.by(meant(version))
         loaded = oracle(version).load(
             forged.write(tmp_path),
             clean=forged.clean,
