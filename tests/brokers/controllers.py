@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from brokers.broker import format_directory
+from brokers.jars import config_command
 from brokers.programs import QUICK, java_command
 from brokers.server import Server, ServerError, free_ports
 
@@ -144,7 +145,7 @@ class Controllers:
     def alter_configs(self, configs: Mapping[str, str]) -> None:
         """Set dynamic configs of all brokers, a record each. Raises ServerError."""
         listed = ",".join(f"{name}={value}" for name, value in configs.items())
-        tool = ("kafka.admin.ConfigCommand", "--alter", "--entity-type", "brokers")
+        tool = (config_command(self.version), "--alter", "--entity-type", "brokers")
         options = ("--entity-default", "--add-config", listed)
         where = ("--bootstrap-controller", self.addresses[1])
         command = [*self._java(), *tool, *options, *where]

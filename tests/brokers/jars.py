@@ -208,6 +208,12 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
+def config_command(version: str) -> str:
+    """The class of ``kafka-configs.sh`` where ``version`` is asked for; it moved with 4.4."""
+    moved = numbers(meant(version)) >= (4, 4)
+    return "org.apache.kafka.tools.ConfigCommand" if moved else "kafka.admin.ConfigCommand"
+
+
 def publish(built: Path, directory: Path) -> None:
     """Give a finished directory its final name in the cache; yields to one that is there first."""
     try:

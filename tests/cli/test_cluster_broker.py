@@ -49,7 +49,6 @@ SETTINGS = QUICK_RESTART | {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-CONFIGS = "kafka.admin.ConfigCommand"
 SHARE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 
 
@@ -76,7 +75,7 @@ def cluster(
 
 def share(broker: Broker) -> None:
     wanted = ("--add-config", "share.auto.offset.reset=earliest")
-    tool(broker, "--alter", "--group", "shared", *wanted, program=CONFIGS)
+    tool(broker, "--alter", "--group", "shared", *wanted, program=jars.config_command(jars.USUAL))
     read_some = ("--topic", "groups", "--group", "shared", "--max-messages", "5")
     tool(broker, *read_some, program=SHARE_CONSUMER)
 

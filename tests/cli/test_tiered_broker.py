@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 from brokers.broker import Broker
+from brokers.jars import USUAL, meant
 from brokers.programs import consume, run
 from brokers.tiering import tier
 from commands import kdump
 
-pytestmark = pytest.mark.broker
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(meant(USUAL) != USUAL, reason="no test jar of that release is published"),
+]
 
 SETTINGS = {"log.flush.start.offset.checkpoint.interval.ms": "1000"}
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from brokers.broker import QUICK_RESTART, Broker
+from brokers.jars import USUAL, config_command
 from brokers.programs import run
 from brokers.workload import create_topics
 from brokers.zookeeper import Described
@@ -105,7 +106,7 @@ def test_a_share_group_equals_what_the_broker_answers(
         fill(broker)
         wanted = "share.auto.offset.reset=earliest"
         tool(broker, "--alter", "--group", "shared", "--add-config", wanted,
-             program="kafka.admin.ConfigCommand")  # fmt: skip
+             program=config_command(USUAL))  # fmt: skip
         read_some = ("--topic", "groups", "--group", "shared", "--max-messages", "7")
         tool(broker, *read_some, program=f"{tools}.consumer.ConsoleShareConsumer")
         asked = tool(broker, "--describe", "--group", "shared", "--offsets",

@@ -10,6 +10,7 @@ from typing import Any
 import forge_metadata as meta
 import pytest
 from brokers.broker import Broker
+from brokers.jars import USUAL, config_command
 from brokers.programs import QUICK, java_command
 from forge_metadata import METADATA, log, segment_name
 from metadata_history import metadata_value
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.broker
 ID = "b25lLXRvcGljLTEyMzQ1N{}"
 CLASSES = {
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
-    "kafka-configs.sh": "kafka.admin.ConfigCommand",
+    "kafka-configs.sh": config_command(USUAL),
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
 }
 SETTINGS = {
