@@ -19,7 +19,6 @@ Names follow Hadoop's ``FileOutputCommitter``, whose readers ignore names that b
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import stat
@@ -34,6 +33,7 @@ from kdump.audit.targets.target import identity
 from kdump.errors import Refused, SourceError, UsageError
 from kdump.export import upload
 from kdump.export.upload import Upload
+from kdump.scrub.files import try_lock
 from kdump.storage.logdir import ancestors, is_log_directory
 from kdump.storage.objects.address import AnyPath, RemotePath, as_local
 from kdump.storage.ownership import open_safely
@@ -289,7 +289,7 @@ def _create_lock(path: Path) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     # Without the lock, on a file system that has none, no later export takes the directory over.
     with suppress(OSError):
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try_lock(descriptor)
     return descriptor
 
 
@@ -307,27 +307,26 @@ def _take_over(path: Path) -> int:
         raise _name_taken(path) from error
     try:
         try:
-            # Not flock(2), whose lock a worker would hold on after its parent was killed.
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError) as error:
-            raise Refused(
-                f"--to {path}: another export writes there: wait for its end, or name another "
-                "directory"
-            ) from error
+            locked = try_lock(descriptor)
         except OSError as error:
             raise _name_taken(
                 path,
-                f"an export that was not finished; whether it still runs cannot be told "
+                "an export that was not finished; kdump cannot determine whether it still runs "
                 f"({error.strerror}): remove the directory if it does not",
             ) from error
+        if not locked:
+            raise Refused(
+                f"--to {path}: another export writes there: wait for its end, or name another "
+                "directory"
+            )
         if (path / MANIFEST).exists() or not (path / LOCK).exists():
-            raise _name_taken(path)  # the export has ended meanwhile
+            raise _name_taken(path)  # the export ended after its lock file was opened
         for other in _not_made_by_export(path):
             raise _name_taken(
                 path, f"beside the rest of an export that was killed also {other}: move it away"
             )
         _clear_rest(path)
-    except BaseException:
+    except BaseException:  # Ctrl-C too: the caller does not have the descriptor yet
         os.close(descriptor)
         raise
     return descriptor

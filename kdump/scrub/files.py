@@ -6,6 +6,7 @@ their directory, so that its owner cannot redirect them.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from collections.abc import Iterable
@@ -132,6 +133,19 @@ def check_outside(option: str, path: Path, read: Iterable[AnyPath]) -> None:
                 f"{option} {path}: expected a place outside of log directories, found that "
                 f"{directory} is read as one"
             )
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock a file for this process until it closes it or ends; return False if another one has it.
+
+    Raises OSError where the file system has no locks.
+    """
+    try:
+        # Not flock(2), whose lock a worker would hold on after its parent was killed.
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
 
 
 def make_directory(path: Path, rights: Rights | None) -> None:

@@ -7,7 +7,6 @@ it open when the last run ended.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import stat
@@ -18,7 +17,7 @@ from typing import Final
 from urllib.parse import quote
 
 from kdump.errors import DecodeError, Refused, StateError
-from kdump.scrub.files import LOCK, check_owners
+from kdump.scrub.files import LOCK, check_owners, try_lock
 from kdump.scrub.rows import TABLES
 from kdump.scrub.state import BEGIN_AGAIN, NO_STATE, State, state_errors
 from kdump.storage.rights import Rights, acting
@@ -178,14 +177,11 @@ def _lock(path: Path, rights: Rights | None) -> Iterator[None]:
     except OSError as error:
         raise StateError(f"{lock}: cannot be opened: {error.strerror}") from error
     try:
-        try:
-            # Not flock(2), whose lock a worker would hold on after its parent was killed.
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError) as error:
+        if not try_lock(descriptor):
             raise Refused(
                 f"{path}: another scrub uses this state: wait for its end, or name another file "
                 "with --state"
-            ) from error
+            )
         yield
     finally:
         os.close(descriptor)
