@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from kdump.audit import codes
+from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence, NodeEvidence
 from kdump.audit.facts.metadata_log import MissingMetadata, Quorum
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command, file_finding
 from kdump.errors import DecodeError
+from kdump.metadata.replay import Note
 
 _METADATA_VERSION: Final = "metadata.version"
 #: The level of 3.3-IV3, the least that brokers from 4.0 on support.
@@ -79,13 +81,7 @@ def check_replay(evidence: NodeEvidence) -> Iterator[Finding]:
     for note in image.unreplayable:
         if note.decoded and not controller:
             continue
-        yield Finding(
-            codes.METADATA_REPLAY_STOPS,
-            note.path,
-            offsets=Offsets(note.offset, note.offset),
-            detail=Detail(f"a {note.record} that can be applied", f"an error: {note.reason}"),
-            remedy=explain_command(codes.METADATA_REPLAY_STOPS),
-        )
+        yield _inapplicable(codes.METADATA_REPLAY_STOPS, note)
         return
 
 
@@ -119,13 +115,17 @@ def check_metadata_topic_id(evidence: Evidence) -> Iterator[Finding]:
 def check_metadata_records(evidence: Evidence) -> Iterator[Finding]:
     """Report the records that brokers cannot apply (42); they are known if all were read."""
     for note in () if evidence.facts is None else evidence.facts.metadata_notes:
-        yield Finding(
-            codes.METADATA_UNREPLAYABLE,
-            note.path,
-            offsets=Offsets(note.offset, note.offset),
-            detail=Detail(f"a {note.record} that can be applied", f"an error: {note.reason}"),
-            remedy=explain_command(codes.METADATA_UNREPLAYABLE),
-        )
+        yield _inapplicable(codes.METADATA_UNREPLAYABLE, note)
+
+
+def _inapplicable(code: FindingCode, note: Note) -> Finding:
+    return Finding(
+        code,
+        note.path,
+        offsets=Offsets(note.offset, note.offset),
+        detail=Detail(f"a {note.record} that can be applied", f"an error: {note.reason}"),
+        remedy=explain_command(code),
+    )
 
 
 def check_metadata_snapshots(evidence: Evidence) -> Iterator[Finding]:

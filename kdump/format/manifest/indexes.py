@@ -95,7 +95,7 @@ def unfold(index: StoredIndex, tables: Iterable[memoryview]) -> bytearray:
             f"index of a manifest: expected {entries} entries about batches of its log, found "
             f"{state[_entries.N_NEXT]}"
         )
-    return out  # mostly zeros, which take no memory as long as nobody touches them
+    return out  # mostly zeros, which take no memory until they are written
 
 
 def encode_index(index: StoredIndex) -> bytes:
