@@ -10,14 +10,16 @@ storage/       Files and objects to bytes, names, partitions and segments. This 
                nothing.
 metadata/      What a KRaft node knows of its cluster, from its ``__cluster_metadata-0``.
 audit/         Verification: surveys of segments, checks over them, findings and forecasts.
-scrub/         Scrubs: runs that remember what was read of each segment, when, and what it was like.
 copies/        Copies of partitions on several brokers: what they share, and where they differ.
-repair/        Changing what is on disk: plans, durable steps, and undo.
+repair/        What all repairs share: plans, durable steps, undo, and the content of new files.
 tables/        Arrow tables of records, batches, findings and copies.
-coordinators/  What coordinators know, from the logs of their topics: groups and transactions,
-               beside the logs that these are about.
-quorum/        The state of a KRaft quorum, from the disks of its controllers.
-export/        Files that kdump makes of logs and of runs: Parquet and JSON Lines, here or on Spark.
+coordinators/  The logs of coordinators' topics, as a starting coordinator reads them.
+quorum/        The copies of a metadata log, on the controllers of a KRaft quorum.
+output/        Files that kdump makes, beside those of a broker: their place, their rights, how they
+               appear.
+history/       What earlier runs read of each segment, when, and what it was like.
 fleet/         The same work on Spark, over many hosts and object stores.
-cli/           The command line: arguments in, reports and exit codes out.
+ui/            What commands share of their options and reports.
+cli/           The ``kdump`` command itself.
+commands/      A folder for each command: its options, its work, its text and its JSON.
 """

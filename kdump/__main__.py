@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-_INTERRUPTED = 130  # as in kdump.cli.ui.exits, which takes time to import
+_INTERRUPTED = 130  # as in kdump.ui.exits, which takes time to import
 
 
 def main() -> int:

@@ -23,7 +23,7 @@ import click
 
 from kdump.audit.codes import FAMILIES, FindingCode
 from kdump.cli.main import cli
-from kdump.cli.views.dump.differences import DIFFERENCES
+from kdump.commands.dump.differences import DIFFERENCES
 
 HERE = Path(__file__).parent
 VERSION = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["version"]

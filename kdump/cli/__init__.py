@@ -1,8 +1,5 @@
-"""The command line: arguments in, reports and exit codes out.
+"""The ``kdump`` command itself.
 
-ui/        Pieces that all commands print with.
-main       The ``kdump`` command: finds the sub-command, runs it, maps exceptions to exit codes.
-options/   Options that several commands share.
-views/     Reports as text and JSON.
-commands/  One module for each command.
+synonyms  The words for a command that does not exist: the one that was probably meant.
+main      The ``kdump`` command: finds the sub-command, runs it, maps exceptions to exit codes.
 """

@@ -19,7 +19,9 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from kdump.cli.ui.exits import (
+from kdump.errors import KdumpError
+from kdump.program import program
+from kdump.ui.exits import (
     BUG,
     CLOSED_PIPE,
     INCOMPLETE,
@@ -30,31 +32,29 @@ from kdump.cli.ui.exits import (
     USAGE,
     exit_code_of,
 )
-from kdump.errors import KdumpError
-from kdump.program import program
 
 #: Where each command is, as ``module:attribute``.
 _COMMANDS: Final = {
-    "check": "kdump.cli.commands.exports.check:check",
-    "dump": "kdump.cli.commands.dump:dump",
-    "explain": "kdump.cli.commands.explain:explain",
-    "export": "kdump.cli.commands.exports.export:export",
-    "verify": "kdump.cli.commands.verify:verify",
-    "scrub": "kdump.cli.commands.scrub:scrub",
-    "compare": "kdump.cli.commands.compare:compare",
-    "groups": "kdump.cli.commands.groups:groups",
-    "transactions": "kdump.cli.commands.transactions:transactions",
-    "metadata": "kdump.cli.commands.metadata:metadata",
-    "quorum": "kdump.cli.commands.quorum:quorum",
-    "next-start": "kdump.cli.commands.next_start:next_start",
-    "manifest": "kdump.cli.commands.manifest:manifest",
-    "salvage": "kdump.cli.commands.repair.salvage:salvage",
-    "reindex": "kdump.cli.commands.repair.reindex:reindex",
-    "truncate-to-valid": "kdump.cli.commands.repair.truncate:truncate_to_valid",
-    "heal": "kdump.cli.commands.repair.heal:heal",
-    "convert-v0-v2": "kdump.cli.commands.repair.convert:convert_v0_v2",
-    "undo": "kdump.cli.commands.repair.undo:undo",
-    "help": "kdump.cli.commands.help:help_page",
+    "check": "kdump.commands.check.command:check",
+    "dump": "kdump.commands.dump.command:dump",
+    "explain": "kdump.commands.explain.command:explain",
+    "export": "kdump.commands.export.command:export",
+    "verify": "kdump.commands.verify.command:verify",
+    "scrub": "kdump.commands.scrub.command:scrub",
+    "compare": "kdump.commands.compare.command:compare",
+    "groups": "kdump.commands.groups.command:groups",
+    "transactions": "kdump.commands.transactions.command:transactions",
+    "metadata": "kdump.commands.metadata.command:metadata",
+    "quorum": "kdump.commands.quorum.command:quorum",
+    "next-start": "kdump.commands.next_start.command:next_start",
+    "manifest": "kdump.commands.manifest.command:manifest",
+    "salvage": "kdump.commands.salvage.command:salvage",
+    "reindex": "kdump.commands.reindex.command:reindex",
+    "truncate-to-valid": "kdump.commands.truncate.command:truncate_to_valid",
+    "heal": "kdump.commands.heal.command:heal",
+    "convert-v0-v2": "kdump.commands.convert.command:convert_v0_v2",
+    "undo": "kdump.commands.undo.command:undo",
+    "help": "kdump.commands.help.command:help_page",
 }
 #: Other names of commands, which are not listed.
 _ALIASES: Final = {"convert": "convert-v0-v2"}
@@ -112,7 +112,7 @@ class _Commands(click.Group):
         word = args[0]
         known = word in _COMMANDS or word in _ALIASES or word.startswith("-")
         if not known and not ctx.resilient_parsing:
-            from kdump.cli.ui.synonyms import unknown_command_text
+            from kdump.cli.synonyms import unknown_command_text
 
             ctx.fail(unknown_command_text(word, _COMMANDS))
         return super().resolve_command(ctx, args)
@@ -129,8 +129,8 @@ class _Commands(click.Group):
 def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if not asked or context.resilient_parsing:
         return
-    from kdump.cli.ui.kernel import kernel_name
-    from kdump.cli.ui.version import FORECAST, READ, version
+    from kdump.ui.kernel import kernel_name
+    from kdump.ui.version import FORECAST, READ, version
 
     click.echo(f"kdump {version()} (kernel {kernel_name()})")
     click.echo(f"reads files of Kafka {READ}, forecasts startups of {FORECAST}")

@@ -1,8 +1,6 @@
 """Copies of partitions on several brokers: what they share, and where they differ.
 
-lineage     Leader epochs side by side: where two logs part, and where a follower truncates its
-            own.
-manifest/   ``kdump manifest``: log directories without their records, in one file.
+lineage     Leader epochs side by side: where two logs part, and where a follower truncates its own.
 copy        Copy: one copy of a partition, as far as comparisons and elections see it.
 content     Two logs side by side, batch by batch, where their digests differ.
 comparison  compare(): the copies of one partition beside each other.

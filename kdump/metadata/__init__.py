@@ -7,5 +7,4 @@ builder     ImageBuilder: applies one record after the other, by the rules of a 
 controller  What a controller refuses to replay, though a broker applies it to its image.
 replay      The replay of a metadata log: snapshot, records, transactions, and what cannot be
             applied.
-entries     An image as entries of plain values, and the differences between two images.
 """

@@ -14,8 +14,8 @@ from recipes_directory import DIRECTORY_ID, META, OTHER_ID, meta_properties
 
 from kdump.audit.findings import Finding
 from kdump.cli.main import main
-from kdump.cli.ui import exits
 from kdump.storage.liveness import State
+from kdump.ui import exits
 
 ALONE, SHARED = "replica-directory-missing-only", "replica-directory-missing"
 UNASSIGNED, MIGRATING, LOST = 21 * "A" + "Q", 22 * "A", 21 * "A" + "g"

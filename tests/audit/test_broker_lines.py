@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 
-from kdump.audit.broker_log.entries import read_entries
-from kdump.audit.broker_log.report import Report, group_entries
-from kdump.cli.views.explain import json_lines
+from kdump.commands.explain.broker_log.entries import read_entries
+from kdump.commands.explain.broker_log.report import Report, group_entries
+from kdump.commands.explain.text import json_lines
 
 LINES = Path(__file__).parent / "broker_lines"
 #: The least number of lines whose answer is right in cause, in place, in the next step, in all.

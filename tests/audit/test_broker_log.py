@@ -12,12 +12,12 @@ import click
 import pytest
 from broker_messages import LINES, Row
 
-from kdump.audit.broker_log.entries import LINE_BYTES, read_entries
-from kdump.audit.broker_log.message import Kind, Message
-from kdump.audit.broker_log.report import GROUPS, group_entries
-from kdump.audit.broker_log.table import MESSAGES, recognize
 from kdump.audit.codes import CODES
 from kdump.cli.main import cli, main
+from kdump.commands.explain.broker_log.entries import LINE_BYTES, read_entries
+from kdump.commands.explain.broker_log.message import Kind, Message
+from kdump.commands.explain.broker_log.report import GROUPS, group_entries
+from kdump.commands.explain.broker_log.table import MESSAGES, recognize
 
 LOGS = Path(__file__).parent / "broker_logs"
 

@@ -10,7 +10,7 @@ import pytest
 from class_messages import ClassMessage
 from log_directory_messages import RELEASES, lines_of, make_list, read_jars, read_list
 
-from kdump.audit.broker_log.table import mentions_disks, recognize
+from kdump.commands.explain.broker_log.table import mentions_disks, recognize
 
 SHARE = 0.95
 

@@ -11,7 +11,7 @@ import pytest
 from brokers.broker import CONTAINED, Broker
 from brokers.workload import create, write
 
-from kdump.cli.ui import exits
+from kdump.ui import exits
 
 pytestmark = [pytest.mark.broker, pytest.mark.root]
 

@@ -14,7 +14,7 @@ from commands import Ran, kdump
 from fixtures_loader import copy_fixture
 from forge import checkpoint
 
-from kdump.cli.ui import exits
+from kdump.ui import exits
 
 ENDINGS = (".log", ".index", ".timeindex", ".snapshot")
 BEHIND = "behind-0"

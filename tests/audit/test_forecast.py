@@ -24,10 +24,10 @@ from kdump.audit.startup.outcome import Outcome, RecoveryReason, Release
 from kdump.audit.survey.log_end import lower_bound
 from kdump.audit.survey.recovery import Records, Span
 from kdump.audit.survey.survey import Survey, survey
-from kdump.cli.views.forecast_text import directory_sentences
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
 from kdump.storage.objects.address import as_local
+from kdump.ui.verdicts.forecast_text import directory_sentences
 
 RELEASES = {OLDER: Release.V3_9, NEWER: Release.V4_3, NEWEST: Release.V4_4}
 

@@ -16,8 +16,8 @@ from brokers.churn import SETTINGS, churning
 from fixtures_loader import copy_fixture
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
-from kdump.export.manifest import decode_manifest
+from kdump.commands.export.manifest import decode_manifest
+from kdump.ui import exits
 
 
 @pytest.mark.broker

@@ -24,9 +24,9 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target, assign, open_roots
 from kdump.audit.verdicts.next_start import add_forecast
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.cli.ui import exits
 from kdump.storage.liveness import liveness
 from kdump.storage.logdir import Segment, open_path
+from kdump.ui import exits
 
 CONTEXT = Context(now_ms=0)
 #: Runs kdump from a small process: the memory of the one that a process is begun from counts as its

@@ -10,7 +10,7 @@ import pytest
 from fixtures_loader import copy_fixture
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
+from kdump.ui import exits
 
 COMMANDS = pytest.mark.parametrize("command", ["verify", "next-start"])
 

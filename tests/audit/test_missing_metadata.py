@@ -16,8 +16,8 @@ from recipes_directory import CLUSTER_ID, META
 
 from kdump.audit.findings import Finding
 from kdump.cli.main import main
-from kdump.cli.ui import exits
 from kdump.storage.liveness import State
+from kdump.ui import exits
 
 COMMANDS = pytest.mark.parametrize("command", ["verify", "next-start"])
 ONLY, FETCHED = "metadata-log-missing-only", "metadata-log-missing"

@@ -14,7 +14,7 @@ from forge import batch, checkpoint, offset_index, record
 from recipes_directory import RECIPES, sent
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
+from kdump.ui import exits
 
 BY_NAME = {recipe.name: recipe for recipe in RECIPES}
 

@@ -21,10 +21,10 @@ import kdump.audit.survey.survey
 import kdump.audit.targets.target
 from kdump.audit.survey.survey import Survey
 from kdump.cli.main import main
-from kdump.cli.ui import exits
 from kdump.storage import access, source, workers
 from kdump.storage import walk as storage_walk
 from kdump.storage.liveness import Liveness, State
+from kdump.ui import exits
 
 #: What happens to workers whose files change under them.
 HAPPENS = ("SIGBUS", "vanished", "shortened")

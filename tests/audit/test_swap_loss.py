@@ -8,7 +8,7 @@ import pytest
 from commands import kdump
 from recipes_directory import RECIPES
 
-from kdump.cli.ui import exits
+from kdump.ui import exits
 
 BY_NAME = {recipe.name: recipe for recipe in RECIPES}
 

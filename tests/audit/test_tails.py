@@ -20,11 +20,11 @@ from kdump.audit.facts.small_files import (
 )
 from kdump.audit.startup.unread_tail import tail_records
 from kdump.audit.survey.recovery import Span, Tail, recover
-from kdump.cli.ui import exits
 from kdump.storage.access import open_source
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
 from kdump.storage.objects.address import as_local
+from kdump.ui import exits
 
 CRC_AT = 17
 _POINT, _MARK = "recovery-point-offset-checkpoint", "replication-offset-checkpoint"

@@ -21,10 +21,10 @@ from bench.timing import best, process
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.context import read_context
 from kdump.audit.targets.target import assign, open_roots
+from kdump.commands.truncate.plan import plan_truncate
 from kdump.repair.transaction.apply import apply
 from kdump.repair.transaction.plan import Plan
 from kdump.repair.transaction.undo import newest_repair, undo
-from kdump.repair.truncate.plan import plan_truncate
 from kdump.storage.repair_record import FOLDERS
 
 _REINDEX_TIMES = 1.3

@@ -16,10 +16,10 @@ from damaged import RECIPES
 
 import kdump.audit.targets.listing
 from kdump.cli.main import cli, main
-from kdump.cli.ui import exits
-from kdump.cli.ui.version import FORECAST, READ
 from kdump.errors import LimitError, Refused, SourceError, UsageError
 from kdump.format.kernel import headers as _headers
+from kdump.ui import exits
+from kdump.ui.version import FORECAST, READ
 
 RUN = "import sys; from kdump.cli.main import main; sys.exit(main())"
 #: The same, with workers that take their time.

@@ -24,8 +24,8 @@ from forge import flip
 from planning import left, restored
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits, progress
 from kdump.storage import liveness
+from kdump.ui import exits, progress
 
 COMMAND = "convert-v0-v2"
 ODD = "a\x1b[2J b\u202e"

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from kdump.cli.main import cli, main
-from kdump.cli.ui import exits
+from kdump.ui import exits
 
 pytestmark = pytest.mark.once
 

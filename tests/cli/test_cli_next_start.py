@@ -17,7 +17,7 @@ from forge_metadata import METADATA
 from recipes_directory import RECIPES as DIRECTORY_RECIPES
 
 import kdump.cli.main
-from kdump.cli.ui import exits
+from kdump.ui import exits
 
 pytestmark = pytest.mark.once
 

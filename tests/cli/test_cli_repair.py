@@ -30,14 +30,14 @@ from planning import left
 from kdump.audit.run import prescan
 from kdump.audit.targets.scope import Scope
 from kdump.audit.targets.target import Target
-from kdump.cli.commands.repair.repairing import partitions
 from kdump.cli.main import main
-from kdump.cli.ui import exits
-from kdump.cli.ui.paragraphs import paragraph
-from kdump.cli.views.repair.steps import step_texts
 from kdump.repair.transaction.folder import Folder
 from kdump.storage import liveness
 from kdump.storage import repair_record as storage_kept
+from kdump.ui import exits
+from kdump.ui.paragraphs import paragraph
+from kdump.ui.repairs.repairing import partitions
+from kdump.ui.repairs.steps import step_texts
 
 pytestmark = pytest.mark.once
 
@@ -170,7 +170,7 @@ def test_a_partition_that_goes_away_is_an_error(
         lossy.rename(lossy.parent / "elsewhere-0")
         return found
 
-    monkeypatch.setattr("kdump.cli.commands.repair.undo.partitions", list_and_move)
+    monkeypatch.setattr("kdump.commands.undo.command.partitions", list_and_move)
     ran = run(["undo", str(lossy), "--apply"])
     assert ran.code == exits.INCOMPLETE, ran
     assert f"{lossy}: cannot be read: No such file or directory" in ran.err

@@ -28,9 +28,9 @@ from resealing import places
 import kdump.cli.main
 from kdump.audit.codes import CODES
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.cli.ui import exits
-from kdump.cli.views.verify.json_lines import JsonReport
 from kdump.format.lines.shell import shell_text
+from kdump.ui import exits
+from kdump.ui.verdicts.json_lines import JsonReport
 
 pytestmark = pytest.mark.once
 

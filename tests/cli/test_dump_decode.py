@@ -13,7 +13,7 @@ import pytest
 from fixtures_loader import copy_fixture
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
+from kdump.ui import exits
 
 PASSWORD = "planted-secret"
 

@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.cli.main import main
-from kdump.cli.views.dump.entries import FileDamage, json_lines
-from kdump.cli.views.dump.files import KINDS, pieces
+from kdump.commands.dump.entries import FileDamage, json_lines
+from kdump.commands.dump.files import KINDS, pieces
 from kdump.storage.names import FileKind, parse_file_name
 
 pytestmark = pytest.mark.loops

@@ -31,7 +31,7 @@ from fixtures_loader import FIXTURES, copy_fixture, partitions
 from message_writer import random_values, write_fields
 
 from kdump.cli.main import main
-from kdump.cli.views.dump.differences import DIFFERENCES
+from kdump.commands.dump.differences import DIFFERENCES
 from kdump.format.messages.metadata import messages as metadata_messages
 from kdump.format.messages.payloads import CoordinatorTopic, decoder_of
 from kdump.format.messages.reader import Message, Value

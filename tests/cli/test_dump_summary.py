@@ -17,9 +17,9 @@ from fixtures_loader import FIXTURES
 from forge import TIMESTAMP, batch, flip, marker, message, record, segment, wrapper, write_partition
 
 from kdump.cli.main import main
-from kdump.cli.views.dump.lines import DumpFile
-from kdump.cli.views.dump.summary import TextView
-from kdump.cli.views.dump.totals import Sums
+from kdump.commands.dump.lines import DumpFile
+from kdump.commands.dump.summary import TextView
+from kdump.commands.dump.totals import Sums
 from kdump.format.lines.text import time_text
 from kdump.format.records import RecordReader
 from kdump.storage.names import parse_file_name

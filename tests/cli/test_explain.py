@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from kdump.audit.codes import CODES
-from kdump.cli.commands import explain
 from kdump.cli.main import main
-from kdump.cli.ui import exits
-from kdump.cli.ui.progress import Progress
+from kdump.commands.explain import command as explain
+from kdump.ui import exits
+from kdump.ui.progress import Progress
 
 pytestmark = pytest.mark.once
 

@@ -15,9 +15,9 @@ from forged_starts import Forged
 from resealing import places
 
 import kdump.cli.main
-from kdump.cli.ui import exits
-from kdump.cli.ui.folding import fold_texts, likeness
-from kdump.scrub.scrub import Scrub
+from kdump.commands.scrub.scrub import Scrub
+from kdump.ui import exits
+from kdump.ui.folding import fold_texts, likeness
 
 pytestmark = pytest.mark.once
 

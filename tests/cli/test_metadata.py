@@ -28,9 +28,9 @@ from metadata_history import (
 )
 
 from kdump.cli.main import main
-from kdump.cli.views.metadata.json_lines import emit_image
-from kdump.cli.views.metadata.text import print_image
-from kdump.metadata.entries import differences
+from kdump.commands.metadata.entries import differences
+from kdump.commands.metadata.json_lines import emit_image
+from kdump.commands.metadata.text import print_image
 from kdump.metadata.replay import MetadataState, read_state
 from kdump.storage.logdir import read_partition
 

@@ -10,7 +10,7 @@ import pytest
 from fixtures_loader import ROOT
 
 from kdump.cli.main import cli, main
-from kdump.cli.ui import exits
+from kdump.ui import exits
 
 pytestmark = pytest.mark.once
 

@@ -15,9 +15,9 @@ import pytest
 from forge import batch, record, write_partition
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits, kernel
-from kdump.cli.ui.progress import Mode, Progress
-from kdump.cli.ui.units import (
+from kdump.ui import exits, kernel
+from kdump.ui.progress import Mode, Progress
+from kdump.ui.units import (
     count_text,
     duration_text,
     part_text,

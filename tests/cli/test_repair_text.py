@@ -23,16 +23,6 @@ from damaged import FIRST, LAST, Recipe, batches, name
 
 from kdump.audit.survey.recovery import Span
 from kdump.cli.main import main
-from kdump.cli.ui import exits
-from kdump.cli.views.repair.steps import step_texts
-from kdump.cli.views.repair.text import (
-    backup_lines,
-    consent_text,
-    partition_name,
-    pending_lines,
-    plan_lines,
-    receipt_lines,
-)
 from kdump.repair.transaction.plan import (
     ConvertedPart,
     Cut,
@@ -48,6 +38,16 @@ from kdump.repair.transaction.plan import (
     TakeMarker,
 )
 from kdump.storage.repair_record import RepairRecord, RepairState
+from kdump.ui import exits
+from kdump.ui.repairs.steps import step_texts
+from kdump.ui.repairs.text import (
+    backup_lines,
+    consent_text,
+    partition_name,
+    pending_lines,
+    plan_lines,
+    receipt_lines,
+)
 
 pytestmark = pytest.mark.once
 

@@ -20,13 +20,13 @@ from forge import batch, record, write_partition
 from run_rows import OF_RUN, TABLES, JsonObject, rows, without
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
-from kdump.cli.views.verify.run_tables import RunTables
+from kdump.commands.verify.run_files import Spool
+from kdump.commands.verify.run_tables import RunTables
 from kdump.errors import SourceError
-from kdump.export.destination import extend_destination
-from kdump.export.run_tables import Spool
 from kdump.format.lines.shell import shell_text
+from kdump.output.destination import extend_destination
 from kdump.storage.objects.address import AnyPath
+from kdump.ui import exits
 
 pytestmark = pytest.mark.once
 
@@ -187,7 +187,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from kdump.cli.main import main
-from kdump.export import destination, run_tables
+from kdump.output import destination
+from kdump.commands.verify import run_files as run_tables
 
 name, count, *arguments = sys.argv[1:]
 owner = {"add": run_tables.Spool, "_write": run_tables._File}.get(name, destination._Directory)

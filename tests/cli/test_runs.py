@@ -12,8 +12,8 @@ from forge import TIMESTAMP, Record, batch, compressed, flip, marker, message, r
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kdump.cli.views.dump.lines import DumpFile, JsonDump, TextDump
-from kdump.cli.views.dump.records import Printer
+from kdump.commands.dump.lines import DumpFile, JsonDump, TextDump
+from kdump.commands.dump.records import Printer
 from kdump.format.batch import BatchTable
 from kdump.format.kernel import headers as _headers
 from kdump.format.lines import lines

@@ -8,8 +8,8 @@ import click
 import pytest
 
 from kdump.cli.main import cli, main
-from kdump.cli.ui import exits
-from kdump.cli.ui.synonyms import _SYNONYMS
+from kdump.cli.synonyms import _SYNONYMS
+from kdump.ui import exits
 
 
 def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:

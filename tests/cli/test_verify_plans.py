@@ -15,7 +15,7 @@ from damaged import Recipe
 from fixtures_loader import REPLICAS, copy_fixture
 from object_stores import served
 
-from kdump.cli.ui import exits
+from kdump.ui import exits
 
 METADATA = "__cluster_metadata-0"
 CRC = next(each for each in RECIPES if each.name == "crc-sealed")

@@ -16,10 +16,10 @@ from reading_commands import READING
 
 from kdump.audit.targets.target import TopicSelection
 from kdump.cli.main import cli, main
-from kdump.cli.ui import exits
 from kdump.errors import ForeignDirectoryError, ForeignFileError, VanishedError
 from kdump.storage import logdir
 from kdump.storage.logdir import Entry, LogDirectory, Partition, open_path
+from kdump.ui import exits
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("unsearched")]
 

@@ -27,7 +27,7 @@ from forge_groups import (
 )
 
 from kdump.cli.main import main
-from kdump.coordinators.group import partition_of
+from kdump.commands.groups.group import partition_of
 
 META = "version=1\nnode.id=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\n"
 WEEK_MS = 7 * 24 * 3_600_000

@@ -16,12 +16,12 @@ from crashing.running import run
 from fixtures_loader import REPLICAS, copy_fixture
 from following import commands_of, follow, text_of
 
-from kdump.cli.ui import exits
 from kdump.copies.comparison import Held
 from kdump.copies.comparison import compare as compare_values
 from kdump.copies.copy import END_MISSING, Copy, LostOffsets, OffsetRange
 from kdump.copies.lineage import LeaderEpochs
 from kdump.format.checkpoint import EpochEntry
+from kdump.ui import exits
 
 pytestmark = pytest.mark.once
 

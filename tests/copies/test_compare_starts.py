@@ -18,7 +18,7 @@ from forge import checkpoint
 from recipes_directory import RECIPES
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
+from kdump.ui import exits
 
 BY_NAME = {recipe.name: recipe for recipe in RECIPES}
 EPOCHS = "leader-epoch-checkpoint"

@@ -17,7 +17,7 @@ from crashing.running import run
 from crashing.subjects import CONVERT, PARTITION
 from crashing.trees import Tree, differences, put, take
 
-from kdump.cli.ui.exits import OK, REFUSED
+from kdump.ui.exits import OK, REFUSED
 
 pytestmark = pytest.mark.once
 

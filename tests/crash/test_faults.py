@@ -34,7 +34,7 @@ from crashing.subjects import (
 from crashing.trees import put, take
 from long_samples import first_of
 
-from kdump.cli.ui.exits import INCOMPLETE, OK, REFUSED
+from kdump.ui.exits import INCOMPLETE, OK, REFUSED
 
 pytestmark = pytest.mark.once
 

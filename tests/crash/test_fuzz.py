@@ -26,8 +26,8 @@ from forge import CODECS
 from memory import MemorySource, batches
 
 from kdump.cli.main import main
-from kdump.cli.views.dump.entries import json_lines, text_lines
-from kdump.cli.views.dump.files import KINDS, pieces
+from kdump.commands.dump.entries import json_lines, text_lines
+from kdump.commands.dump.files import KINDS, pieces
 from kdump.errors import DecodeError, LimitError
 from kdump.format.batch import BatchTable, RecordBatch
 from kdump.format.checkpoint import decode_epochs, decode_offsets, encode_epochs, encode_offsets

@@ -17,7 +17,7 @@ from crashing.subjects import HEAL, LOSSY, REINDEX, SPLIT, Subject
 from crashing.trees import Node, Tree
 from long_samples import first_of
 
-from kdump.cli.ui.exits import OK
+from kdump.ui.exits import OK
 
 pytestmark = pytest.mark.once
 

@@ -22,7 +22,7 @@ import pytest
 from crashing.places import mounted
 from scrubs import World, status
 
-from kdump.scrub.state_file import read_state
+from kdump.history.state_file import read_state
 
 #: Each is over in a moment, so that a run has many of them to lose.
 RATE = "100kB"

@@ -31,15 +31,15 @@ from kdump.audit.facts.settings import Overrides
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.target import TopicSelection, assign, open_roots
-from kdump.cli.commands.exports.export import _report
-from kdump.export.destination import create_destination
-from kdump.export.export import Order, export
-from kdump.export.manifest import Manifest
-from kdump.export.output import Form
-from kdump.export.plan import plan_log
-from kdump.export.ranges import Ranges, join, overlap, subtract
+from kdump.commands.export.command import _report
+from kdump.commands.export.export import Order, export
+from kdump.commands.export.manifest import Manifest
+from kdump.commands.export.output import Form
+from kdump.output.destination import create_destination
 from kdump.storage.selection import HIGHEST, Selection
 from kdump.storage.workers import WorkerDied
+from kdump.tables.committed.plan import plan_log
+from kdump.tables.committed.ranges import Ranges, join, overlap, subtract
 
 pytestmark = pytest.mark.once
 

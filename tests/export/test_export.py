@@ -34,13 +34,13 @@ from fixtures_loader import consumed, few_first
 from forge import flip, segment
 
 from kdump.audit.targets.target import TopicSelection, assign, open_roots
-from kdump.cli.commands.exports.export import _report
 from kdump.cli.main import main
+from kdump.commands.export import output as export_output
+from kdump.commands.export.command import _report
+from kdump.commands.export.export import Order, export
+from kdump.commands.export.output import Form
 from kdump.errors import SourceError, UsageError
-from kdump.export import output as export_output
-from kdump.export.destination import check_outside, create_destination
-from kdump.export.export import Order, export
-from kdump.export.output import Form
+from kdump.output.destination import check_outside, create_destination
 from kdump.storage.objects.address import as_local
 from kdump.storage.selection import Selection
 from kdump.tables import api
@@ -109,7 +109,7 @@ def test_records_are_those_of_consumers_from_the_start_on(
 def test_filters_are_those_of_the_dump(
     options: list[str], grown: Callable[[str], Path], tmp_path: Path, capfdbinary: Capture
 ) -> None:
-    from kdump.cli.options.selection import select
+    from kdump.ui.options.selection import select
 
     path = grown("4.3.1/clean")
     asked: dict[str, Any] = {options[0][2:].replace("-", "_"): options[1]}

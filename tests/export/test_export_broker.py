@@ -14,8 +14,8 @@ from exports import lines_of
 from served import COMMITTED, READ
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
-from kdump.export.manifest import Manifest, decode_manifest
+from kdump.commands.export.manifest import Manifest, decode_manifest
+from kdump.ui import exits
 
 pytestmark = [pytest.mark.broker, pytest.mark.nightly]
 

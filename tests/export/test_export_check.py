@@ -15,10 +15,10 @@ from forge import segment
 from zstandard import ZstdCompressor, ZstdDecompressor
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
+from kdump.commands.export.manifest import decode_manifest
+from kdump.commands.export.output import Form
 from kdump.errors import DecodeError
-from kdump.export.manifest import decode_manifest
-from kdump.export.output import Form
+from kdump.ui import exits
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("unsearched")]
 
@@ -199,7 +199,7 @@ def test_a_file_too_large_for_a_manifest_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_bytes(bytes(101))
-    monkeypatch.setattr("kdump.export.check._MANIFEST_BYTES", 100)
+    monkeypatch.setattr("kdump.commands.check.check._MANIFEST_BYTES", 100)
     ran = kdump("check", tmp_path / "file")
     assert ran.code == 5
     assert "expected at most 100 bytes, found 101" in ran.said

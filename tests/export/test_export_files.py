@@ -15,14 +15,14 @@ from exports import by_place, here, lines_of, rows_of
 from forge import TIMESTAMP, batch, message, record, write_partition
 
 from kdump.audit.targets.target import assign, open_roots
-from kdump.export import files as export_files
-from kdump.export.destination import create_destination
-from kdump.export.export import Order, _entries, export
-from kdump.export.files import Ledger, TaskFile, file_name
-from kdump.export.manifest import FileEntry
-from kdump.export.output import Form, WrittenFile
-from kdump.export.parts import Part
-from kdump.export.task import ExportResult, ExportTask, Share
+from kdump.commands.export import files as export_files
+from kdump.commands.export.export import Order, _entries, export
+from kdump.commands.export.files import Ledger, TaskFile, file_name
+from kdump.commands.export.manifest import FileEntry
+from kdump.commands.export.output import Form, WrittenFile
+from kdump.commands.export.parts import Part
+from kdump.commands.export.task import ExportResult, ExportTask, Share
+from kdump.output.destination import create_destination
 from kdump.storage.selection import Selection
 from kdump.tables.logs import Log
 

@@ -15,12 +15,12 @@ import pytest
 from exports import JsonObject, lines_of, one_batch
 
 from kdump.audit.targets.target import assign, open_roots
-from kdump.cli.commands.exports.export import _report
+from kdump.commands.export.command import _report
+from kdump.commands.export.export import Order, export
+from kdump.commands.export.manifest import Manifest
+from kdump.commands.export.output import Form
 from kdump.errors import VanishedError
-from kdump.export.destination import create_destination
-from kdump.export.export import Order, export
-from kdump.export.manifest import Manifest
-from kdump.export.output import Form
+from kdump.output.destination import create_destination
 from kdump.storage.access import open_source
 from kdump.storage.selection import Selection
 
@@ -134,7 +134,7 @@ def test_a_log_that_keeps_vanishing_is_missing(
             raise VanishedError(path, f"{path}: cannot be read: No such file or directory")
         return open_source(path, **options)
 
-    monkeypatch.setattr("kdump.export.task.open_source", vanishing)
+    monkeypatch.setattr("kdump.commands.export.task.open_source", vanishing)
     manifest, lines = run(partition, tmp_path / "out", lambda: None)
     assert offsets(lines) == [0, 1, 2, 20, 21, 22, 30, 31, 32]
     (trouble,) = manifest.troubles

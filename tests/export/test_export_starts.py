@@ -11,10 +11,10 @@ from exports import exported, lines_of, one_batch
 from forge import checkpoint, flip, partition_metadata, segment, write_partition
 
 from kdump.audit.targets.target import assign, open_roots
-from kdump.cli.commands.exports.export import _report
-from kdump.export.manifest import Manifest
-from kdump.export.spread import Workers
-from kdump.export.starts import log_starts
+from kdump.commands.export.command import _report
+from kdump.commands.export.manifest import Manifest
+from kdump.commands.export.spread import Workers
+from kdump.commands.export.starts import log_starts
 from kdump.storage.liveness import Liveness, State
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("unsearched")]

@@ -19,14 +19,14 @@ from store_objects import objects
 from store_proxy import before
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
+from kdump.commands.export.manifest import Manifest
+from kdump.commands.export.output import Form
 from kdump.errors import SourceError, UsageError
-from kdump.export import destination, upload
-from kdump.export.destination import create_destination, extend_destination
-from kdump.export.manifest import Manifest
-from kdump.export.output import Form
+from kdump.output import destination, upload
+from kdump.output.destination import create_destination, extend_destination
 from kdump.storage.objects import client as store_process
 from kdump.storage.objects.address import as_path
+from kdump.ui import exits
 
 pytestmark = pytest.mark.once
 
@@ -175,7 +175,7 @@ def test_a_run_that_fails_leaves_no_object(
     def failing(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kdump.export.upload.copy", failing)
+    monkeypatch.setattr("kdump.output.upload.copy", failing)
     with pytest.raises(KeyboardInterrupt):
         exported([grown("4.3.1/clean")], as_path(bucket.address("failed")))
     assert objects(bucket, "failed") == {}

@@ -20,17 +20,17 @@ from forge import batch, record, write_partition
 from zstandard import ZstdDecompressor
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
-from kdump.cli.ui.progress import Progress
-from kdump.export import export, task
-from kdump.export.files import Layout
-from kdump.export.output import Form
-from kdump.export.task import ExportResult, ExportTask, Share, export_logs
+from kdump.commands.export import export, task
+from kdump.commands.export.files import Layout
+from kdump.commands.export.output import Form
+from kdump.commands.export.task import ExportResult, ExportTask, Share, export_logs
 from kdump.storage.access import open_source
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import Selection
 from kdump.storage.source import Source
 from kdump.tables.logs import Log
+from kdump.ui import exits
+from kdump.ui.progress import Progress
 
 pytestmark = pytest.mark.once
 
@@ -194,7 +194,7 @@ def test_an_interrupted_export_leaves_nothing(
 AT = """
 import os, signal, sys
 from kdump.cli.main import main
-from kdump.export import export
+from kdump.commands.export import export
 what, name = sys.argv.pop(1), sys.argv.pop(1)
 function = getattr(export, name)
 def stop(*arguments, **options):

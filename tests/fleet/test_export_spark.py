@@ -16,8 +16,8 @@ pytest.importorskip("pyspark")
 from spark_sessions import through
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
 from kdump.fleet.session.session import Cluster, Session, open_session
+from kdump.ui import exits
 
 pytestmark = pytest.mark.spark
 

@@ -21,9 +21,9 @@ from forge_manifests import forge
 from spark_sessions import through
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
 from kdump.errors import SourceError
 from kdump.fleet.session.session import Cluster, Session, open_session
+from kdump.ui import exits
 
 pytestmark = pytest.mark.spark
 
@@ -206,7 +206,7 @@ def test_what_cannot_be_asked_of_spark(
 _MEASURED = """
 import json, sys, time
 from contextlib import contextmanager
-from kdump.cli.commands import compare
+from kdump.commands.compare import command as compare
 from kdump.cli.main import main
 from kdump.fleet.session.session import Cluster, open_session
 

@@ -66,12 +66,12 @@ import sys
 from functools import partial
 from pathlib import Path
 import fleet_work
-import kdump.export.export
+import kdump.commands.export.export
 from kdump.cli.main import main
 
 flag, *arguments = sys.argv[1:]
 with fleet_work.by_value():
-    kdump.export.export.export_logs = partial(fleet_work.export_slow_once, flag=Path(flag))
+    kdump.commands.export.export.export_logs = partial(fleet_work.export_slow_once, flag=Path(flag))
     raise SystemExit(main(arguments))
 """
 

@@ -20,8 +20,8 @@ from spark_sessions import through
 from store_objects import objects
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
 from kdump.fleet.session.session import Cluster, Session, open_session
+from kdump.ui import exits
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
@@ -107,7 +107,7 @@ def slow(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     alone = lambda sizes, _: [range(n, n + 1) for n in range(len(sizes))]  # noqa: E731
     monkeypatch.setattr("kdump.fleet.job.spread.pack_tasks", alone)
     work = partial(fleet_work.export_slow_once, flag=tmp_path / "flag")
-    monkeypatch.setattr("kdump.export.export.export_logs", work)
+    monkeypatch.setattr("kdump.commands.export.export.export_logs", work)
     return tmp_path / "flag"
 
 

@@ -29,11 +29,11 @@ from restless import changing
 from run_rows import rows, without
 from scrubs import rewrite
 
-from kdump.cli.commands import verify_engine
 from kdump.cli.main import main
-from kdump.cli.ui import exits
+from kdump.commands.verify import engine as verify_engine
 from kdump.fleet.state.rows import Row, decode_rows, encode_rows
 from kdump.storage.liveness import Liveness, State
+from kdump.ui import exits
 
 pytestmark = pytest.mark.once
 __all__ = ["verified"]  # a fixture

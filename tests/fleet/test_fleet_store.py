@@ -16,10 +16,10 @@ from spark_sessions import through
 from store_proxy import Proxy, before
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
-from kdump.export import export
+from kdump.commands.export import export
 from kdump.fleet.session.session import Cluster, Session, open_session
 from kdump.fleet.verify import listing, verify
+from kdump.ui import exits
 
 pytestmark = pytest.mark.spark
 

@@ -16,8 +16,8 @@ from spark_sessions import through
 from store_reports import comparable_lines
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
 from kdump.fleet.session.session import Cluster, Session, open_session
+from kdump.ui import exits
 
 pytestmark = pytest.mark.spark
 
@@ -45,7 +45,7 @@ def test_a_worker_that_is_killed_once_changes_nothing(
     path, flag = grown(FIXTURE), tmp_path / "flag"
     code = exported(path, tmp_path / "sound")
     killed = partial(fleet_work.export_killed_once, flag=flag)
-    monkeypatch.setattr("kdump.export.export.export_logs", killed)
+    monkeypatch.setattr("kdump.commands.export.export.export_logs", killed)
     assert exported(path, tmp_path / "killed") == code == exits.OK
     assert flag.exists()
     assert records(tmp_path / "killed") == records(tmp_path / "sound")
@@ -65,7 +65,7 @@ def test_what_kills_every_worker_is_told_and_the_rest_exported(
     assert len(expected) < len(records(tmp_path / "sound"))
     capfdbinary.readouterr()
     deadly = partial(fleet_work.deadly_export, topic=topic)
-    monkeypatch.setattr("kdump.export.export.export_logs", deadly)
+    monkeypatch.setattr("kdump.commands.export.export.export_logs", deadly)
     assert exported(path, tmp_path / "out") == exits.INCOMPLETE
     assert records(tmp_path / "out") == expected
     lines = capfdbinary.readouterr().out.decode().splitlines()

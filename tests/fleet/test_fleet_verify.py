@@ -25,7 +25,7 @@ from run_rows import TABLES, rows, without
 from spark_sessions import through
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
+from kdump.ui import exits
 
 pytest.importorskip("pyspark")
 

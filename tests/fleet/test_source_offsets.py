@@ -20,7 +20,6 @@ pa = pytest.importorskip("pyarrow")
 
 from kdump.audit.targets.listing import list_scope  # noqa: E402
 from kdump.errors import DecodeError, UsageError  # noqa: E402
-from kdump.export.committed import CommittedFilter  # noqa: E402
 from kdump.fleet.source.bad_records import BadRecords  # noqa: E402
 from kdump.fleet.source.by_time import first_offset_since  # noqa: E402
 from kdump.fleet.source.columns import (  # noqa: E402
@@ -34,6 +33,7 @@ from kdump.fleet.source.options import Options  # noqa: E402
 from kdump.fleet.source.paths import expand_paths  # noqa: E402
 from kdump.storage.selection import HIGHEST  # noqa: E402
 from kdump.storage.source import WindowedFile  # noqa: E402
+from kdump.tables.committed.batches import CommittedFilter  # noqa: E402
 from kdump.tables.tables import record_batches  # noqa: E402
 
 pytestmark = pytest.mark.once

@@ -22,7 +22,7 @@ from kdump.audit.survey.survey import Survey, survey
 from kdump.errors import DecodeError
 from kdump.fleet.state.encoding import decode_survey, encode_survey, survey_form
 from kdump.fleet.state.rows import Files, Row, decode_rows, encode_rows
-from kdump.scrub.records import Reading, SegmentRecord
+from kdump.history.records import Reading, SegmentRecord
 from kdump.storage.logdir import Segment, open_path
 
 pytestmark = pytest.mark.once

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from planning import failing_at
 
 from kdump.cli.main import main
-from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.commands.salvage.way_back import way_back
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable
-from kdump.repair.salvage.way_back import way_back
+from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
 
 pytestmark = pytest.mark.once
 

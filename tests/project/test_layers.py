@@ -15,26 +15,28 @@ PACKAGE = Path(__file__).parents[2] / "kdump"
 
 #: A layer imports itself and those before it.
 LAYERS = (
-    "errors", "program", "values", "format", "storage", "metadata", "audit", "scrub", "copies",
-    "repair", "tables", "coordinators", "quorum", "export", "fleet", "cli",
+    "errors", "program", "values", "format", "storage", "metadata", "audit", "copies", "repair",
+    "tables", "coordinators", "quorum", "output", "history", "fleet", "ui", "commands", "cli",
 )  # fmt: skip
 #: Beyond the order: who must not import whom all the same.
 STRANGERS = {
-    ("scrub", "repair"),
-    ("copies", "repair"),
     ("tables", "repair"),
     ("coordinators", "repair"),
     ("quorum", "repair"),
-    ("export", "repair"),
+    ("output", "repair"),
+    ("history", "repair"),
     ("fleet", "repair"),
 }
 
+#: The commands that stand on another one. This list only gets shorter.
+STANDS_ON = {"check": "export"}
+
 #: Libraries, and the layers that they belong to.
 OWNED = {
-    "click": "cli",
-    "rich": "cli",
+    "click": "ui, commands, cli",
+    "rich": "ui, commands, cli",
     "pyspark": "fleet",
-    "pyarrow": "tables, export, fleet",
+    "pyarrow": "tables, output, fleet, commands",
     "botocore": "",
     "numpy": "",
     "pandas": "",
@@ -64,9 +66,9 @@ MUTATING = {
 #: The modules that make these calls; those of its layer call the first by its name.
 DURABLE = ["kdump", "repair", "transaction", "disk"]
 NEW_FILES = (
-    ["kdump", "export", "destination"],
-    ["kdump", "scrub", "files"],
-    ["kdump", "copies", "manifest", "output"],
+    ["kdump", "output", "destination"],
+    ["kdump", "output", "files"],
+    ["kdump", "commands", "manifest", "output"],
 )
 MUTATING_METHODS = {"mkdir", "rmdir", "touch", "unlink", "write_bytes", "write_text"}
 
@@ -129,6 +131,8 @@ def _import_breach(layer: str | None, name: str, module: list[str]) -> Iterator[
         imported = _layer(origin)
         if layer is None or imported is None:
             yield f"kdump itself imports {name}" if layer is None else f"imports {name}: no layer"
+        elif layer == imported == "commands" and _stranger(module, origin):
+            yield f"{module[2]} imports {name}"
         elif LAYERS.index(imported) > LAYERS.index(layer) or (layer, imported) in STRANGERS:
             yield f"{layer} imports {name}"
     elif (
@@ -145,9 +149,15 @@ def _import_breach(layer: str | None, name: str, module: list[str]) -> Iterator[
         yield f"{layer} imports {name}"
 
 
+def _stranger(module: list[str], origin: list[str]) -> bool:
+    """Whether ``module`` of one command imports ``origin`` of another that it does not stand on."""
+    here, there = module[2:3], origin[2:3]
+    return here != there and [STANDS_ON.get(name) for name in here] != there
+
+
 def _name_breach(layer: str | None, name: str, module: list[str]) -> Iterator[str]:
     owner, _, attribute = name.rpartition(".")
-    if layer != "cli" and name in PRINTING:
+    if layer not in ("ui", "commands", "cli") and name in PRINTING:
         yield f"{layer} prints: {name}"
     if layer == "format" and (name == "open" or (owner and attribute in CLOCK_READINGS)):
         yield f"{layer} uses {name}"
@@ -203,6 +213,12 @@ def plant(tmp_path: Path) -> Callable[[str, str], list[str]]:
         ),
         ("kdump/audit/a.py", "def f() -> None:\n    import kdump.cli.main", "a.py:2 audit imports"),
         ("kdump/audit/a.py", "from kdump import cli", "audit imports kdump.cli"),
+        (
+            "kdump/commands/heal/a.py",
+            "from kdump.commands.export import b",
+            "heal imports kdump.commands.export.b",
+        ),
+        ("kdump/audit/a.py", "import kdump.commands.heal.plan", "audit imports"),
         ("kdump/audit/a.py", "from . import survey", "a relative import"),
         ("kdump/utils.py", "", "kdump.utils lies in no layer"),
         ("kdump/audit/a.py", "from kdump.utils import f", "imports kdump.utils.f: no layer"),
@@ -215,12 +231,12 @@ def plant(tmp_path: Path) -> Callable[[str, str], list[str]]:
         ("kdump/format/a.py", "t = datetime.datetime.now()", "format uses ?.now"),
         ("kdump/audit/a.py", "print(1)", "audit prints: print"),
         ("kdump/storage/a.py", "sys.stderr.write('')", "storage prints: sys.stderr"),
-        ("kdump/audit/a.py", "import click", "audit imports click, which is for cli"),
+        ("kdump/audit/a.py", "import click", "audit imports click, which is for ui"),
         ("kdump/cli/a.py", "import pyspark.sql", "cli imports pyspark, which is for fleet"),
         (
             "kdump/storage/a.py",
             "import pyarrow.fs",
-            "storage imports pyarrow, which is for tables, export, fleet",
+            "storage imports pyarrow, which is for tables, output, fleet, commands",
         ),
         ("kdump/storage/a.py", "os.unlink(path)", "storage changes files: os.unlink"),
         ("kdump/audit/a.py", "path.write_text('')", "audit changes files: path.write_text"),
@@ -242,6 +258,8 @@ def test_a_planted_breach_is_found(
     [
         ("kdump/cli/a.py", "import click, rich\nfrom kdump.audit import verify\nprint(1)"),
         ("kdump/cli/a.py", "import sys\nsys.stdout.flush()"),
+        ("kdump/commands/check/a.py", "from kdump.commands.export import manifest"),
+        ("kdump/commands/heal/a.py", "from kdump.commands.heal import plan"),
         ("kdump/storage/objects/arrow.py", "import pyarrow.fs"),
         ("kdump/storage/objects/s3.py", "import botocore.session"),
         ("kdump/repair/a.py", "from kdump.repair import disk\ndisk.unlink(path)"),

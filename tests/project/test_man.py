@@ -14,7 +14,7 @@ import pytest
 
 from kdump.audit.codes import CODES
 from kdump.cli.main import cli
-from kdump.cli.views.dump.differences import DIFFERENCES
+from kdump.commands.dump.differences import DIFFERENCES
 
 pytestmark = pytest.mark.once
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from maps import PACKAGE, documented, entries, imported
 
-#: As many entries a folder may have.
-MOST = 16
 #: An address asks a process of its own, which knows addresses.
 CIRCLE = {"kdump.storage.objects"}
 
@@ -59,7 +57,6 @@ def upward(package: Path) -> list[str]:
 def test_a_map_has_every_entry_with_its_duty(folder: Path) -> None:
     here = entries(folder) - {"__main__"}
     assert documented(folder) == {name: duty(folder, name) for name in here}
-    assert len(here) <= MOST
 
 
 def test_imports_follow_the_maps() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from brokers.jars import RELEASES, ZOOKEEPER_RELEASES, numbers, published
 
-from kdump.cli.ui.version import FORECAST, READ
+from kdump.ui.version import FORECAST, READ
 
 
 def test_the_releases_that_are_named_are_those_of_the_tests() -> None:

@@ -11,10 +11,10 @@ from forge import batch, control_batch, record
 from forge_metadata import METADATA, NO_OP, feature, segment_name, snapshot_name, uuid
 
 from kdump.audit.targets.target import open_roots
-from kdump.quorum.election import Answer
-from kdump.quorum.problems import ProblemKind
+from kdump.commands.quorum.election import Answer
+from kdump.commands.quorum.problems import ProblemKind
+from kdump.commands.quorum.state import Quorum
 from kdump.quorum.reading import read_replicas
-from kdump.quorum.state import Quorum
 from kdump.quorum.voter_set import ReplicaKey, VoterSet
 
 LEADER_CHANGE, HEADER, FOOTER, VERSION, VOTERS = 2, 3, 4, 5, 6

@@ -21,11 +21,11 @@ from forge import message, wrapper
 from kdump.audit.facts.settings import Overrides
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target, assign, open_roots
+from kdump.commands.convert import segments
+from kdump.commands.convert.output import convert_to
+from kdump.commands.convert.receipt import ConvertedCopy, encode
 from kdump.errors import KdumpError, Refused, SourceError
 from kdump.format.codecs import Codec
-from kdump.repair.convert import segments
-from kdump.repair.convert.output import convert_to
-from kdump.repair.convert.receipt import ConvertedCopy, encode
 from kdump.repair.rewrite import conversion
 from kdump.repair.rewrite.conversion import Conversion, Rules
 from kdump.repair.rewrite.read_back import LogReader, ReadBack

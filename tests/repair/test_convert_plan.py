@@ -28,12 +28,11 @@ from kdump.audit.facts.small_files import Read, TopicSettings
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.survey import ReadFailure
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.cli.options.targets import TargetOptions, find_scope
+from kdump.commands.convert import plan as convert
+from kdump.commands.convert.plan import plan_convert
 from kdump.errors import Refused, SourceError, Unfinished, UsageError
 from kdump.format.codecs import Codec
 from kdump.format.index import TransactionIndex
-from kdump.repair.convert import plan as convert
-from kdump.repair.convert.plan import plan_convert
 from kdump.repair.rewrite import conversion as conversions
 from kdump.repair.rewrite import measure
 from kdump.repair.rewrite.conversion import Rules
@@ -51,6 +50,7 @@ from kdump.repair.transaction.plan import (
     encode,
 )
 from kdump.storage.repair_record import RepairState, repair_records
+from kdump.ui.options.targets import TargetOptions, find_scope
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 

@@ -17,12 +17,12 @@ from damaged import name
 from forged_copies import broken, logs, plain, write
 from planning import healing, left, undone
 
-from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED, USAGE
 from kdump.errors import Refused, UsageError
 from kdump.repair.transaction.apply import apply
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Assembly, decode, encode
 from kdump.storage import liveness
+from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED, USAGE
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
@@ -263,7 +263,7 @@ def test_other_bytes_between_the_same_neighbours_do_not_occur_but_are_refused(pl
 @pytest.fixture
 def _live(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = liveness.Liveness(liveness.State.LIVE, "process 7 (java) holds .lock")
-    monkeypatch.setattr("kdump.repair.heal.copies.liveness", lambda _: answer)
+    monkeypatch.setattr("kdump.repair.healing.copies.liveness", lambda _: answer)
 
 
 @pytest.mark.usefixtures("_live")

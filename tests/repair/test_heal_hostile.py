@@ -19,13 +19,14 @@ from forge import flip
 from forged_copies import broken, logs, plain, write
 from planning import healing, left
 
-from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.commands.heal import plan, result
 from kdump.errors import KdumpError, Refused, SourceError, UsageError, VanishedError
-from kdump.repair.heal import copies, plan, result
-from kdump.repair.heal.draft import Part, PartsSource
+from kdump.repair.healing import copies
+from kdump.repair.healing.draft import Part, PartsSource
 from kdump.repair.transaction.apply import apply
 from kdump.storage.logdir import MAX_LOG_BYTES
 from kdump.storage.manifests.path import ManifestPath
+from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 

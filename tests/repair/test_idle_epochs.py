@@ -10,9 +10,9 @@ import pytest
 from commands import kdump, repair
 from idle_epochs import END, FORGOTTEN, MALFORMED, PARTING, WHOLE
 
-from kdump.cli.ui import exits
 from kdump.format.checkpoint import EpochEntry, decode_readable_epochs
 from kdump.repair.content.companions import merge_epochs
+from kdump.ui import exits
 
 NAME = "leader-epoch-checkpoint"
 

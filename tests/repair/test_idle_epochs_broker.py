@@ -20,7 +20,7 @@ from brokers.replicas import CONTROLLER, NODES, SECONDS, Replicas
 from commands import repair
 from idle_epochs import END, FORGOTTEN, MALFORMED, PARTING, TOPIC, WHOLE
 
-from kdump.cli.ui import exits
+from kdump.ui import exits
 
 pytestmark = [pytest.mark.broker, pytest.mark.nightly]
 

@@ -23,10 +23,10 @@ from crashing.trees import put, take
 from damaged import name
 from long_samples import first_of
 
-from kdump.cli.ui.exits import OK, REFUSED
 from kdump.repair.transaction import fingerprint
 from kdump.repair.transaction.plan import Stamp
 from kdump.storage import liveness
+from kdump.ui.exits import OK, REFUSED
 
 pytestmark = pytest.mark.once
 
@@ -262,7 +262,7 @@ def test_a_file_that_goes_while_its_repair_is_planned(
         stamps, identity = listed(*arguments)
         return {name: stamps[name] for name in stamps if ".snapshot" not in name}, identity
 
-    monkeypatch.setattr("kdump.repair.truncate.plan.read_fingerprint", later)
+    monkeypatch.setattr("kdump.commands.truncate.plan.read_fingerprint", later)
     put(trial.root, trial.original)
     ran = run(trial.argv)
     assert ran.code == REFUSED, ran

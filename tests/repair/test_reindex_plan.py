@@ -47,10 +47,10 @@ from kdump.audit.survey.survey import ReadFailure, Survey, survey
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.target import Root, Target, assign
 from kdump.audit.verdicts.verdict import Verdict
+from kdump.commands.reindex.plan import plan_reindex
 from kdump.errors import Refused, SourceError, UsageError, VanishedError
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import ProducerEntry, decode_snapshot
-from kdump.repair.reindex.plan import plan_reindex
 from kdump.repair.transaction.plan import (
     Line,
     Plan,
@@ -369,7 +369,7 @@ def test_an_index_that_cannot_be_read_is_rebuilt(
             raise error(file, f"{file}: cannot be read")
         return open_source(file, mapped=mapped)
 
-    monkeypatch.setattr("kdump.repair.reindex.indexes.open_source", failing_open)
+    monkeypatch.setattr("kdump.repair.content.indexes.open_source", failing_open)
     assert names(plan_of(found)) == [name(FIRST, TIMES)]
     error = VanishedError
     with pytest.raises(VanishedError):

@@ -33,13 +33,13 @@ from crashing.trees import take
 from planning import failing_at, interrupt, truncation, undone
 
 from kdump.audit.targets.target import assign, open_roots
-from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED, USAGE
 from kdump.errors import KdumpError, Refused, Unfinished
 from kdump.repair.newdir.building import build_directory
 from kdump.repair.transaction.apply import apply
 from kdump.repair.transaction.undo import newest_repair, undo
 from kdump.storage.rights import Rights, acting, is_root
 from kdump.storage.selection import Selection
+from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED, USAGE
 
 pytestmark = [
     pytest.mark.root,
@@ -308,16 +308,16 @@ def test_no_export_into_a_directory_of_root_that_others_can_write(place: Path) -
 
 
 def destination() -> ModuleType:
-    import kdump.export.destination
+    import kdump.output.destination
 
-    return kdump.export.destination
+    return kdump.output.destination
 
 
 def export_to(to: Path, origin: Path) -> None:
     """What ``kdump export --to`` does, with its tasks in this process."""
     create = destination().create_destination
-    from kdump.export.export import Order, export
-    from kdump.export.output import Form
+    from kdump.commands.export.export import Order, export
+    from kdump.commands.export.output import Form
 
     def here(
         work: Callable[[Any], Any], tasks: Sequence[Any], sizes: Sequence[int], **_: object

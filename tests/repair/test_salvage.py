@@ -38,6 +38,12 @@ from kdump.audit.replay.fates import HIGHEST
 from kdump.audit.survey.events import EpochRun
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import assign, open_roots
+from kdump.commands.salvage import overlap, stretches
+from kdump.commands.salvage.offset_gaps import offset_gaps
+from kdump.commands.salvage.receipt import Salvaged
+from kdump.commands.salvage.salvage import salvage as rescue
+from kdump.commands.salvage.selection import select_pieces
+from kdump.commands.salvage.stretches import Stretch
 from kdump.errors import SourceError
 from kdump.format.batch import read_header
 from kdump.format.checkpoint import EpochEntry, decode_epochs
@@ -45,12 +51,6 @@ from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import decode_snapshot
 from kdump.repair.content.companions import merge_epochs
 from kdump.repair.newdir.building import build_directory
-from kdump.repair.salvage import overlap, stretches
-from kdump.repair.salvage.offset_gaps import offset_gaps
-from kdump.repair.salvage.receipt import Salvaged
-from kdump.repair.salvage.salvage import salvage as rescue
-from kdump.repair.salvage.selection import select_pieces
-from kdump.repair.salvage.stretches import Stretch
 from kdump.repair.transaction import disk
 from kdump.storage.access import open_source
 from kdump.storage.logdir import read_partition

@@ -16,7 +16,7 @@ from dumps import dumped
 from reflinks import cloning
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
+from kdump.ui import exits
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 

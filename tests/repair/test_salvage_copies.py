@@ -20,9 +20,9 @@ from damaged import name
 from long_samples import wrong_seeds
 from torn_copies import base_of, damaged_copy, epoch_file, random_log
 
-from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED
 from kdump.storage.source import WindowedFile
 from kdump.storage.walk import Damage, batch_bytes, walk
+from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 

@@ -21,9 +21,9 @@ from crashing.seam import Around, Call
 from crashing.subjects import CONVERT
 from crashing.trees import put, take
 
-from kdump.cli.ui.exits import INCOMPLETE, INTERRUPTED, OK, REFUSED, TERMINATED
 from kdump.repair.rewrite import read_back
 from kdump.repair.transaction import staging
+from kdump.ui.exits import INCOMPLETE, INTERRUPTED, OK, REFUSED, TERMINATED
 
 pytestmark = pytest.mark.once
 

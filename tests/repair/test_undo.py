@@ -42,12 +42,12 @@ from planning import (
 )
 
 import kdump.cli.main
-from kdump.cli.ui import exits
 from kdump.errors import KdumpError, Refused, Unfinished
 from kdump.repair.transaction.apply import apply, resume
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.undo import discard, newest_repair, undo
 from kdump.storage.repair_record import RepairState, repair_records
+from kdump.ui import exits
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 

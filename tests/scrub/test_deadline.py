@@ -16,7 +16,7 @@ from forge import batch, record, write_partition
 from scrubs import World, status, summary, with_surveys
 
 from kdump.audit.survey.survey import Survey
-from kdump.scrub.deadline import Deadline
+from kdump.commands.scrub.deadline import Deadline
 from kdump.storage import workers
 
 

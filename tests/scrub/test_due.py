@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kdump.scrub.due import Item, reading_order
-from kdump.scrub.records import FileState, Reading, SegmentRecord
+from kdump.history.due import Item, reading_order
+from kdump.history.records import FileState, Reading, SegmentRecord
 
 RECORD = SegmentRecord(0, 1000, FileState(1, 2, 3), True, 2)
 DAMAGED = '[{"code":"batch-crc-mismatch"}]'

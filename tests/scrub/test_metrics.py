@@ -11,10 +11,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from scrubs import World, rewrite, status
 
+from kdump.commands.scrub.metrics import metrics_lines
 from kdump.errors import StateError
-from kdump.scrub.files import replace_file
-from kdump.scrub.metrics import metrics_lines
-from kdump.scrub.records import DirectoryRun, Reason, Run, Status
+from kdump.history.records import DirectoryRun, Reason, Run, Status
+from kdump.output.files import replace_file
 
 Samples = dict[tuple[str, str, str], float]
 

@@ -15,8 +15,8 @@ from forge import checkpoint
 from recipes_directory import DAY_MS, OTHER_ID, kraft
 from scrubs import World, codes
 
-from kdump.cli.ui import exits
-from kdump.scrub.rows import TABLES
+from kdump.history.rows import TABLES
+from kdump.ui import exits
 
 TITLE = "kept"
 PARTITION = f"{TITLE}-0"

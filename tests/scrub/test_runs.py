@@ -19,7 +19,7 @@ from scrubs import World, codes, rewrite, status, summary, with_surveys
 from kdump.audit.survey.survey import Survey
 from kdump.cli.main import main
 from kdump.errors import StateError
-from kdump.scrub.state_file import read_state
+from kdump.history.state_file import read_state
 
 pytestmark = pytest.mark.once
 

@@ -18,7 +18,7 @@ from directory_state import state as state_of
 from forge import batch, checkpoint, partition_metadata, record
 from scrubs import World, change_state, codes, rewrite, status, summary
 
-from kdump.scrub import due as kdump_due
+from kdump.history import due as kdump_due
 from kdump.storage.source import Identity
 
 pytestmark = pytest.mark.once

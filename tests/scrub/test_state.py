@@ -16,8 +16,8 @@ from crashing.places import mounted
 from scrubs import World, status, summary
 
 from kdump.errors import StateError
-from kdump.scrub.records import DirectoryRun, FileState, Reading, Reason, SegmentRecord
-from kdump.scrub.state_file import open_state, read_state
+from kdump.history.records import DirectoryRun, FileState, Reading, Reason, SegmentRecord
+from kdump.history.state_file import open_state, read_state
 
 pytestmark = pytest.mark.once
 

@@ -16,8 +16,8 @@ from commands import Ran, kdump
 from crashing.running import run
 from forge import batch, record, write_partition
 
-from kdump.cli.ui import exits
-from kdump.scrub.rows import TABLES
+from kdump.history.rows import TABLES
+from kdump.ui import exits
 
 pytestmark = pytest.mark.once
 

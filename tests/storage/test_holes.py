@@ -17,11 +17,11 @@ from forge import batch, record, write_partition
 from long_samples import first_of
 
 from kdump.audit.survey.header_digest import HeaderDigest
-from kdump.cli.ui import exits
 from kdump.errors import VanishedError
 from kdump.storage import source as sources
 from kdump.storage.source import MappedFile, Source, WindowedFile, data_from, stretch
 from kdump.storage.walk import Damage, walk
+from kdump.ui import exits
 
 BLOCK = 4096
 TIB = 1 << 40

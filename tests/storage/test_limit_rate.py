@@ -14,12 +14,12 @@ from damaged import batches
 
 import kdump.audit.run.verify
 import kdump.audit.targets.target
-import kdump.cli.commands.verify_engine
 import kdump.cli.main
-from kdump.cli.ui import exits
-from kdump.cli.ui.units import parse_size
+import kdump.commands.verify.engine
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.throttle import Pace
+from kdump.ui import exits
+from kdump.ui.units import parse_size
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_the_limit_holds_for_all_that_is_read(
             with spent.open("ab", 0) as file:  # whole lines, whichever process writes
                 file.write(b"%d\n" % count_bytes)
 
-    monkeypatch.setattr(kdump.cli.commands.verify_engine, "Pace", Counted)
+    monkeypatch.setattr(kdump.commands.verify.engine, "Pace", Counted)
     for path in directory.glob("*.log"):
         drop_cache(path)
     last = summary(capsys, "--jobs", str(jobs), "--limit-rate", "12MB", directory)

@@ -18,11 +18,11 @@ from store_proxy import Proxy, before
 from store_reports import comparable_lines
 
 from kdump.cli.main import main
-from kdump.cli.ui import exits
 from kdump.storage.access import open_source
 from kdump.storage.object_source import READ_BYTES
 from kdump.storage.objects import client, listings, ranges
 from kdump.storage.objects.address import as_path
+from kdump.ui import exits
 
 pytestmark = pytest.mark.forks
 

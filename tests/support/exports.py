@@ -17,10 +17,10 @@ from zstandard import ZstdDecompressor
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import assign, open_roots
 from kdump.cli.main import main
-from kdump.export.destination import create_destination
-from kdump.export.export import Order, export
-from kdump.export.manifest import Manifest
-from kdump.export.output import Form
+from kdump.commands.export.export import Order, export
+from kdump.commands.export.manifest import Manifest
+from kdump.commands.export.output import Form
+from kdump.output.destination import create_destination
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import Selection
 

@@ -75,11 +75,11 @@ def measure(brokers: int, top: Path) -> dict[str, int]:
     from kdump.audit.targets.context import Context
     from kdump.audit.targets.target import assign, open_roots
     from kdump.audit.verdicts.next_start import Conclusion
-    from kdump.cli.commands import verify_engine
     from kdump.cli.main import main
-    from kdump.cli.options.spark import spark_session
+    from kdump.commands.verify import engine as verify_engine
     from kdump.fleet.verify import listing, task, verify
     from kdump.fleet.verify.inventory import Inventory
+    from kdump.ui.options.spark import spark_session
 
     forge.write_partition(top, "real", 0, {0: [forge.batch(0, [forge.record()])]})
     (root,) = open_roots([top / "real-0"])

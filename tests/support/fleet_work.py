@@ -177,7 +177,7 @@ def deadly_comparison(task: Any, topic: str) -> object:
 
 def export_killed_once(task: Any, flag: Path) -> object:
     """The first that comes here is killed when its file is written."""
-    from kdump.export import task as export_task
+    from kdump.commands.export import task as export_task
 
     found = export_task.export_logs(task)
     if not flag.exists():
@@ -188,7 +188,7 @@ def export_killed_once(task: Any, flag: Path) -> object:
 
 def deadly_export(task: Any, topic: str) -> object:
     """Who has written the records of this topic is killed, always."""
-    from kdump.export import task as export_task
+    from kdump.commands.export import task as export_task
 
     found = export_task.export_logs(task)
     if task.shares[0].log.origin.topic == topic:
@@ -201,7 +201,7 @@ def export_slow_once(task: Any, flag: Path) -> object:
 
     ``flag`` is there while it does.
     """
-    from kdump.export import task as export_task
+    from kdump.commands.export import task as export_task
 
     found = export_task.export_logs(task)
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from commands import repair
 from crashing.running import run
 
-from kdump.cli.ui import exits
+from kdump.ui import exits
 
 
 def text_of(*arguments: str | Path) -> str:

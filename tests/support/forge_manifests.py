@@ -17,7 +17,7 @@ from pathlib import Path
 from forge import TOPIC_ID
 from xxhash import xxh3_128_digest
 
-from kdump.copies.manifest.output import Output
+from kdump.commands.manifest.output import Output
 from kdump.format.batch import BatchTable
 from kdump.format.kernel.headers import BATCH_FIELDS
 from kdump.format.manifest.blocks import BATCHES, encode_block

@@ -17,12 +17,12 @@ from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.scope import requested_findings
 from kdump.audit.targets.target import TopicSelection
 from kdump.audit.verdicts.next_start import add_forecast
-from kdump.cli.views.compare.json_lines import JsonComparisons
-from kdump.cli.views.compare.text import TextComparisons
-from kdump.copies.manifest.making import Made, NamedRoot, Request, make_manifest
-from kdump.copies.manifest.names import Names
-from kdump.copies.manifest.output import new_manifest
-from kdump.copies.manifest.tree import bases_of
+from kdump.commands.compare.json_lines import JsonComparisons
+from kdump.commands.compare.text import TextComparisons
+from kdump.commands.manifest.making import Made, NamedRoot, Request, make_manifest
+from kdump.commands.manifest.names import Names
+from kdump.commands.manifest.output import new_manifest
+from kdump.commands.manifest.tree import bases_of
 from kdump.copies.reading import compare_copies, group_copies, whole_directories
 from kdump.errors import KdumpError
 from kdump.storage import liveness, workers

@@ -19,20 +19,20 @@ from crashing.trees import Node, take
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.context import Context
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.cli.options.targets import TargetOptions, find_scope
+from kdump.commands.convert.plan import plan_convert
+from kdump.commands.heal.plan import HealPlan, plan_heal
+from kdump.commands.reindex.plan import plan_reindex
+from kdump.commands.truncate.plan import plan_truncate
 from kdump.errors import Unfinished
-from kdump.repair.convert.plan import plan_convert
-from kdump.repair.heal.plan import HealPlan, plan_heal
-from kdump.repair.reindex.plan import plan_reindex
 from kdump.repair.rewrite.conversion import Rules
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.apply import apply
 from kdump.repair.transaction.fingerprint import read_fingerprint
 from kdump.repair.transaction.plan import Plan
 from kdump.repair.transaction.undo import newest_repair, undo
-from kdump.repair.truncate.plan import plan_truncate
 from kdump.storage.logdir import read_partition
 from kdump.storage.objects.address import AnyPath, typed_text
+from kdump.ui.options.targets import TargetOptions, find_scope
 
 
 def truncation(partition: Path, at: int | None = None) -> Plan:

@@ -14,13 +14,13 @@ from commands import Ran
 from commands import kdump as command
 from fixtures_loader import copy_fixture
 
-import kdump.scrub.reading
+import kdump.commands.scrub.reading
 from kdump.audit.survey.survey import Survey
-from kdump.scrub.rows import TABLES
+from kdump.history.rows import TABLES
 
 FIXTURE = "4.3.1/killed"
 # Any: what is replaced here is not one of its own names.
-reading: Any = kdump.scrub.reading
+reading: Any = kdump.commands.scrub.reading
 
 
 @dataclass(frozen=True)

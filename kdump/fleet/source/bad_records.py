@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from kdump.fleet.source.columns import corrupt_rows
 from kdump.fleet.source.options import Options
 from kdump.fleet.state.files import write_file
-from kdump.scrub.files import check_outside, make_directory, writing_rights
+from kdump.output.files import check_outside, make_directory, writing_rights
 from kdump.storage.objects.address import RemotePath, as_local, as_path
 from kdump.storage.rights import Rights
 from kdump.tables.corruption import REMOTE, CorruptRange

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kdump.export.committed import CommittedFilter
-from kdump.export.plan import LogPlan, PlanTask, combine_logs, plan_log
 from kdump.fleet.source.offsets import PartitionLogs
 from kdump.storage.selection import HIGHEST
+from kdump.tables.committed.batches import CommittedFilter
+from kdump.tables.committed.plan import LogPlan, PlanTask, combine_logs, plan_log
 from kdump.tables.corruption import MARKER, CorruptRange, OnCorruption
 from kdump.tables.logs import Log, utf8
 

@@ -20,8 +20,8 @@ from kdump.audit.targets.target import Root, Target
 from kdump.errors import SourceError, StateError, UsageError, VanishedError
 from kdump.fleet.state.files import read_file, write_file
 from kdump.format.properties import MetaProperties
-from kdump.scrub.due import topic_id_of
-from kdump.scrub.files import make_directory, writing_rights
+from kdump.history.due import topic_id_of
+from kdump.output.files import make_directory, writing_rights
 from kdump.storage.objects.address import AnyPath, RemotePath, as_local, scan
 from kdump.storage.rights import Rights, acting
 from kdump.values import frozen

@@ -11,9 +11,9 @@ from typing import Final
 from uuid import uuid4
 
 from kdump.errors import SourceError, StateError
-from kdump.export import upload
-from kdump.export.destination import discard
-from kdump.scrub.files import make_directory, replace_file
+from kdump.output import upload
+from kdump.output.destination import discard
+from kdump.output.files import make_directory, replace_file
 from kdump.storage.access import read_end
 from kdump.storage.objects.address import AnyPath, RemotePath, as_local, scan
 from kdump.storage.rights import Rights, acting

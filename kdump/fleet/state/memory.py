@@ -37,8 +37,8 @@ from kdump.fleet.state.files import (
     write_file,
 )
 from kdump.fleet.state.rows import Files, Row, base_of, decode_rows, encode_rows, settings_text
-from kdump.scrub.changes import NewReading, compare, steady_since
-from kdump.scrub.records import SegmentRecord, encode_findings, signed
+from kdump.history.changes import NewReading, compare, steady_since
+from kdump.history.records import SegmentRecord, encode_findings, signed
 from kdump.storage.names import FileKind, parse_file_name
 from kdump.storage.objects.address import AnyPath, RemotePath
 from kdump.storage.objects.listings import listed_status

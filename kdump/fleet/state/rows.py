@@ -20,7 +20,7 @@ from kdump.audit.survey.header_digest import DIGEST_FORM
 from kdump.audit.survey.survey import Survey
 from kdump.errors import DecodeError
 from kdump.fleet.state.encoding import decode_survey, encode_survey, survey_form
-from kdump.scrub.records import FileState, Reading, SegmentRecord, decode_findings, signed
+from kdump.history.records import FileState, Reading, SegmentRecord, decode_findings, signed
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Identity

@@ -9,7 +9,7 @@ import forge
 import manifests
 import pytest
 
-from kdump.copies.manifest import making
+from kdump.commands.manifest import making
 from kdump.storage.logdir import list_partition
 from kdump.storage.manifests.path import paths_in
 

@@ -12,7 +12,7 @@ import pytest
 from forge_manifests import forge
 from xxhash import xxh3_128_digest
 
-from kdump.copies.manifest.output import Output
+from kdump.commands.manifest.output import Output
 from kdump.errors import SourceError
 from kdump.format.kernel.headers import BATCH_FIELDS
 from kdump.format.manifest.blocks import BATCHES, Block, decode_block, encode_block

@@ -26,8 +26,8 @@ from crashing.trees import Tree, differences, put, take
 from kdump.audit.judge import judge
 from kdump.audit.startup.outcome import Outcome
 from kdump.audit.verdicts.next_start import next_start
-from kdump.cli.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED
 from kdump.repair.rewrite import conversion
+from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED
 
 LOCK = "data/.lock"
 #: Counts nights, of which each fails calls with other errors and loses other pages; 0 in CI.

@@ -1,0 +1,97 @@
+"""``kdump check``: the files of an export against its manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.ui.options.jobs import jobs_option
+from kdump.ui.options.reports import format_option
+from kdump.ui.options.targets import LogPath
+from kdump.ui.progress import progress_option
+
+if TYPE_CHECKING:
+    from kdump.commands.check.check import Difference, Export
+    from kdump.storage.objects.address import AnyPath
+    from kdump.ui.progress import Mode
+
+
+@click.command(
+    short_help="Compare the files of an export with its manifest.",
+    epilog="Exit codes: 0 all is as the manifest says; 2 wrong usage; 4 a file is missing, "
+    "differs, or is not in the manifest, or the export met damage; 5 something could not be read, "
+    "now or by the export, which comes before 4; "
+    "130, 143 ended by a signal; 141 the reader of the output went away.",
+)
+@format_option("Text for people, or JSON Lines of all files.")
+@jobs_option("as many as this process may use CPUs")
+@progress_option
+@click.argument("manifest", metavar="MANIFEST", type=LogPath())
+def check(
+    manifest: AnyPath, form: Literal["text", "json"], jobs: int | None, progress: Mode
+) -> int:
+    """Compare the files of an export with its manifest, and read them.
+
+    MANIFEST is the _manifest.json that kdump export has written, or the directory that it is in;
+    both may be an address in an object store. Every file must be there, with the size and the
+    SHA-256 of the manifest, and must hold as many records of each log, from the same lowest to the
+    same highest offset. Another file that readers of the directory would take for one of the export
+    is a difference too. Names that begin with _ or . are ignored, as readers do. What the export
+    could not read, by the manifest, is reported again: such an export is not complete.
+
+    It reads the files of the export alone, not the logs, and changes nothing. The files that kdump
+    manifest writes are of another kind: they are about log directories.
+    """
+    from kdump.commands.check.check import extra_files, read_export
+    from kdump.commands.check.text import CheckReport, JsonCheck, TextCheck
+    from kdump.commands.export.output import Form
+    from kdump.errors import UsageError
+    from kdump.storage.workers import default_jobs
+    from kdump.ui.progress import Progress
+
+    export = read_export(manifest)
+    parquet = any(file.path.endswith(Form.PARQUET.value) for file in export.files)
+    if parquet and find_spec("pyarrow") is None:
+        raise UsageError("expected the extra parquet: pip install 'kafka-kdump[parquet]'")
+    report: CheckReport
+    report = JsonCheck(click.echo, export) if form == "json" else TextCheck(click.echo, export)
+    with Progress(progress) as meter:
+        meter.expect(sum(file.bytes for file in export.files))
+        compared = _compare(export, jobs or default_jobs(), meter.advance)
+        for file, difference in zip(export.files, compared, strict=True):
+            with meter.paused():
+                report.add(file.path, file, difference)
+    for extra in extra_files(export):
+        report.add(extra.path, None, extra)
+    return report.finish()
+
+
+def _compare(
+    export: Export, jobs: int, on_progress: Callable[[int], None]
+) -> Iterator[Difference | None]:
+    """Yield the first difference of each file, in order; None for a file without one."""
+    from kdump.commands.check.check import Difference, Kind, check_file
+    from kdump.errors import KdumpError
+    from kdump.storage import workers
+    from kdump.storage.workers import WorkerDied
+
+    def work(number: int, report: Callable[[int], None]) -> Difference | None:
+        return check_file(export.path, export.files[number], report)
+
+    tasks = range(len(export.files))
+    with closing(workers.run(work, tasks, jobs, on_progress=on_progress)) as results:
+        for number, value in enumerate(
+            workers.in_order((result.index, result.value) for result in results)
+        ):
+            match value:
+                case WorkerDied():
+                    path = export.files[number].path
+                    yield Difference(Kind.UNREAD, path, "a result of the worker", value.label)
+                case KdumpError():
+                    raise value
+                case _:
+                    yield value

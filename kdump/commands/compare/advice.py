@@ -1,0 +1,167 @@
+"""The sequence of steps after a comparison: heal, compare again, and only then start and elect.
+
+All commands are printed: whoever follows the steps to their end has left nothing out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from kdump.audit.commands import (
+    COPY,
+    Remedy,
+    copy_text,
+    heal_command,
+    salvage_command,
+    unclean_election_command,
+)
+from kdump.copies.comparison import Comparison, State
+from kdump.copies.copy import Copy
+from kdump.storage.manifests.path import ManifestPath
+from kdump.storage.objects.address import AnyPath
+from kdump.ui.units import count_text
+from kdump.values import frozen
+
+
+@frozen
+class Step:
+    """A step after a comparison, with the commands that take it, if there are any."""
+
+    text: str
+    commands: tuple[Remedy, ...] = ()
+
+
+@frozen
+class _Heal:
+    """A copy that takes from others what it has lost; with ``brought`` they are not at hand."""
+
+    copy: Copy
+    command: Remedy
+    brought: bool
+
+
+@frozen
+class _Save:
+    """A copy of which another one, called ``leader``, makes records go, and what saves them."""
+
+    leader: str
+    path: AnyPath
+    records: int
+    command: Remedy
+
+
+class Advice:
+    """What follows from the comparisons of a run, which the command ``again`` makes once more."""
+
+    def __init__(self, again: Remedy) -> None:
+        self._again = again
+        self._first: Counter[int] = Counter()
+        self._heals: list[_Heal] = []
+        self._saves: list[_Save] = []
+        self._unclean: list[Step] = []
+
+    def add(self, found: Comparison) -> None:
+        """Add a partition."""
+        heals = list(_heals(found))
+        if heals:  # the first choice, and what it cuts, may then be others
+            self._heals.extend(heals)
+            return
+        if found.state not in (State.DIFFERENT, State.LAGGING):
+            return
+        if len(found.copies) == 1 and not found.missing:
+            return
+        first = found.copies[found.first]
+        name = "the first choice" if first.node_id is None else f"node {first.node_id}"
+        self._saves.extend(_saves(found, name))
+        nodes = {copy.node_id for copy in found.copies}.union(found.missing)
+        if (
+            first.node_id is not None
+            and first.can_lead
+            and len(nodes) > 1  # else they are backups of one
+            and not any(copy.live for copy in found.copies)
+        ):
+            self._first[first.node_id] += 1
+        if found.unclean and first.can_lead:
+            self._unclean.append(
+                Step(
+                    f"{name} is not in sync for {found.topic}-{found.partition}: start it alone, "
+                    "then elect it",
+                    (unclean_election_command(found.topic, found.partition),),
+                )
+            )
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the steps in their order."""
+        changed = [*(heal.copy.path for heal in self._heals), *(save.path for save in self._saves)]
+        for before in dict.fromkeys(map(copy_text, changed)):
+            if before is not None:
+                yield Step(before)
+        yield from _heal_steps(self._heals)
+        if self._heals:
+            text = "compare again before a broker starts: this says who may lead"
+            yield Step(text, (self._again,))
+        yield from _save_steps(self._saves)
+        if self._first:
+            others = " for the other partitions" if self._heals else ""
+            nodes = [node for node, _ in self._first.most_common()]
+            if len(nodes) == 1:
+                yield Step(f"start node {nodes[0]} first{others}")
+            else:
+                counts = ", ".join(f"node {node} for {self._first[node]:,}" for node in nodes)
+                yield Step(f"nodes to start first, by their number of partitions: {counts}")
+        yield from self._unclean
+
+
+def _heal_steps(heals: Iterable[_Heal]) -> Iterator[Step]:
+    """Yield the steps that repair copies, first those for which other copies are at hand."""
+    by_place: dict[bool, list[_Heal]] = {False: [], True: []}
+    for heal in heals:
+        by_place[heal.brought].append(heal)
+    for brought, found in by_place.items():
+        if not found:
+            continue
+        many = len(found) > 1
+        text = f"{len(found):,} copies have" if many else f"{found[0].copy.path} has"
+        text += " lost records that others have; to take them"
+        if brought:
+            host = "the host of each" if many else "its host"
+            text += f" from one that is brought to {host} as COPY"
+        if any(heal.copy.live for heal in found):
+            text += f", once {'their brokers are' if many else 'its broker is'} stopped"
+        yield Step(text, tuple(heal.command for heal in found))
+
+
+def _heals(found: Comparison) -> Iterator[_Heal]:
+    """Yield the repairs of copies that have lost what others have."""
+    for index, copy in enumerate(found.copies):
+        ordered = [found.copies[number].path for number in found.heal_sources(index)]
+        if not ordered:
+            continue
+        at_hand = [source for source in ordered if not isinstance(source, ManifestPath)]
+        brought = isinstance(copy.path, ManifestPath) or not at_hand
+        yield _Heal(copy, heal_command(copy.path, [COPY] if brought else at_hand), brought)
+
+
+def _save_steps(saves: Iterable[_Save]) -> Iterator[Step]:
+    """Yield a step for each leader that makes others lose records."""
+    by_leader: dict[str, list[_Save]] = {}
+    for save in saves:
+        by_leader.setdefault(save.leader, []).append(save)
+    for leader, found in by_leader.items():
+        records = count_text(sum(save.records for save in found), "record")
+        named = f"{found[0].path} loses" if len(found) == 1 else f"{len(found):,} copies lose"
+        text = f"{named} {records} when {leader} leads; to save them before"
+        if any(isinstance(save.path, ManifestPath) for save in found):
+            text += f", on {'the host of each' if len(found) > 1 else 'its host'}"
+        yield Step(text, tuple(save.command for save in found))
+
+
+def _saves(found: Comparison, name: str) -> Iterator[_Save]:
+    """Yield what other copies lose when the first one, called ``name``, leads."""
+    for leadership in found.leaderships:
+        if leadership.leader == found.first:
+            for cut in leadership.cuts:
+                if cut.records:
+                    path = found.copies[cut.copy].path
+                    yield _Save(name, path, cut.records, salvage_command(path))

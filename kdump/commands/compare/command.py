@@ -1,0 +1,164 @@
+"""``kdump compare``: the copies of partitions on several brokers.
+
+Spec: KIP-101, KIP-279, KIP-966.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.ui.options.jobs import jobs_option, reading_jobs
+from kdump.ui.options.rate import rate_option, reading_rate
+from kdump.ui.options.reports import format_option
+from kdump.ui.options.spark import (
+    SparkOptions,
+    refuse_worker_options,
+    spark_options,
+    spark_session,
+)
+from kdump.ui.options.targets import (
+    TargetOptions,
+    find_read_scope,
+    named_paths,
+    note_manifests,
+    say_unreadable,
+    target_options,
+)
+from kdump.ui.progress import progress_option
+from kdump.values import frozen
+
+if TYPE_CHECKING:
+    from kdump.audit.commands import Remedy
+    from kdump.audit.targets.scope import Scope
+    from kdump.copies.comparison import Comparison
+    from kdump.ui.progress import Mode
+
+
+@click.command(
+    short_help="Compare the copies of partitions on several brokers.",
+    epilog="Exit codes: 0 the copies are equal, or some lag behind; 2 wrong usage; 4 copies "
+    "differ, or one is damaged; 5 something could not be read, which comes before 4; "
+    "130, 143 ended by a signal; 141 the reader of the output went away.",
+)
+@click.option("--all", "everything", is_flag=True, help="Show partitions with equal copies too.")
+@format_option("Text for people, or JSON Lines of all partitions.")
+@jobs_option()
+@rate_option("Default: 50MB beside a running broker, else none. On Spark only none.")
+@progress_option
+@spark_options
+@target_options
+def compare(
+    targets: TargetOptions,
+    everything: bool,
+    form: Literal["text", "json"],
+    jobs: int | None,
+    limit_rate: int | None,
+    progress: Mode,
+    spark: SparkOptions,
+) -> int:
+    """Compare the copies of partitions at PATH, and show what each leader would cut from others.
+
+    PATH is a log directory or a partition, of this machine or in an object store, or a manifest;
+    several are the disks of several brokers, or backups of one. Copies are those of one topic and
+    partition; if their topic ids differ, the topic was deleted and created again, and they are not
+    compared with each other.
+
+    Each copy has its last leader epoch, its start and end after the next start, its high watermark
+    and its damage. CHOICE is the order in which an unclean election should prefer the copies: by
+    the last leader epoch, then by the end. ISR comes from the newest metadata log at PATH. kdump
+    shows the first offset at which two copies differ, by their leader epochs and by their batches,
+    which copy alone holds which offsets, and the offset to which each follower truncates its log,
+    for each copy as the leader. The records of compacted topics are compared at the offsets that
+    both copies still hold.
+
+    On Spark, executors read the copies; only their epochs, offsets and digests travel.
+
+    A shorter copy that is the beginning of the longer one lags; that is no difference. It changes
+    nothing, and can run beside a broker: of live copies the ends are those of the moment.
+    """
+    from kdump.commands.compare.json_lines import JsonComparisons
+    from kdump.commands.compare.text import TextComparisons
+    from kdump.ui.progress import Progress
+
+    report: TextComparisons | JsonComparisons
+    with (
+        Progress(progress) as meter,
+        _find_copies(targets, spark, jobs=jobs, limit_rate=limit_rate) as copies,
+    ):
+        if form == "json":
+            report = JsonComparisons(click.echo, [root.path for root in copies.scope.roots])
+        else:
+            report = TextComparisons(click.echo, _again(targets), everything=everything)
+        meter.expect(copies.size)
+        with closing(copies.compare(meter.advance)) as found:
+            for comparison in found:
+                with meter.paused():
+                    report.add(comparison)
+    return report.finish()
+
+
+def _again(targets: TargetOptions) -> Remedy:
+    """Return the command that compares the same copies once more."""
+    from kdump.format.lines.shell import operand
+
+    return "kdump", "compare", *targets.words, *map(operand, targets.paths)
+
+
+@frozen
+class _Copies:
+    """The copies at the paths: the bytes of their logs, and what compares them.
+
+    ``compare`` gets what counts of bytes that were read are reported to.
+    """
+
+    scope: Scope
+    size: int
+    compare: Callable[[Callable[[int], None]], Generator[Comparison, None, None]]
+
+
+@contextmanager
+def _find_copies(
+    targets: TargetOptions, spark: SparkOptions, *, jobs: int | None, limit_rate: int | None
+) -> Iterator[_Copies]:
+    """Find the copies at the paths, here or on Spark."""
+    if not spark.given:
+        yield _copies_here(targets, jobs, limit_rate)
+        return
+    refuse_worker_options(jobs, limit_rate)
+    paths, settings = named_paths(targets)
+    with spark_session(spark, paths) as session:
+        from kdump.fleet.compare import compare_copies, find_groups
+        from kdump.fleet.verify.listing import list_paths
+
+        listing = list_paths(session, paths, settings, targets.topic_selection, manifests=True)
+        scope = say_unreadable(listing.scope)
+        note_manifests(scope)
+        groups = find_groups(session, scope)
+        compared = {number for group in groups for number in group.numbers}
+        size = sum(target.size for number, target in enumerate(scope.targets) if number in compared)
+        yield _Copies(scope, size, partial(compare_copies, session, groups, listing))
+
+
+def _copies_here(targets: TargetOptions, jobs: int | None, limit_rate: int | None) -> _Copies:
+    from kdump.copies.reading import compare_scope, group_copies
+    from kdump.storage.throttle import Pace
+
+    scope = find_read_scope(targets, manifests=True)
+    note_manifests(scope)
+    groups = group_copies(scope)
+    rate = reading_rate(limit_rate, scope.targets)
+    compare = partial(
+        compare_scope,
+        scope,
+        groups,
+        jobs=reading_jobs(jobs, scope.targets),
+        pace=Pace(rate) if rate else None,
+    )
+    found = scope.targets
+    size = sum(found[number].with_listing().size for group in groups for number in group.numbers)
+    return _Copies(scope, size, compare)

@@ -1,0 +1,236 @@
+"""The copies of each partition, what parts them, and what follows from that, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Final
+
+from kdump.audit.commands import Remedy
+from kdump.audit.facts.remote_storage import ranges_text
+from kdump.commands.compare.advice import Advice
+from kdump.commands.compare.summary import Summary
+from kdump.copies.comparison import Comparison, Cut, Difference, Held, State
+from kdump.copies.copy import LostOffsets, OffsetRange
+from kdump.format.lines.shell import shell_text
+from kdump.format.lines.text import printable
+from kdump.ui.paragraphs import LABEL, paragraph
+from kdump.ui.table import NONE, table
+from kdump.ui.units import count_text, size_text
+
+_HEAD: Final = (
+    "COPY", "NODE", "ISR", "CHOICE", "EPOCH", "START", "END", "WATERMARK", "SIZE", "DAMAGE", "PATH",
+)  # fmt: skip
+#: The first columns, which are printed even if they hold nothing.
+_ALWAYS: Final = 2
+#: How many ranges of offsets are listed.
+_LISTED: Final = 8
+
+
+class TextComparisons:
+    """Prints each partition as soon as it is compared; equal ones if ``everything`` is shown.
+
+    ``again`` is the command that compares the same copies once more.
+    """
+
+    def __init__(self, emit: Callable[[str], None], again: Remedy, *, everything: bool) -> None:
+        self._emit = emit
+        self._everything = everything
+        self._summary = Summary()
+        self._advice = Advice(again)
+
+    def add(self, found: Comparison) -> None:
+        """Print a partition."""
+        self._summary.add(found)
+        self._advice.add(found)
+        if found.state in (State.EQUAL, State.ALONE) and not self._everything:
+            return
+        self._emit(printable(f"PARTITION {found.topic}-{found.partition}: {_title(found)}"))
+        for line in table(
+            _HEAD, [_cells(found, index) for index in range(len(found.copies))], _ALWAYS
+        ):
+            self._emit(line)
+        for label, text in _rows(found):
+            self._print(f"  {label}", text)
+        self._emit("")
+
+    def finish(self) -> int:
+        """Print what was compared and what follows from it; return the exit code."""
+        summary = self._summary
+        parts = [
+            f"{summary.states[state]:,} {state.value}" for state in State if summary.states[state]
+        ]
+        hidden = summary.states[State.EQUAL] + summary.states[State.ALONE]
+        more = " (--all shows all)" if hidden and not self._everything else ""
+        self._print("result", f"{', '.join(parts) or 'no partition'}{more}")
+        self._print(
+            "compared",
+            f"{count_text(summary.copies, 'copy', 'copies')} of "
+            f"{count_text(summary.partitions, 'partition')}, {size_text(summary.log_bytes)}, "
+            f"{count_text(summary.batches, 'batch', 'batches')}: every header and checksum",
+        )
+        if summary.remote:
+            partitions = count_text(summary.remote, "partition")
+            self._print("remote", f"{partitions} with offsets in remote storage, not read")
+        if summary.uncompared:
+            self._print(
+                "",
+                f"the records of {count_text(summary.uncompared, 'pair')} of batches of compacted "
+                "topics could not be compared",
+            )
+        for number, step in enumerate(self._advice.steps(), 1):
+            colon = ":" if step.commands else ""
+            self._print("next" if number == 1 else "", f"{number} {step.text}{colon}")
+            for command in step.commands:
+                self._emit(f"{'':{LABEL + 2}}{shell_text(command)}")
+        return summary.exit_code
+
+    def _print(self, label: str, text: str) -> None:
+        for line in paragraph(label, text).split("\n"):
+            self._emit(printable(line))
+
+
+def _title(found: Comparison) -> str:
+    if found.state is State.LAGGING:
+        most = max(copy.end for copy in found.copies) - min(copy.end for copy in found.copies)
+        if not most and not found.missing:
+            return "log starts differ"
+        return f"lagging, by {count_text(most, 'offset')} at most" if most else "lagging"
+    return found.state.value
+
+
+def _cells(found: Comparison, index: int) -> tuple[str, ...]:
+    copy, in_sync = found.copies[index], found.in_sync(index)
+    latest = copy.started.latest
+    sync = NONE if in_sync is None else "yes" if in_sync else "no"
+    return (
+        str(index + 1),
+        NONE if copy.node_id is None else str(copy.node_id),
+        "elr" if found.eligible(index) else sync,
+        str(found.order.index(index) + 1),
+        NONE if latest is None else str(latest),
+        str(copy.log_start),
+        "stray" if copy.stray else str(copy.end) if copy.starts else "offline",
+        NONE if copy.high_watermark is None else str(copy.high_watermark),
+        size_text(copy.size),
+        str(len(copy.lost)) if copy.lost else NONE,
+        str(copy.path),
+    )
+
+
+def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
+    for text in found.unread:
+        yield "unread", text
+    for node in found.missing:
+        yield (
+            "missing",
+            f"node {node} is a replica, and its log directories have no copy of this topic: if it "
+            "leads, the others lose all records",
+        )
+    for difference in found.differences:
+        yield "differs", _difference_text(difference)
+    for first, second, batches in found.uncompared:
+        yield (
+            "records",
+            f"copies {first + 1} and {second + 1}: those of "
+            f"{count_text(batches, 'batch', 'batches')} were not compared",
+        )
+    for index, copy in enumerate(found.copies):
+        damages = zip(copy.lost, found.sound_in[index], found.held[index], strict=True)
+        for lost, sound_in, held in islice(damages, _LISTED):
+            yield "damage", _lost_text(index, lost, sound_in, held)
+        if len(copy.lost) > _LISTED:
+            yield "", f"copy {index + 1}: {len(copy.lost) - _LISTED:,} more places"
+        if copy.remote:
+            offsets = ranges_text(copy.remote)
+            yield "remote", f"copy {index + 1}: offsets {offsets} in remote storage, not read"
+        if copy.starts and copy.started.latest is None and copy.epochs.latest is not None:
+            yield (
+                "epochs",
+                f"copy {index + 1} has no leader-epoch-checkpoint: its broker cannot tell where "
+                "its log parts from others",
+            )
+        if copy.end < copy.end_offset:
+            yield (
+                "start",
+                f"copy {index + 1}: the next start cuts its log at offset {copy.end}, and what "
+                f"follows up to offset {copy.end_offset - 1}",
+            )
+        elif copy.start_loses:
+            yield "start", f"copy {index + 1}: the next start removes sound batches"
+        if copy.lacks_start and any(other.start < copy.start for other in found.copies):
+            yield (
+                "start",
+                f"copy {index + 1} lacks the start of its log: do not start its broker first, "
+                "unless the copy is healed",
+            )
+    for index, ranges in groupby(found.alone, key=itemgetter(0)):
+        yield f"only in {index + 1}", _ranges_text([offsets for _, offsets in ranges])
+    for leadership in found.leaderships:
+        effects = [
+            *(_cut_text(cut) for cut in leadership.cuts if cut.truncation is not None),
+            *_deletion_texts(leadership.cuts),
+        ]
+        if effects:
+            yield f"{leadership.leader + 1} leads", "; ".join(effects)
+
+
+def _difference_text(difference: Difference) -> str:
+    copy, other = (index + 1 for index in difference.copies)
+    where = "" if difference.offset is None else f" from offset {difference.offset} on"
+    return f"copies {copy} and {other}{where}: {difference.detail}"
+
+
+def _lost_text(index: int, lost: LostOffsets, sound_in: Sequence[int], held: Sequence[Held]) -> str:
+    sound = [str(number + 1) for number in sound_in]
+    size = f", {count_text(lost.size, 'byte')} at position {lost.position}" if lost.size else ""
+    where = f"sound in {' and '.join(sound)}" if sound else "sound in no other copy"
+    if held and not sound:
+        parts = [f"{_bounds(part.offsets)} in {part.copy + 1}" for part in held[:_LISTED]]
+        more = len(held) - len(parts)
+        where = f"sound in part: {', '.join(parts)}" + (f", and {more:,} more" if more else "")
+    offsets = f"offset {lost.first} and on"
+    if lost.end == lost.first:
+        offsets = f"no offset missing before {lost.first}"
+    elif lost.end is not None:
+        offsets = _range_text(OffsetRange(lost.first, lost.end))
+    place = f"copy {index + 1}: {lost.path.name}{size}, {offsets}"
+    return f"{place}: {lost.reason}; {where}"
+
+
+def _cut_text(cut: Cut) -> str:
+    assert cut.truncation is not None
+    offset = cut.truncation.offset
+    start = f"copy {cut.copy + 1} truncates to offset {offset}"
+    if cut.truncation.restart:
+        start = f"copy {cut.copy + 1} drops its log and begins an empty one at offset {offset}"
+    if cut.lost is None or not cut.records:
+        return f"{start}, and loses no record"
+    return f"{start}, and loses {count_text(cut.records, 'record')}, {_range_text(cut.lost)}"
+
+
+def _deletion_texts(cuts: Sequence[Cut]) -> Iterator[str]:
+    """Yield what copies delete at their starts because the leader's log begins later."""
+    by_range: dict[OffsetRange, list[Cut]] = {}
+    for cut in cuts:
+        if cut.deleted is not None:
+            by_range.setdefault(cut.deleted, []).append(cut)
+    for offsets, same in by_range.items():
+        numbers = " and ".join(str(cut.copy + 1) for cut in same)
+        copies = f"copies {numbers} lose" if len(same) > 1 else f"copy {numbers} loses"
+        records = count_text(max(cut.deleted_records for cut in same), "record")
+        yield f"{copies} {records}, {_range_text(offsets)}, before the log start of the leader"
+
+
+def _ranges_text(ranges: Sequence[OffsetRange]) -> str:
+    more = "" if len(ranges) <= _LISTED else f", and {len(ranges) - _LISTED:,} more ranges"
+    return f"offsets {', '.join(map(_bounds, ranges[:_LISTED]))}{more}"
+
+
+def _range_text(offsets: OffsetRange) -> str:
+    return f"offsets {_bounds(offsets)}"
+
+
+def _bounds(offsets: OffsetRange) -> str:
+    return f"{offsets.first}..{offsets.end - 1}"

@@ -1,0 +1,158 @@
+"""``kdump dump``: the content of segments and small files.
+
+Spec: ``org.apache.kafka.tools.DumpLogSegments`` 4.4.0 for the text (KOD 8).
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kdump.ui.options.filters import filter_options
+from kdump.ui.options.targets import LogPath, refuse_manifests
+
+if TYPE_CHECKING:
+    from kdump.storage.selection import Selection
+
+
+def _internal_topic(_: click.Context, parameter: click.Parameter, topic: str | None) -> str | None:
+    from kdump.format.messages.payloads import INTERNAL_TOPICS
+
+    if topic is not None and topic not in INTERNAL_TOPICS:
+        names = ", ".join(INTERNAL_TOPICS)
+        raise click.BadParameter(f"expected one of {names}, found {topic!r}", param=parameter)
+    return topic
+
+
+class _Dump(click.Command):
+    """A command whose help lists where it differs from Kafka's tool."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from kdump.commands.dump.differences import DIFFERENCES
+
+        with formatter.section("Differences from Kafka's tool"):
+            formatter.write_dl(list(DIFFERENCES.items()))
+        super().format_epilog(ctx, formatter)
+
+
+@click.command(
+    cls=_Dump,
+    short_help="Print batches, records and index entries; damage is shown in its place.",
+    epilog="Exit codes: 0 printed; 2 wrong usage; 4 damage was found and shown; 5 something could "
+    "not be read, which comes before 4; 130, 143 ended by a signal; 141 the reader of the "
+    "output went away.",
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Text as Kafka's own dump tool prints it, or JSON Lines with every field.",
+)
+@click.option("--records", is_flag=True, help="Print the records of each batch too.")
+@click.option("--data", is_flag=True, help="Print keys and values in the text; implies --records.")
+@click.option(
+    "--decode/--raw",
+    default=None,
+    help="Print keys and values of internal topics as messages, in text as the decoders of Kafka's "
+    "tool print them; implies --data in text, --records in JSON. In text, --data does that too, "
+    "unless --raw is given.",
+)
+@click.option(
+    "--topic-name",
+    metavar="TOPIC",
+    callback=_internal_topic,
+    help="Decode PATH as files of this internal topic, such as __consumer_offsets, whatever the "
+    "name of their directory; implies --decode, unless --raw is given.",
+)
+@click.option("--base64", is_flag=True, help="Print all bytes in JSON as base64, text or not.")
+@filter_options(
+    until=" If no records are printed, the timestamp of its first record counts as that of a "
+    "batch.",
+    key="; implies --records",
+    limit="End after N records in the whole run, or N batches if no records are printed.",
+)
+@click.option(
+    "--summary",
+    is_flag=True,
+    help="Print totals of the batches of each partition: counts, sizes, offsets, times, "
+    "compression, producers, transactions.",
+)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=LogPath())
+def dump(
+    paths: tuple[Path, ...],
+    output_format: str,
+    records: bool,
+    data: bool,
+    decode: bool | None,
+    topic_name: str | None,
+    base64: bool,
+    selection: Selection,
+    summary: bool,
+) -> int:
+    """Print the content of PATH: a file that brokers write, a partition or a log directory.
+
+    PATH may also be an address, such as s3://BUCKET/PREFIX. Of a directory, the segments and
+    metadata snapshots are printed. Other files are printed if PATH names them: .index, .timeindex,
+    .txnindex and .snapshot files, offset checkpoints, leader-epoch-checkpoint, partition.metadata,
+    meta.properties, quorum-state and .kafka_cleanshutdown.
+
+    Damage is printed where it occurs, and the dump continues after it. In text, keys and values are
+    printed only with --data. Decoded metadata leaves secrets out; raw bytes have them. Characters
+    that could upset a terminal are escaped.
+
+    Filters can be combined. Without records, every batch is printed that may hold a match according
+    to its header. With records, only batches are printed that do hold a match. Damage in the parts
+    that are read is always shown.
+    """
+    from kdump.commands.dump.lines import JsonDump, TextDump
+    from kdump.commands.dump.records import Printer
+    from kdump.commands.dump.run import (
+        Output,
+        file_sizes,
+        files,
+        run,
+        warn_if_undecoded,
+    )
+    from kdump.errors import SourceError
+    from kdump.ui.kernel import warn_if_plain
+
+    if output_format == "json" and data:
+        raise click.UsageError("--data is for text: use --records with --format json.")
+    if output_format == "text" and base64:
+        raise click.UsageError("--base64 is for JSON: use --format json.")
+    in_json = output_format == "json"
+    if decode is None and topic_name is not None:
+        decode = True
+    data = data or (bool(decode) and not in_json)
+    records = records or data or bool(decode) or selection.key is not None
+    if summary and (records or base64):
+        raise click.UsageError("--summary describes batches: it prints no records, bytes or keys.")
+    refuse_manifests(paths)
+    found = [
+        file if isinstance(file, SourceError) else replace(file, named_topic=topic_name)
+        for file in files(paths, selection, summary=summary)
+    ]
+    warn_if_plain(file_sizes(found))
+    if decode:
+        warn_if_undecoded(found)
+    out = sys.stdout.buffer
+    output: Output
+    if summary:
+        from kdump.commands.dump.summary import JsonView, Summarizer, TextView
+
+        view = JsonView(paths) if in_json else TextView(terminal=out.isatty())
+        output = Summarizer(view, selection, out)
+    else:
+        renderer = (
+            JsonDump(paths, force_base64=base64, decode=bool(decode))
+            if in_json
+            else TextDump(data=data, decode=data if decode is None else decode)
+        )
+        output = Printer(renderer, selection, out, records=records)
+    return run(found, output)

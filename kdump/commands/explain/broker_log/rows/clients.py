@@ -1,0 +1,178 @@
+"""Messages of clients: librdkafka, sarama, the Python clients, and Java's consumer.
+
+Spec: the sources of librdkafka, sarama, kafka-python and aiokafka, and Fetcher, CompletedFetch and
+SubscriptionState of Kafka's own clients.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kdump.audit import codes
+from kdump.commands.explain.broker_log.message import Kind, Message, answer_alike
+
+_VERIFY: Final = (
+    "Verify the partition on its leader: kdump verify reports the offset to seek to. If the "
+    "partition is sound there, the network or the client's memory is at fault."
+)
+_OUT_OF_RANGE: Final = (
+    "A consumer asked for an offset that is not in the log. Retention or DeleteRecords removed the "
+    "records while the consumer was behind or stopped, or the topic was created again, or the log "
+    "lost its end."
+)
+_GROUPS: Final = (
+    "Reset the group's offsets. On the brokers' disks, kdump groups shows committed offsets beside "
+    "the start and end of the logs. If the offset is after the end, records are lost there: verify "
+    "the partition."
+)
+
+ROWS: Final = (
+    # Checksums.
+    *answer_alike(
+        Kind.DISK,
+        "sarama read a batch that does not match its checksum, or that it took for a message of an "
+        "older format.",
+        "If the Version in the client's configuration is older than the message format of the "
+        "topic (as with: expected 0x0), set it to the brokers' release. Otherwise, verify the "
+        "partition on its leader.",
+        (
+            "while consuming {topic}/{number}: kafka: error decoding packet: CRC didn't match",
+            "kafka: error decoding packet: CRC didn't match",
+        ),
+        (codes.BATCH_CRC_MISMATCH,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A consumer received a batch that does not match its checksum, and stopped at this offset.",
+        _VERIFY,
+        (
+            "error while consuming {topic}/{number}: kafka server: Message contents does not match",
+            "kafka server: Message contents does not match its CRC",
+            "Invalid CRC - {partition}",
+            "Invalid CRC",
+            "Record batch for partition {partition} at offset {offset} failed crc check",
+            "Record for partition {partition} at offset {offset} failed crc check",
+            "Message at offset {offset} ({} bytes) failed CRC32 check",
+            "Message at relative offset {offset} ({} bytes) failed CRC32 check",
+            "MessageSet at offset {offset} ({} bytes) failed CRC32C check",
+            "MessageSet at offsets {offset}-{} ({} bytes) failed CRC32C check",
+            "Encountered corrupt message when fetching topic-partition {partition}",
+            "{topic} [{number}]: Broker: Invalid message",
+            "Broker: Invalid message",
+        ),
+        (codes.BATCH_CRC_MISMATCH,),
+    ),
+    Message(
+        "Record for partition {partition} at offset {offset} is invalid, cause: {}",
+        Kind.DISK,
+        "A consumer received a damaged batch and stopped at this offset.",
+        _VERIFY,
+        (codes.BATCH_CRC_MISMATCH,),
+    ),
+    Message(
+        "Error deserializing key/value for partition {partition} at offset {offset}",
+        Kind.ELSEWHERE,
+        "A consumer could not read a record: its deserializer does not understand the key or the "
+        "value, or the batch is damaged, as an exception below the line then says.",
+        "Check the consumer's deserializers. It can seek past the record.",
+        outer=True,
+    ),
+    Message(
+        "Local: Bad message format",
+        Kind.DISK,
+        "librdkafka could not read a batch: it does not match its checksum, or its fields "
+        "contradict each other.",
+        _VERIFY,
+        (codes.BATCH_CRC_MISMATCH, codes.BATCH_SIZE_IMPOSSIBLE, codes.RECORDS_UNREADABLE),
+        outer=True,
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A consumer could not decompress a batch. It was written that way, or it is damaged.",
+        "Run kdump verify --deep on the partition: it reports the offset to seek to.",
+        (
+            "Decompression (codec {}) of MessageSet at {offset} of {} bytes failed",
+            "Decompression (codec {}) of message at {offset} of {} bytes failed",
+            "Local: Invalid compressed data",
+            "Failed to decompress Gzip message at offset {offset}",
+            "Failed to decompress Snappy message",
+            "Corrupted compressed message",
+            "Value of compressed message is None",
+        ),
+        (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH),
+    ),
+    Message(
+        "Failed to make progress reading messages at {partition}={offset}",
+        Kind.DISK,
+        "A consumer received bytes that hold no whole batch: the size field of a batch has an "
+        "impossible value, or an index points to the wrong position.",
+        _VERIFY,
+        (codes.BATCH_SIZE_IMPOSSIBLE, codes.INDEX_MISPLACED),
+    ),
+    Message(
+        "consumed offset: {offset} doesn't match fetch offset: {} for {topic}:{number}",
+        Kind.DISK,
+        "A consumer received offsets that do not continue the offsets before them.",
+        "Verify the partition on its leader.",
+        (codes.OFFSETS_NOT_INCREASING,),
+    ),
+    Message(
+        "Protocol read buffer underflow at",
+        Kind.NOTE,
+        "A response ended inside a message, as brokers cut responses at the fetch size.",
+        "Nothing to do if the line ends in (ok). If the consumer makes no progress, verify the "
+        "partition.",
+    ),
+    # Truncation.
+    *answer_alike(
+        Kind.DISK,
+        "The log ends before the position of a consumer. The leader lost records that the consumer "
+        "had read, as after an unclean leader election or a power failure.",
+        "If you need these records, stop the brokers that still have them before they follow the "
+        "leader, and compare the replicas.",
+        (
+            "Partition log truncation detected at offset {offset}",
+            "Partition log truncation detected at {}: broker end offset is {offset}",
+            "{topic} [{number}]: Local: Partition log truncation detected",
+            "Local: Partition log truncation detected",
+            "Truncation detected for partition {partition} at offset {}",
+            "Truncation detected for {partition} at position {offset}",
+            "Detected log truncation with diverging offsets {}",
+        ),
+        (codes.HIGH_WATERMARK_BEYOND_END,),
+    ),
+    # Positions that are not in the log.
+    *answer_alike(
+        Kind.NOTE,
+        _OUT_OF_RANGE,
+        _GROUPS,
+        (
+            "{topic} [{number}]: offset reset (at offset {offset}",
+            "{topic} [{number}]: Broker: Offset out of range",
+            "error while consuming {topic}/{number}: kafka server: The requested offset is outside",
+            "The requested offset is outside the range of offsets maintained by the server",
+            "The requested offset is not within the range of offsets maintained by the server",
+            "Fetch offset {offset} is out of range for topic-partition {partition}",
+            "Fetch offset {offset} is out of range for partition {partition}",
+            "Fetch offset {offset} is out of range for",
+            "Fetch position FetchPosition{offset={offset}, {} is out of range for partition "
+            "{partition}",
+            "Fetch position {} is out of range for partition {partition}",
+            "Cannot fetch offset {offset} (GroupId: {}, TopicPartition: {partition})",
+            "Offsets out of range with no configured reset policy for partitions: {{partition}={}",
+        ),
+    ),
+    *answer_alike(
+        Kind.NOTE,
+        _OUT_OF_RANGE,
+        _GROUPS,
+        (
+            "Broker: Offset out of range",
+            "OffsetOutOfRangeError",
+            "OffsetOutOfRangeException: Fetch position",
+            "OFFSET_OUT_OF_RANGE",
+            "either the data was aged out by Kafka or the topic may have been deleted before",
+        ),
+        outer=True,
+    ),
+)

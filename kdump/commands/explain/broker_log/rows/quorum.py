@@ -1,0 +1,88 @@
+"""Messages about the voters of the metadata quorum, and its states.
+
+Spec: QuorumState, LeaderState and KafkaRaftClient of 2.8 to 4.3, and KafkaConfig's checks of
+voters.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kdump.commands.explain.broker_log.message import Kind, answer_alike
+
+_CONFIG: Final = (
+    "Compare node.id, process.roles and controller.quorum.voters of all nodes. On the disks of the "
+    "controllers, kdump quorum shows which voters each of them knows."
+)
+
+ROWS: Final = (
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "The configuration of this node contradicts itself, or that of the other nodes. The node "
+        "did not start, or stopped.",
+        _CONFIG,
+        (
+            "If process.roles contains just the 'broker' role, the node id {} must not be included",
+            "If process.roles contains the 'controller' role, the node id {} must be included",
+            "Received error indicating inconsistent voter sets",
+            "Missing configuration `node.id` which is required when `process.roles` is defined",
+            "You must set `node.id` to the same value as `broker.id`",
+            "If using process.roles, either controller.quorum.bootstrap.servers must",
+            "was specified more than once.",
+        ),
+        decides=True,
+    ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "A node that is no voter, or no longer one, was to take part in an election. Its node.id, "
+        "or the directory.id in its meta.properties, is not in the voter set.",
+        _CONFIG + " With dynamic voters, a log directory that was formatted anew has another "
+        "directory.id: give it the old one, or remove the old voter and add the new one.",
+        (
+            "and directory id ({}) is not one of the voters {}",
+            "since the local broker.id={} is not one of the voters {}",
+            "since it is not one of the voters {}",
+            "since the local broker.id={} is not a voter",
+            "is not among the valid voters",
+            "is not a voter in {}",
+            "Unknown local replica directory id",
+            "Directory id must be known for all of the voters",
+            "there is no voter set in the log or checkpoint",
+            "Unexpected acknowledgement from non-voter {}",
+            "Attempt to grant vote to non-voter {}",
+            "Attempt to reject vote to non-voter {}",
+        ),
+    ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "A node received a message of the quorum that contradicts its state, as when two nodes "
+        "have the same node.id or a vote was lost with its disk.",
+        "Check that each node.id is used once. If the disk of a controller was replaced, kdump "
+        "quorum shows from the disks which node can be elected.",
+        (
+            "Cannot transition to {}",
+            "Cannot add voted {}",
+            "Cannot become leader without majority votes granted",
+            "which is inconsistent with current leader {} and epoch",
+            "Detected non-monotonic update of fetch offset from nodeId",
+            "Detected non-monotonic update of local end offset",
+            "Non-monotonic update to end offset for nodeId",
+            "Attempt to overwrite current high watermark {} with unknown value",
+            "Non-monotonic update of high watermark attempted",
+            "Voter cannot initialize as a Leader",
+        ),
+        outer=True,
+    ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "The leader of the quorum sent a snapshot, or a part of one, that this node had not asked "
+        "for, or that cannot exist.",
+        "Nothing to do if the node goes on. If the line recurs, verify __cluster_metadata-0 on the "
+        "leader.",
+        (
+            "The leader sent a snapshot id with a valid",
+            "Received fetch snapshot response with an invalid",
+            "Received unexpected fetch snapshot response",
+        ),
+    ),
+)

@@ -1,0 +1,109 @@
+"""Exceptions whose cause is not a disk: refused requests, other services.
+
+Spec: org.apache.kafka.common.errors and the exceptions of ZooKeeper's client. A message above them
+often names a partition, as if its log had failed. Exceptions that follow from a log directory
+that went offline, such as NotLeaderOrFollowerException, are not here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kdump.commands.explain.broker_log.message import Kind, answer_alike
+
+_LOG: Final = "The log is sound: kdump cannot help here."
+
+ROWS: Final = (
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "Too few replicas were in sync. The broker refused the batch and wrote nothing.",
+        "Start the brokers of the other replicas, or see why they lag. " + _LOG,
+        (
+            ".NotEnoughReplicasException: ",
+            ".NotEnoughReplicasAfterAppendException: ",
+            "Number of insync replicas for partition {partition} is",
+        ),
+    ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "A producer used an identity or a sequence number that the broker does not accept: a newer "
+        "instance replaced it, or retention deleted its records. The broker wrote nothing.",
+        "See the producer's own log. " + _LOG,
+        (
+            "is no longer valid in partition {partition}: {} (request epoch)",
+            "is smaller than the last seen epoch",
+            ".ProducerFencedException: ",
+            ".InvalidProducerEpochException: ",
+            ".UnknownProducerIdException: ",
+            ".InvalidTxnStateException: ",
+            ".InvalidPidMappingException: ",
+        ),
+    ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "The request went to a broker that does not host the partition, or no longer.",
+        "Nothing to do while a topic is created or deleted, or replicas move. " + _LOG,
+        (
+            ".UnknownTopicOrPartitionException: ",
+            ".UnknownTopicIdException: ",
+            ".InconsistentTopicIdException: ",
+        ),
+    ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "Authorization or authentication failed between brokers, or of a client.",
+        "Check the listeners, users and rights (super.users, ACLs). " + _LOG,
+        (
+            ".ClusterAuthorizationException:",
+            ".TopicAuthorizationException:",
+            ".SaslAuthenticationException:",
+            ".SslAuthenticationException:",
+            "KeeperErrorCode = NoAuth",
+            "KeeperErrorCode = AuthFailed",
+        ),
+    ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "The broker could not connect to ZooKeeper, to a controller or to another broker.",
+        "Check that the other service runs, its address, and the network. " + _LOG,
+        (
+            ".ZooKeeperClientTimeoutException: ",
+            ".ConnectException: Connection refused",
+            ".ConnectException: Connection timed out",
+            ".UnknownHostException: ",
+            "KeeperErrorCode = ConnectionLoss",
+            "KeeperErrorCode = Session expired",
+        ),
+    ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "Another broker with this number is registered, or the last registration has not expired "
+        "yet.",
+        "Stop the other broker, or wait until ZooKeeper's session or the registration expires. "
+        + _LOG,
+        ("KeeperErrorCode = NodeExists", ".DuplicateBrokerRegistrationException: "),
+    ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "Another process uses the port of a listener.",
+        "Stop it, or change the listeners. " + _LOG,
+        (".BindException: Address already in use", "Socket server failed to bind to"),
+    ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "The broker ran out of heap memory.",
+        "Increase the heap (KAFKA_HEAP_OPTS), then start the broker again; after a crash it "
+        "recovers its logs first. " + _LOG,
+        (".OutOfMemoryError: Java heap space", ".OutOfMemoryError: GC overhead limit exceeded"),
+    ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "A setting is missing or wrong, or names a class that is not installed.",
+        "Correct the setting. " + _LOG,
+        (
+            ".ConfigException: ",
+            ".ClassNotFoundException: ",
+            ".IllegalArgumentException: requirement failed: {} must ",
+        ),
+    ),
+)

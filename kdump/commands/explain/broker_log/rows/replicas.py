@@ -1,0 +1,359 @@
+"""Messages about replicas: fetches, truncation, moves between directories.
+
+Spec: AbstractFetcherThread, ReplicaManager, CoordinatorRuntime and TransactionStateManager of 3.9
+to 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kdump.audit import codes
+from kdump.commands.explain.broker_log.message import Kind, Message, answer_alike
+from kdump.commands.explain.broker_log.rows.answers import DISK
+
+_LEADER: Final = (
+    "Verify this partition on the leader. Either the batch is damaged there, or an index points to "
+    "the wrong position. If the partition is sound there, the network or this machine's memory is "
+    "at fault."
+)
+_FETCHED: Final = (
+    codes.BATCH_CRC_MISMATCH,
+    codes.BATCH_SIZE_IMPOSSIBLE,
+    codes.INDEX_MISPLACED,
+)
+
+ROWS: Final = (
+    # Followers and consumers that find damage.
+    Message(
+        "Found invalid messages during fetch for partition {partition} offset {offset}",
+        Kind.DISK,
+        "This follower received a damaged batch from its leader and refused it. It wrote nothing "
+        "and fetches the batch again: the replica makes no progress.",
+        _LEADER,
+        _FETCHED,
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A consumer received a damaged batch and stopped at this offset.",
+        "Verify the partition on its leader: kdump verify reports the offset to seek to.",
+        (
+            "Record batch for partition {partition} at offset {offset} is invalid, cause: {}",
+            "Encountered corrupt message when fetching offset {offset} for topic-partition "
+            "{partition}",
+        ),
+        _FETCHED,
+    ),
+    Message(
+        "Error while processing data for partition {partition} at offset {offset}",
+        Kind.DISK,
+        "This follower could not append the data that it fetched. It fetches the data again.",
+        "The stack trace below the line names the cause.",
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    Message(
+        "Unexpected error occurred while processing data for partition {partition} at offset "
+        "{offset}",
+        Kind.DISK,
+        "This follower could not append the data that it fetched. The broker marked the replica as "
+        "failed, and the replica stays behind its leader until the broker restarts.",
+        "The stack trace below the line names the cause. Verify the partition here and on the "
+        "leader.",
+        (codes.OFFSETS_NOT_INCREASING, codes.INDEX_BEYOND_LOG, codes.TIMEINDEX_BEYOND_LOG),
+        outer=True,
+    ),
+    Message(
+        "Unexpected error occurred during truncation for {partition} at offset {offset}",
+        Kind.DISK,
+        "This follower could not truncate its log. The broker marked the replica as failed.",
+        "The stack trace below the line names the cause. Verify the partition.",
+        (codes.EPOCHS_MISMATCH,),
+        outer=True,
+    ),
+    Message(
+        "Failed to truncate {partition} at offset {offset}",
+        Kind.DISK,
+        "This follower could not truncate its log, because its log directory failed.",
+        DISK,
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    Message(
+        "Partition {partition} marked as failed",
+        Kind.CONSEQUENCE,
+        "The replica failed, and does not fetch until the broker restarts.",
+        "Read the earlier line that led to this line.",
+    ),
+    Message(
+        "Truncating {partition} to offset {offset} below high watermark {}",
+        Kind.DISK,
+        "A follower truncated acknowledged records that its leader did not have. The leader lost "
+        "them, as after an unclean leader election or a power failure.",
+        "If you need these records, stop the broker. What is left of them, if anything, is on "
+        "other replicas.",
+        (codes.HIGH_WATERMARK_BEYOND_END, codes.EPOCHS_MISMATCH),
+    ),
+    Message(
+        "Reset fetch offset for partition {partition} from {offset} to current leader's latest",
+        Kind.NOTE,
+        "A follower was ahead of its leader, and truncated its log to the leader's log end offset.",
+        "After an unclean leader election, or if the leader lost its disk, records are lost: "
+        "compare the replicas.",
+        (codes.HIGH_WATERMARK_BEYOND_END,),
+    ),
+    Message(
+        "Truncate fully and reset fetch offset for partition {partition} from {offset} to the "
+        "current leader's start offset",
+        Kind.NOTE,
+        "A follower was behind its leader's log start offset. It dropped its log and fetches all "
+        "records again.",
+        "Nothing to do if retention deleted the records while the replica was down for a long "
+        "time.",
+    ),
+    *answer_alike(
+        Kind.NOTE,
+        "A follower compared leader epochs with its leader and found no common epoch. It truncated "
+        "its log by offsets instead.",
+        "Nothing to do after a change of leader. If the line recurs, verify the partition's "
+        "leader-epoch-checkpoint on the follower and on the leader.",
+        (
+            "Based on replica's leader epoch, leader replied with an unknown offset in {partition}",
+            "below any replica's tracked epochs for {partition}. The leader's offset only {offset}",
+            "Leader or replica is on protocol version where leader epoch is not considered in the "
+            "OffsetsForLeaderEpoch response. The leader's offset {offset} will be used for "
+            "truncation in {partition}.",
+        ),
+        (codes.EPOCHS_MISSING,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A request for this partition failed while the broker read or wrote the log.",
+        "The stack trace below the line names the cause. Verify the partition.",
+        (
+            "Error processing fetch with max size {} from {} on partition {partition}:",
+            "Error processing append operation on partition {partition}",
+            "Error processing delete records operation on partition {partition}",
+            "Error when getting EpochEndOffset for {partition}",
+            "Error while processing LeaderAndIsr request correlationId {} received from controller "
+            "{} epoch {} for partition {partition}",
+            "Error while processing LeaderAndIsr request with correlationId {} received from",
+            "for partition {partition} due to an unexpected {} exception: {}",
+        ),
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    Message(
+        "Unexpected offset in append to {partition}.",
+        Kind.DISK,
+        "The records that a follower fetched did not continue its log. The follower did not append "
+        "them.",
+        "Verify the partition here and on the leader.",
+        (codes.OFFSETS_NOT_INCREASING,),
+    ),
+    Message(
+        "Out of order offsets found in append to {partition}:",
+        Kind.DISK,
+        "The records that a leader sent have offsets that run backwards. The follower did not "
+        "append them.",
+        "Verify the partition on the leader.",
+        (codes.OFFSETS_NOT_INCREASING,),
+    ),
+    Message(
+        "Trying to roll a new log segment for topic partition {partition} with start offset "
+        "{offset}",
+        Kind.DISK,
+        "The broker could not begin a new segment, because a segment with the same or a higher "
+        "base offset already exists. The append failed.",
+        "Verify the partition.",
+        (codes.SEGMENTS_OVERLAP, codes.OFFSETS_NOT_INCREASING),
+    ),
+    *answer_alike(
+        Kind.NOTE,
+        "The broker was about to roll a segment again that has no records. It uses that segment as "
+        "it is.",
+        "Nothing to do, unless the line recurs. In that case, the segment's indexes are full, and "
+        "kdump verify shows why.",
+        (
+            "Trying to roll a new log segment with start offset {offset} =max(provided offset",
+            "Trying to roll a new log segment with start offset {offset}=max(provided offset",
+        ),
+        (codes.INDEX_PADDED_CLEAN,),
+    ),
+    Message(
+        "Non-monotonic update of high watermark from {} to {}",
+        Kind.NOTE,
+        "The broker lowered the high watermark, as when a log is truncated.",
+        "Nothing to do if there is a line about truncation next to this line.",
+    ),
+    Message(
+        "High watermark {} update exceeds current log end offset {}",
+        Kind.DISK,
+        "The high watermark was above the log end offset.",
+        "The end of the log may be lost: verify the partition.",
+        (codes.HIGH_WATERMARK_BEYOND_END,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The records that a follower fetched did not continue its log. The follower did not append "
+        "them.",
+        "Verify the partition.",
+        ("Offset mismatch for partition {partition}: fetched offset = {offset}, log end",),
+        (codes.OFFSETS_NOT_INCREASING,),
+    ),
+    Message(
+        "Offset mismatch for the future replica {partition}: fetched offset = {offset}, log",
+        Kind.DISK,
+        "A move of this replica between log directories stopped: its -future log and its current "
+        "log no longer agree. The current log is served as before.",
+        "Cancel the move, and start it again: name the old log directory, then the new one, in the "
+        "reassignment.",
+    ),
+    *answer_alike(
+        Kind.CONSEQUENCE,
+        "The leader could not send this follower its records, or this broker's log directory was "
+        "offline.",
+        "Read the server.log of the leader from that time: it names the cause.",
+        (
+            "Disk error when trying to access log file on the disk.",
+            "Error for partition {partition} at offset {offset}",
+        ),
+        outer=True,
+    ),
+    Message(
+        "This message has failed its CRC checksum, exceeds the valid size",
+        Kind.DISK,
+        "A broker answered that a message is damaged, or that it has no key although its topic is "
+        "compacted.",
+        "If the broker answered a fetch, verify the partition on its leader. If it answered a "
+        "producer, check whether the producer sends keys.",
+        (codes.BATCH_CRC_MISMATCH,),
+        outer=True,
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A thread that copies from leaders or between log directories ended. Its partitions stay "
+        "behind until the broker restarts.",
+        "The stack trace below the line names the cause. Verify the partition that it names.",
+        (
+            "[ReplicaFetcher replicaId={}]: Error due to",
+            "[ReplicaFetcherThread-{}], Error due to",
+            "[ReplicaAlterLogDirsThread-{}]: Error due to",
+        ),
+        outer=True,
+    ),
+    # Coordinators. They read a partition when the broker becomes its leader.
+    *answer_alike(
+        Kind.CONSEQUENCE,
+        "The broker no longer served the partition when its coordinator read it.",
+        "Nothing to do after a change of leader. If an earlier line says why the broker does not "
+        "serve the partition, that line names the cause.",
+        (
+            "from {partition} because the partition is not online or is no longer the leader",
+            "Could not load records from {partition} because the log does not exist.",
+            "Cannot load coordinator {partition} in state {}",
+            "Transaction expiration for partition {partition} failed because the log config was",
+            "Attempted to load offsets and group metadata from {partition}, but found no log",
+            "Attempted to load transaction metadata from {partition}, but found no log",
+        ),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A coordinator could not read its partition. Groups or transactions of that partition get "
+        "no answer until it is repaired, or another broker leads it.",
+        "Verify the partition. If another replica is in sync, make that replica the leader first.",
+        (
+            "Failed to load metadata from {partition} with epoch {} due to",
+            "Error loading offsets from {partition}",
+            "Error loading transactions from transaction log {partition}",
+            "Deserializing record {} from {partition} failed.",
+            "Replaying record {} from {partition} at offset {offset} with producer id",
+        ),
+        (codes.BATCH_CRC_MISMATCH, codes.RECORDS_UNREADABLE, codes.BATCH_SIZE_IMPOSSIBLE),
+        outer=True,
+    ),
+    *answer_alike(
+        Kind.NOTE,
+        "A coordinator found a record that this release does not know, and ignored it, as after a "
+        "downgrade.",
+        "Nothing to do.",
+        (
+            "while loading offsets and group metadata from {partition}. Ignoring it.",
+            "while loading transaction state from {partition}. Ignoring it.",
+        ),
+    ),
+    *answer_alike(
+        Kind.NOTE,
+        "A batch of a coordinator's partition is larger than the coordinator's read buffer. The "
+        "coordinator enlarged the buffer.",
+        "Nothing to do.",
+        (
+            "Loaded metadata from {partition} with buffer larger ({} bytes) than",
+            "Loaded offsets and group metadata from {partition} with buffer larger",
+            "Loaded transaction metadata from {partition} with buffer larger",
+        ),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A coordinator could not read a record of its partition. The record is damaged, or from a "
+        "later release.",
+        "Run kdump verify --deep on the partition. If another replica is in sync, make that "
+        "replica the leader first.",
+        (
+            "Could not read version from {}'s buffer.",
+            "Could not read record with version {} from {}'s buffer due to",
+            "from the transaction log message key",
+            "from the transaction log message value",
+            "Group metadata/offset entry key should not be null",
+            "Transaction state log's key should not be null",
+            "Unknown transaction state id {} from the transaction status message",
+            "Unknown offset message version: {}",
+            "Received an unknown record type {} in {}",
+        ),
+        (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The offsets of a coordinator's partition did not rise.",
+        "Verify the partition.",
+        (
+            "New last written offset {} of {partition} must be greater than {offset}",
+            "New committed offset {} of {partition} must be",
+            "New offset {} of {partition} must be smaller than {offset}",
+        ),
+        (codes.OFFSETS_NOT_INCREASING,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A coordinator could not write to its partition. Its clients try again.",
+        "The stack trace below the line names the cause.",
+        (
+            "Failed to write records to {partition} due to an unexpected error: {}",
+            "Failed to write the transaction marker to {partition} due to an unexpected error: {}",
+            "Writing records to {partition} failed due to: {}",
+        ),
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    *answer_alike(
+        Kind.NOTE,
+        "A coordinator was behind or ahead of its partition, or no longer needed the state that it "
+        "held of it. The coordinator reads the partition again, or already did.",
+        "Nothing to do.",
+        (
+            "The state machine of the coordinator {partition} is out of sync with the underlying",
+            "Unloaded transaction metadata {} from {partition} as part of loading metadata",
+            "Failed to unload metadata for {partition}",
+            "Failed to unload coordinator for {partition} due to",
+        ),
+    ),
+    Message(
+        "Received a tombstone record to delete {} but ",
+        Kind.DISK,
+        "Records of __consumer_offsets contradict each other. Some are missing, as after damage "
+        "was cut off, or a defect of the release wrote them that way. The groups of the partition "
+        "get no answer.",
+        "Verify the partition. If another replica is in sync, make that replica the leader first.",
+        outer=True,
+    ),
+)

@@ -1,0 +1,208 @@
+"""Messages of a running broker: appends, fetches, cleaning, retention, disk errors.
+
+Spec: UnifiedLog, LocalLog, LogCleaner and LogCleanerManager of 3.9 to 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kdump.audit import codes
+from kdump.commands.explain.broker_log.message import Kind, Message, answer_alike
+from kdump.commands.explain.broker_log.rows.answers import DISK
+
+_IO: Final = (
+    "A read or write of this partition failed, and its log directory went offline. If the broker "
+    "had no other log directory, it exited."
+)
+_CLEANER: Final = (
+    "Until the broker restarts, it does not compact the partition, and the partition grows."
+)
+
+ROWS: Final = (
+    # IOException in a partition. The message names the operation.
+    *answer_alike(
+        Kind.DISK,
+        _IO,
+        DISK,
+        (
+            "Error while appending records to {partition} in dir {dir}",
+            "Error while flushing log for {partition} in dir {dir} with offset {offset}",
+            "Error while rolling log segment for {partition} in dir {dir}",
+            "Exception while reading from {partition} in dir {dir}",
+            "Exception while increasing log start offset for {partition} to {offset} in dir {dir}",
+            "Error while fetching offset by timestamp for {partition} in dir {dir}",
+            "Error while deleting segments for {partition} in dir {dir}",
+            "Error while deleting all segments for {partition} in dir {dir}",
+            "Error while deleting log for {partition} in dir {dir}",
+            "Error while deleting dir for {partition} in dir {dir}",
+            "Error while renaming dir for {partition} in dir {dir}",
+            "Error while renaming dir for {partition} in log dir {dir}",
+            "Error while deleting producer state snapshot {} for {partition} in dir {dir}",
+            "Error while deleting producer state snapshots for {partition} in dir {dir}",
+            "Error while truncating log to offset {offset} for {partition} in dir {dir}",
+            "Error while truncating the entire log for {partition} in dir {dir}",
+            "Error flushing topic {}",
+            "Failed to clean up log for {partition} in dir {dir} due to IOException",
+        ),
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    Message(
+        "Error trying to open or read the file {path}",
+        Kind.DISK,
+        _IO,
+        DISK,
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    # The cleaner.
+    Message(
+        "Unexpected exception thrown when cleaning log {}. Marking its partition ({partition}) as "
+        "uncleanable",
+        Kind.DISK,
+        "The cleaner could not read this log. " + _CLEANER,
+        "Run kdump verify --deep on the partition. The stack trace below the line shows what the "
+        "cleaner found.",
+        (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH, codes.BATCH_CODEC_UNKNOWN),
+        outer=True,
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The broker could not read or write cleaner-offset-checkpoint. The log directory went "
+        "offline.",
+        DISK,
+        (
+            "Failed to access checkpoint file {} in dir {dir}",
+            "Failed to access checkpoint file in dir {dir}",
+        ),
+        (codes.CHECKPOINT_MALFORMED, codes.UNREADABLE),
+        outer=True,
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The cleaner thread ended. This broker compacts no topic until it restarts.",
+        "The stack trace below the line names the cause. If the line has none, run kdump verify on "
+        "the log directories: it checks cleaner-offset-checkpoint and the logs.",
+        (
+            "[kafka-log-cleaner-thread-{}]: Error due to",
+            "[kafka-log-cleaner-thread-{}], Error due to",
+        ),
+        outer=True,
+    ),
+    Message(
+        "Resetting first dirty offset of {partition} to log start offset {offset} since the "
+        "checkpointed offset {}",
+        Kind.NOTE,
+        "The cleaner's checkpoint was below the log start offset.",
+        "Nothing to do.",
+        (codes.CLEANER_OFFSET_BELOW_START,),
+    ),
+    Message(
+        "The last checkpoint dirty offset for partition {partition} is {offset}, which is larger "
+        "than the log end",
+        Kind.DISK,
+        "The cleaner's checkpoint was above the log end offset. The cleaner began again at the "
+        "start of the log.",
+        "The end of the log may be lost: verify the partition.",
+        (codes.CLEANER_OFFSET_BEYOND_END,),
+    ),
+    Message(
+        "invalid messages during compaction.",
+        Kind.DISK,
+        "The cleaner found messages that it could not read, and omitted them.",
+        "Verify the partition and compare it with another replica.",
+        (codes.RECORDS_UNREADABLE,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The cleaner found a batch that is damaged, or larger than any batch that a topic allows. "
+        + _CLEANER,
+        "Verify the partition.",
+        (
+            "Log segment may be corrupt, batch size {} > {} bytes left in segment for log segment "
+            "{path} at position {position}",
+            "Invalid batch size {} for log segment {path} at position {position}",
+            "Could not determine next batch size for log segment {path} at position {position}",
+            "Batch size {} < buffer size {}, but not processed for log segment {path} at position "
+            "{position}",
+            "Log segment may be corrupt, batch size {} > {} bytes left in segment for {}",
+            "Invalid batch size {} for {}",
+            "Could not determine next batch size for {}",
+            "Batch size {} < buffer size {}, but not processed for {}",
+            "This log contains a message larger than maximum allowable size of {}",
+            "Failed to read from segment {} of partition {partition} while loading offset map",
+        ),
+        (codes.BATCH_SIZE_IMPOSSIBLE, codes.BATCH_CRC_MISMATCH),
+    ),
+    Message(
+        "Failed to calculate log cleaning stats for partition {partition}",
+        Kind.DISK,
+        "The cleaner could not calculate the cleaning statistics of this log. " + _CLEANER,
+        "The stack trace below the line names the cause. Verify the partition.",
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    Message(
+        "Record batch from {partition} with last offset {offset} exceeded max record batch size {}",
+        Kind.NOTE,
+        "The cleaner wrote a batch that is larger than max.message.bytes allows.",
+        "Nothing to do, except for consumers of releases before 0.10.1.",
+    ),
+    # Retention.
+    Message(
+        "contains future timestamp(s), making it ineligible to be deleted",
+        Kind.DISK,
+        "A segment has a timestamp in the future. Time-based retention keeps this segment and all "
+        "later segments.",
+        "Verify the partition: kdump verify reports the segments. kafka-delete-records.sh moves "
+        "the log start offset past them.",
+        (codes.TIMESTAMPS_FUTURE, codes.TIMESTAMPS_HOLD_RETENTION),
+    ),
+    Message(
+        "Empty active segment at {offset} was deleted and recreated due to {}",
+        Kind.NOTE,
+        "Retention deleted a segment without records.",
+        "Nothing to do.",
+    ),
+    # Scheduled tasks.
+    *answer_alike(
+        Kind.DISK,
+        "A scheduled task of the broker failed. If the task is periodic, the broker tries it "
+        "again.",
+        "The stack trace below the line names the cause. Verify the partition that it names.",
+        (
+            "Uncaught exception in scheduled task 'kafka-{}'",
+            "Uncaught exception in scheduled task 'highwatermark-checkpoint'",
+            "Uncaught exception in scheduled task 'flush-{}'",
+            "Uncaught exception in scheduled task 'delete-{}'",
+            "Uncaught exception in scheduled task 'leader-epoch-cache-flush-{partition}'",
+            "Uncaught exception in scheduled task 'PeriodicProducerExpirationCheck'",
+        ),
+        outer=True,
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A partition that the broker was deleting still had segments, or a mapped index.",
+        "The name of the directory ends in -delete: the next start removes the directory.",
+        (
+            "Can not delete directory when memory mapped buffer for log of {partition} is still",
+            "Can not delete directory when {} segments are still present",
+        ),
+        (codes.DIRECTORY_DELETED,),
+    ),
+    # The local copies of indexes of tiered storage.
+    *answer_alike(
+        Kind.DISK,
+        "The broker could not use remote-log-index-cache. This directory holds copies of indexes "
+        "of segments in remote storage, and no records.",
+        DISK,
+        (
+            "Unable to create directory {path} for RemoteIndexCache.",
+            "Empty file name in remote index cache directory: {path}",
+            "Error occurred while cleaning up expired entry",
+        ),
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+)

@@ -1,0 +1,453 @@
+"""Messages about checkpoints, ``partition.metadata`` and ``meta.properties``.
+
+Spec: CheckpointFile, MetaPropertiesEnsemble, PartitionMetadataFile and OffsetCheckpoints of 3.9 to
+4.3.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kdump.audit import codes
+from kdump.commands.explain.broker_log.message import Kind, Message, answer_alike
+from kdump.commands.explain.broker_log.rows.answers import ALL, DISK, FIRST, OFFLINE
+
+_META: Final = (
+    "Compare the file with meta.properties in the node's other log directories, and with node.id "
+    "in server.properties."
+)
+
+_BUILD: Final = (
+    "Stop the broker. For an offset checkpoint, run kdump reindex --apply on the log directory: it "
+    "writes the file from the readable lines. For leader-epoch-checkpoint, run kdump reindex "
+    "--apply on the partition: it writes the file from the batches."
+)
+
+ROWS: Final = (
+    # Checkpoints.
+    Message(
+        "Unrecognised version:{}, expected version: {} in checkpoint file at: {path}",
+        Kind.DISK,
+        "A checkpoint file does not begin with its version. " + OFFLINE,
+        _BUILD,
+        (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
+    ),
+    Message(
+        "Malformed line in checkpoint file [{path}]: {}",
+        Kind.DISK,
+        "A line of a checkpoint file does not follow its format. " + OFFLINE,
+        _BUILD,
+        (
+            codes.CHECKPOINT_MALFORMED,
+            codes.EPOCHS_MALFORMED,
+            codes.PARTITION_METADATA_MALFORMED,
+        ),
+    ),
+    Message(
+        "Expected [{}] entries in checkpoint file [{path}], but found only [{}]",
+        Kind.DISK,
+        "A checkpoint file has fewer lines than it announces: it was cut off. " + OFFLINE,
+        _BUILD,
+        (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
+    ),
+    Message(
+        "Error while reading checkpoint file {path}",
+        Kind.DISK,
+        OFFLINE,
+        "The stack trace below the line shows whether the disk or the content is at fault.",
+        (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
+        outer=True,
+    ),
+    Message(
+        "Error while writing to checkpoint file {path}",
+        Kind.DISK,
+        "The broker could not write a checkpoint file. The log directory went offline.",
+        DISK,
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    Message(
+        "Failed to write to checkpoint file {path}. This is ok if the topic/partition is being",
+        Kind.NOTE,
+        "The broker could not write a checkpoint file of a partition, because the directory no "
+        "longer existed.",
+        "Nothing to do if the topic was being deleted. Otherwise, verify the partition.",
+    ),
+    Message(
+        "Error occurred while reading recovery-point-offset-checkpoint file of directory {dir}, "
+        "resetting the recovery checkpoint to 0",
+        Kind.DISK,
+        "The broker could not read the recovery points and used 0 instead. After an unclean stop, "
+        "it recovered every segment.",
+        "If the start continues, the broker writes the file again. If an earlier line says that "
+        "the directory went offline, stop the broker. Then run kdump reindex --apply on the log "
+        "directory: it writes the file from the readable lines.",
+        (codes.CHECKPOINT_NUMBER, codes.CHECKPOINT_MALFORMED),
+        outer=True,
+    ),
+    Message(
+        "Error occurred while reading log-start-offset-checkpoint file of directory {dir}, "
+        "resetting to the base offset of the first segment",
+        Kind.DISK,
+        "The broker could not read the log start offsets. Each log began at its first segment, and "
+        "records that were deleted with DeleteRecords are back.",
+        "If this matters, delete these records again. If an earlier line says that the directory "
+        "went offline, stop the broker. Then run kdump reindex --apply on the log directory: it "
+        "writes the file from the readable lines.",
+        (codes.CHECKPOINT_NUMBER, codes.CHECKPOINT_MALFORMED),
+        outer=True,
+    ),
+    Message(
+        "Disk error while writing recovery offsets checkpoint in directory {dir}:",
+        Kind.DISK,
+        "The broker could not write the recovery points. The log directory went offline.",
+        DISK,
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    Message(
+        "Disk error while writing log start offsets checkpoint in directory {dir}:",
+        Kind.DISK,
+        "The broker could not write the log start offsets. The log directory went offline.",
+        DISK,
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    Message(
+        "Error while writing to highwatermark file in directory {dir}",
+        Kind.DISK,
+        "The broker could not write the high watermarks, because the log directory was offline or "
+        "went offline.",
+        DISK,
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    Message(
+        "Unable to start fetching {partition} with topic ID {} due to NumberFormatException",
+        Kind.DISK,
+        "A number in replication-offset-checkpoint cannot be parsed. The broker runs, but serves "
+        "neither this partition nor any other partition of that log directory.",
+        "Stop the broker, run kdump reindex --apply on that log directory, and start the broker.",
+        (codes.HIGH_WATERMARK_NUMBER,),
+        everywhere=True,
+    ),
+    Message(
+        "Unable to start fetching {partition} with topic ID {} due to {}Exception",
+        Kind.DISK,
+        "The broker could not open a replica as a follower. The replica does not fetch.",
+        "The stack trace below the line names the cause. Verify the partition.",
+        outer=True,
+    ),
+    Message(
+        "Unable to start fetching {partition} with topic ID {} due to",
+        Kind.CONSEQUENCE,
+        "The broker could not open a replica as a follower. The replica does not fetch.",
+        FIRST,
+        outer=True,
+    ),
+    # meta.properties.
+    Message(
+        "Error while reading meta.properties file {path}",
+        Kind.DISK,
+        "The broker could not read a meta.properties, or the file lacks a required property. The "
+        "log directory is offline. If it was the only log directory, or the one with the metadata "
+        "log, the node did not start.",
+        _META,
+        (codes.META_PROPERTIES_UNREADABLE, codes.META_PROPERTIES_OFFLINE),
+    ),
+    Message(
+        "No readable meta.properties files found.",
+        Kind.DISK,
+        "No log directory had a readable meta.properties. The node did not start.",
+        _META + " On a new node, kafka-storage.sh format creates the file. Otherwise, check "
+        "whether a file system is not mounted.",
+        (codes.META_PROPERTIES_UNREADABLE, codes.LOG_DIRECTORY_MISSING),
+    ),
+    Message(
+        "No `meta.properties` found in {dir}",
+        Kind.DISK,
+        "A log directory had no meta.properties: it is new and empty, or its file system was not "
+        "mounted. The node did not start.",
+        "Mount the file system, or run kafka-storage.sh format --ignore-formatted for a new "
+        "directory.",
+        (codes.META_PROPERTIES_MISSING, codes.LOG_DIRECTORY_MISSING),
+    ),
+    Message(
+        "Invalid cluster.id in: {path}. Expected {}, but read {}",
+        Kind.DISK,
+        "A log directory belongs to another cluster. The node did not start.",
+        "Find out which directory was put there by mistake. " + _META,
+        (codes.META_PROPERTIES_MISMATCH,),
+    ),
+    Message(
+        "Stored node id {} doesn't match previous node id {} in {path}. If you moved",
+        Kind.DISK,
+        "A log directory belongs to another node, or node.id was changed. The node did not start.",
+        _META,
+        (codes.META_PROPERTIES_MISMATCH, codes.NODE_ID_MISMATCH),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A log directory belongs to another node, or broker.id or node.id was changed. The node "
+        "did not start.",
+        _META + " Do not delete meta.properties to get past this: it says whose records these are.",
+        (
+            "Configured broker.id {} doesn't match stored broker.id {} in meta.properties",
+            "Configured node.id `{}` doesn't match stored node.id `{}' in meta.properties",
+        ),
+        (codes.NODE_ID_MISMATCH,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The log directories of this node belong to several nodes or clusters. The node did not "
+        "start.",
+        "Find out which directory was put there by mistake. " + _META,
+        (
+            "Failed to match broker.id across log.dirs.",
+            "BrokerMetadata is not consistent across log.dirs.",
+        ),
+        (codes.META_PROPERTIES_MISMATCH,),
+    ),
+    Message(
+        "The Cluster ID {} doesn't match stored clusterId {} in meta.properties",
+        Kind.DISK,
+        "The log directory belongs to another cluster than the one in ZooKeeper: ZooKeeper lost "
+        "its data, zookeeper.connect names another cluster, or the directory is from elsewhere. "
+        "The broker did not start.",
+        "Restore ZooKeeper's data, or correct zookeeper.connect. If you delete meta.properties, "
+        "the broker joins the other cluster, which may delete its partitions.",
+        (codes.META_PROPERTIES_MISMATCH,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The broker could not read a meta.properties, or the file did not exist although the log "
+        "directory is in use. The log directory is offline, or the broker did not start.",
+        "On a new log directory, nothing to do. Otherwise, check whether its file system is "
+        "mounted. " + _META,
+        (
+            "Failed to read meta.properties file under dir {path} due to",
+            "Failed to read meta.properties file under dir {path}",
+            "Fail to read meta.properties under log directory {dir}",
+            "Fail to read {} under log directory {dir}",
+            "Cannot start server since `meta.properties` could not be loaded from {dir}",
+        ),
+        (codes.META_PROPERTIES_UNREADABLE, codes.META_PROPERTIES_MISSING),
+    ),
+    Message(
+        "No meta.properties file under dir {path}",
+        Kind.NOTE,
+        "A log directory has no meta.properties yet: it is new. The broker writes the file.",
+        "Nothing to do for a new log directory. Otherwise, check whether its file system is "
+        "mounted.",
+    ),
+    Message(
+        "Failed to write meta.properties due to",
+        Kind.DISK,
+        "The broker could not write a meta.properties.",
+        DISK,
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    Message(
+        "Duplicate directory ID {} found. It was the ID of {path}, but also of {}",
+        Kind.DISK,
+        "Two log directories have the same directory.id: one is a copy. The node did not start.",
+        "Move the copy out of log.dirs.",
+        (codes.META_PROPERTIES_MISMATCH,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The directory.id of a meta.properties is a reserved id that names no directory. The node "
+        "did not start.",
+        _META,
+        (
+            "Invalid reserved directory ID {} found in {path}",
+            "Invalid resrved directory ID {} found in {path}",
+        ),
+        (codes.DIRECTORY_ID_RESERVED,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A meta.properties lacks a required property, or has content that no release writes. The "
+        "node did not start.",
+        _META,
+        (
+            "cluster.id was not specified in the v1 file: {path}",
+            "node.id was not specified in {dir}",
+            "Error: node ID not found in {dir}",
+            "Error: cluster ID not found in {dir}",
+            "Invalid meta.properties version string '{}'",
+            "Unknown meta.properties version number {}",
+            "Failed to find node.id",
+            "Failed to find cluster.id",
+            "cluster.id was not found.",
+            "node.id was not found.",
+            "Unable to read directory.id as a Uuid: {}",
+            "Unable to read {} as a base-10 number.",
+            "Found unexpected version in {path}. ZK-based brokers",
+            "Found unexpected version in loaded `meta.properties`: {}",
+            "Unrecognized version of the server meta.properties file: {}",
+            "Failed to find required property {}",
+            "Failed to parse {} property as an int: {}",
+            "RuntimeException: Expected version {}, but got version {}",
+        ),
+        (codes.META_PROPERTIES_UNREADABLE,),
+    ),
+    Message(
+        "Encountered I/O error in metadata log directory {dir}. Cannot continue.",
+        Kind.DISK,
+        "The node could not read the log directory with the metadata log. It did not start.",
+        DISK,
+        (codes.META_PROPERTIES_UNREADABLE, codes.LOG_DIRECTORY_MISSING),
+    ),
+    Message(
+        "Error while writing meta.properties to {dir}",
+        Kind.DISK,
+        "The broker could not write a meta.properties. The log directory is offline.",
+        DISK,
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    # partition.metadata.
+    *answer_alike(
+        Kind.DISK,
+        "A partition.metadata does not follow its format. The log directory went offline. If the "
+        "broker had no other log directory, it exited.",
+        "Stop the broker and run kdump reindex --apply on the partition: it writes the file with "
+        "the id from the metadata log. Without that log, write two lines, version: 0 and topic_id: "
+        "ID. kafka-topics.sh --describe shows the ID.",
+        (
+            "Malformed line in partition metadata file [{path}]: {}",
+            "Unrecognized version of partition metadata file ({path}): {}",
+            "Unrecognized version of partition metadata file + ({path}): {}",
+            "Invalid topic ID in partition metadata file ({path})",
+        ),
+        (codes.PARTITION_METADATA_MALFORMED,),
+    ),
+    Message(
+        "Error while reading partition metadata file {path}",
+        Kind.DISK,
+        "The broker could not read a partition.metadata. The log directory went offline. If the "
+        "broker had no other log directory, it exited.",
+        "The stack trace below the line shows whether the disk or the content is at fault.",
+        (codes.PARTITION_METADATA_MALFORMED,),
+        outer=True,
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A partition.metadata is empty or cut off, or holds no topic id. The broker did not start. "
+        "The line does not name the partition.",
+        "Run kdump next-start on the log directory: it names the file. While the broker is "
+        "stopped, kdump reindex --apply on the partition writes it with the id from the metadata "
+        "log.",
+        (
+            "Input string `{}` decoded as {} bytes, which is not equal to the expected 16 bytes",
+            "PartitionMetadataReadBuffer.read",
+            "PartitionMetadataFile$PartitionMetadataReadBuffer",
+            'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null',
+        ),
+        (codes.PARTITION_METADATA_FATAL,),
+    ),
+    Message(
+        "Error while writing partition metadata file {path}",
+        Kind.DISK,
+        "The broker could not write a partition.metadata. The log directory went offline.",
+        DISK,
+        (codes.UNREADABLE,),
+        outer=True,
+    ),
+    Message(
+        "Error while trying to delete partition metadata file {path}",
+        Kind.DISK,
+        "The broker could not delete a partition.metadata.",
+        DISK,
+        (codes.UNREADABLE,),
+    ),
+    Message(
+        "The topic id {} will not be persisted to the partition metadata file since the partition",
+        Kind.NOTE,
+        "The partition was being deleted.",
+        "Nothing to do.",
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The topic id in a partition.metadata differs from the cluster's id for the topic of this "
+        "name. The file or directory was copied, or the topic was created again. The broker does "
+        "not serve the replica.",
+        "Find out where the directory came from before you change the file.",
+        (
+            "Tried to assign topic ID {} to log for topic partition {partition},but log already "
+            "contained topic ID {}",
+            "Tried to assign topic ID {} to log for topic partition {partition}, but log already "
+            "contained topic ID {}",
+            "Tried to record topic ID {} to file but had already recorded {}",
+            "Partition {}:{partition}'s topic id doesn't match the one on disk",
+            "'s topic id doesn't match the one on disk",
+            "Topic ID in memory: {} does not match the topic ID for partition {partition} ",
+            "due to InconsistentTopicIdException",
+        ),
+        (codes.TOPIC_ID_MISMATCH,),
+    ),
+    # Names of files.
+    *answer_alike(
+        Kind.DISK,
+        "The broker could not parse the name of a file in a partition, or a number in "
+        "leader-epoch-checkpoint or another checkpoint. The broker did not start, or the part of "
+        "it that read the file ended.",
+        ALL,
+        (
+            'java.lang.NumberFormatException: For input string: "{}"',
+            "java.lang.NumberFormatException: Cannot parse null string",
+            "java.lang.StringIndexOutOfBoundsException: begin 0, end 20, length {}",
+            "java.lang.StringIndexOutOfBoundsException: Range [0, 20) out of bounds for length {}",
+        ),
+        (
+            codes.FILE_NAME_REFUSED,
+            codes.EPOCHS_NUMBER,
+            codes.CHECKPOINT_NUMBER,
+            codes.HIGH_WATERMARK_NUMBER,
+        ),
+    ),
+    Message(
+        "Received invalid partition leader epoch entry {}",
+        Kind.DISK,
+        "A leader-epoch-checkpoint, or a batch of the log, has a negative leader epoch. The broker "
+        "did not start, or a follower does not append the batch and stays out of sync.",
+        ALL,
+        (codes.EPOCHS_NUMBER, codes.LEADER_EPOCH_NEGATIVE, codes.LEADER_EPOCH_ABSENT),
+    ),
+    Message(
+        "Invalid value {} for configuration segment.bytes: Value must be at least 1048576",
+        Kind.ELSEWHERE,
+        "A topic has segment.bytes below 1 MiB, which brokers from 4.1 on do not accept. The "
+        "broker did not start.",
+        "Start the release from before the upgrade. Raise segment.bytes of that topic, then "
+        "upgrade.",
+        (codes.SETTING_REFUSED, codes.SEGMENT_BYTES_SMALL),
+    ),
+    # The name of a file or class, in the message or in a frame of the stack trace, distinguishes
+    # codes that share a message.
+    *(
+        Message(pattern, Kind.DISK, OFFLINE, ALL, found, outer=True)
+        for pattern, found in (
+            ("/leader-epoch-checkpoint", (codes.EPOCHS_MALFORMED, codes.EPOCHS_NUMBER)),
+            ("-offset-checkpoint", (codes.CHECKPOINT_MALFORMED, codes.CHECKPOINT_NUMBER)),
+            ("/partition.metadata", (codes.PARTITION_METADATA_MALFORMED,)),
+            ("LeaderEpochCheckpointFile", (codes.EPOCHS_MALFORMED, codes.EPOCHS_NUMBER)),
+            ("OffsetCheckpoints", (codes.HIGH_WATERMARK_NUMBER,)),
+            ("OffsetCheckpointFile", (codes.CHECKPOINT_NUMBER, codes.HIGH_WATERMARK_NUMBER)),
+            ("offsetFromFile", (codes.FILE_NAME_REFUSED,)),
+        )
+    ),
+    *answer_alike(
+        Kind.NOTE,
+        "A request named a topic id that differs from that of the topic of this name, as after the "
+        "topic was created again.",
+        "Nothing to do, unless the line recurs: in that case, verify the log directory.",
+        (
+            "Topic ID in the fetch session did not match the topic ID in the log",
+            "The log's topic ID did not match the topic ID in the request",
+            "exists, but its ID is {}, not {} as expected",
+        ),
+    ),
+)

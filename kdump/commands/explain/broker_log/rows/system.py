@@ -1,0 +1,165 @@
+"""Errors of the operating system: full or failed file systems, Windows, limits.
+
+Spec: the texts of errno in Linux and the JDK's file system providers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kdump.audit import codes
+from kdump.commands.explain.broker_log.message import Kind, Message, Step, answer_alike
+
+ROWS: Final = (
+    # Windows, whose exceptions read as if rights were missing.
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "The broker runs on Windows, which refuses to rename or delete a file that is open or "
+        "mapped, and to open a directory. The log directory went offline, or the node did not "
+        "start. Rights are not the cause, and the files are sound.",
+        "Run the broker on Linux, in a container or in WSL 2: Kafka does not support Windows. "
+        "Until then, start the broker again.",
+        (
+            "sun.nio.fs.Windows",
+            "AccessDeniedException: {drive}",
+            "FileSystemException: {drive}",
+            "FileAlreadyExistsException: {drive}",
+            "Failed to rename log directory from {drive}",
+            "because it is being used by another process",
+        ),
+        decides=True,
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A network file system without a lock service refused to lock .lock. The log directory is "
+        "offline.",
+        "Mount the file system with locks (NFS 4, or rpc.statd for NFS 3), or move the log "
+        "directory to a local disk. Do not delete .lock.",
+        ("No locks available",),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The file system is full. The log directory that the broker was writing to went offline.",
+        "Free space, then restart the broker. Do not delete a .log by hand: kdump verify --quick "
+        "--info DIRECTORY lists the files that a broker removes by itself, and says whether "
+        "startup finds enough space.",
+        (
+            "FileSystemException: {path}: No space left on device",
+            "java.io.FileNotFoundException: {path} (No space left on device)",
+            "No space left on device",
+        ),
+        (codes.DISK_FULL, codes.DISK_SHORT, codes.DISK_LOW),
+        step=Step.SPACE,
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The broker's user has used up its disk quota. The log directory went offline.",
+        "Free space or raise the quota. Then restart the broker.",
+        ("FileSystemException: {path}: Disk quota exceeded", "Disk quota exceeded"),
+        step=Step.SPACE,
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The disk failed during a read or write. The log directory went offline.",
+        "Check the system log. Copy the readable data before you use the disk again.",
+        (
+            "FileSystemException: {path}: Input/output error",
+            "java.io.FileNotFoundException: {path} (Input/output error)",
+            "Input/output error",
+        ),
+        (codes.UNREADABLE,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The file system is mounted read-only, as after an error. The log directory went offline.",
+        "Check the system log. Check the file system before you mount it for writing.",
+        (
+            "FileSystemException: {path}: Read-only file system",
+            "java.io.FileNotFoundException: {path} (Read-only file system)",
+            "Read-only file system",
+        ),
+        (codes.UNREADABLE,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The file system is damaged. The log directory went offline.",
+        "Unmount the file system and run its own check. Then verify the log directory before a "
+        "broker starts.",
+        (
+            "FileSystemException: {path}: Structure needs cleaning",
+            "java.io.FileNotFoundException: {path} (Structure needs cleaning)",
+            "Structure needs cleaning",
+        ),
+        (codes.UNREADABLE,),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A network file system lost the file. The log directory went offline.",
+        "Mount the file system again. Verify the log directory before a broker starts.",
+        (
+            "FileSystemException: {path}: Stale file handle",
+            "java.io.FileNotFoundException: {path} (Stale file handle)",
+            "Stale file handle",
+        ),
+        (codes.UNREADABLE,),
+    ),
+    Message(
+        "Too many open files",
+        Kind.ELSEWHERE,
+        "The limit of open files was reached. A log directory may have gone offline as a result.",
+        "Raise the limit (LimitNOFILE, ulimit -n), then restart the broker. The disk is sound.",
+    ),
+    Message(
+        "Map failed",
+        Kind.ELSEWHERE,
+        "The limit of memory-mapped areas was reached. Large numbers of indexes use it up.",
+        "Raise vm.max_map_count, then restart the broker. The disk is sound.",
+    ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "The Java virtual machine got no memory and ended. If the machine had free memory, the "
+        "limit of memory-mapped areas was reached: large numbers of indexes use it up.",
+        "Raise vm.max_map_count, or free memory. Then start the broker again; it recovers its "
+        "logs first. The disk is sound.",
+        (
+            "failed; error='Cannot allocate memory' (errno=12)",
+            "failed; error='Not enough space' (errno=12)",
+            "There is insufficient memory for the Java Runtime Environment to continue.",
+            "Native memory allocation (mmap) failed to map {} bytes",
+        ),
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "The broker's user may not read or write this file. The file's log directory went offline, "
+        "or the node did not start.",
+        "Correct the owner and permissions. The usual cause is files that root created or "
+        "restored.",
+        (
+            "java.nio.file.AccessDeniedException: {path}",
+            "java.io.FileNotFoundException: {path} (Permission denied)",
+            "Permission denied",
+        ),
+        (codes.UNREADABLE, codes.BROKER_DENIED),
+    ),
+    *answer_alike(
+        Kind.ELSEWHERE,
+        "The broker itself had renamed the directory of this file, because the topic was deleted "
+        "or the replica moved, while another part of it still used the old or new name. If the "
+        "line comes from LogDirFailureChannel, the log directory went offline. No file is lost.",
+        "If the log directory went offline, restart the broker. Releases from 3.6 on handle most "
+        "of these cases: upgrade.",
+        ("NoSuchFileException: {moved}", "FileNotFoundException: {moved}"),
+        decides=True,
+    ),
+    *answer_alike(
+        Kind.DISK,
+        "A file that the broker tried to use, or its directory, did not exist. Something else "
+        "removed or renamed it, or the file system is not mounted.",
+        "Find out what it was: a cleanup job, a second broker, or a person. Then verify the log "
+        "directory.",
+        (
+            "java.nio.file.NoSuchFileException: {path}",
+            "java.io.FileNotFoundException: {path} (No such file or directory)",
+        ),
+    ),
+)

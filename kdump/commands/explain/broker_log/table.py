@@ -1,0 +1,123 @@
+"""The table of all messages, and the search for the message of an entry."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from itertools import chain
+from typing import Final
+
+from kdump.audit.codes import CODES, FindingCode
+from kdump.commands.explain.broker_log.location import Location, locate
+from kdump.commands.explain.broker_log.message import Kind, Message
+from kdump.commands.explain.broker_log.rows import (
+    clients,
+    directories,
+    elsewhere,
+    indexes,
+    metadata,
+    older_logs,
+    older_replicas,
+    quorum,
+    refusals,
+    replicas,
+    segments,
+    serving,
+    small_files,
+    system,
+)
+from kdump.values import frozen
+
+#: All rows. The first match counts, but a row without ``outer`` takes precedence.
+MESSAGES: Final = (
+    *system.ROWS, *directories.ROWS, *small_files.ROWS, *segments.ROWS, *indexes.ROWS,
+    *metadata.ROWS, *quorum.ROWS, *serving.ROWS, *replicas.ROWS, *older_logs.ROWS,
+    *older_replicas.ROWS, *clients.ROWS, *elsewhere.ROWS, *refusals.ROWS,
+)  # fmt: skip
+
+
+def _messages_of_codes() -> tuple[Message, ...]:
+    """Return the messages of finding codes, for entries without a row; the longest first."""
+    leads: dict[str, list[FindingCode]] = {}
+    for code in CODES.values():
+        for text in code.messages:
+            leads.setdefault(text, []).append(code)
+    return tuple(
+        Message(text, Kind.DISK, leads[text][0].meaning, leads[text][0].advice, tuple(leads[text]))
+        for text in sorted(leads, key=lambda text: -len(text.replace("{}", "")))
+    )
+
+
+class _Table:
+    """Rows by the rarest word of each. A long log has many lines: a search tries few rows."""
+
+    def __init__(self, rows: Iterable[Message]) -> None:
+        self._rows = tuple(rows)
+        counts = Counter(chain.from_iterable(row.words for row in self._rows))
+        self._numbers: dict[str, list[int]] = {"": []}
+        for number, row in enumerate(self._rows):
+            word = min(sorted(row.words), key=counts.__getitem__, default="")
+            self._numbers.setdefault(word, []).append(number)
+
+    def search(self, text: str, words: set[str]) -> list[tuple[Message, re.Match[str]]]:
+        """Return the rows that match ``text``, which has these words, in the order of the table."""
+        found = list(self._numbers[""])
+        for word in words & self._numbers.keys():
+            found += self._numbers[word]
+        likely = [row for row in map(self._rows.__getitem__, sorted(found)) if row.literal in text]
+        return [(row, match) for row in likely if (match := row.match(text)) is not None]
+
+
+_TABLE: Final = _Table(MESSAGES)
+_OF_CODES: Final = _Table(_messages_of_codes())
+_WORD: Final = re.compile(r"\w{4,}")
+
+#: Parts of words, in lower case, of texts that may concern disks, and the names of segments.
+_DISK_WORDS: Final = (
+    "logdir", "log dir", "segment", "checkpoint", "snapshot", "corrupt", "index file",
+    "ioexception", "disk", "kafka.log.", "storage.internals", "kafka.raft", "logmanager",
+    "meta.properties", "truncat", "offset", "crc", "checksum",
+)  # fmt: skip
+_SEGMENT: Final = re.compile(r"/\d{20}\.")
+
+
+@frozen
+class Recognition:
+    """The message that explains an entry, its location, and the codes that lead to it."""
+
+    message: Message
+    location: Location
+    codes: tuple[FindingCode, ...]
+
+
+def recognize(text: str) -> Recognition | None:
+    """Return the message that explains ``text``, a line with its trace; None without one."""
+    words = set(_WORD.findall(text))
+    found = _TABLE.search(text, words) or _OF_CODES.search(text, words)
+    if not found:
+        return None
+    best, _ = min(found, key=_preference)
+    rows = [row for row, _ in found]
+    matches = [match for _, match in sorted(found, key=lambda pair: pair[0] is not best)]
+    return Recognition(best, locate(text, matches), _codes(best, rows))
+
+
+def _preference(pair: tuple[Message, re.Match[str]]) -> tuple[bool, bool, bool, int]:
+    row, match = pair
+    return not row.decides, row.kind is Kind.CONSEQUENCE, row.outer, match.start()
+
+
+def mentions_disks(text: str) -> bool:
+    """Return whether an unknown ``text`` mentions log directories, damage, offsets, or I/O."""
+    lower = text.lower()
+    return any(map(lower.__contains__, _DISK_WORDS)) or _SEGMENT.search(text) is not None
+
+
+def _codes(best: Message, rows: list[Message]) -> tuple[FindingCode, ...]:
+    """Return the codes of ``best``, narrowed to those that the entry's other messages share."""
+    narrowed = best.codes
+    for row in rows:
+        both = tuple(code for code in narrowed if code in row.codes)
+        narrowed = both or narrowed
+    return narrowed

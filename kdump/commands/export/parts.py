@@ -1,0 +1,194 @@
+"""The partitions of an export: their copies, and what of each log is exported.
+
+If the export of a log depends on the other logs of its partition, all logs are read once before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from kdump.audit.facts.coordinator import Coordinator
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import Target
+from kdump.commands.export.spread import Spread
+from kdump.commands.export.task import Share, Trouble, missing_result
+from kdump.storage.objects.address import AnyPath
+from kdump.storage.selection import LOWEST, Selection
+from kdump.tables.committed.batches import CommittedFilter, CopyTransactions
+from kdump.tables.committed.plan import LogPlan, PlanTask, combine_logs, plan_log
+from kdump.tables.committed.replicas import MergedCopies, Taken, merge
+from kdump.tables.logs import Log
+from kdump.values import frozen
+
+
+@dataclass(slots=True)
+class Part:
+    """The copies of one partition, or one of them, and the decisions about it.
+
+    The logs in ``wanted`` are exported, the others are only read for the decisions.
+    ``compacted`` has the setting of each copy, ``coordinators`` the one of its node. ``log_start``
+    is the log start offset if records may lie below it.
+    """
+
+    topic: str | None
+    partition: int | None
+    copies: list[list[Share]]
+    wanted: set[AnyPath]
+    compacted: list[bool | None]
+    coordinators: list[Coordinator | None]
+    log_start: int | None = None
+    committed: CommittedFilter | None = None
+    merged: MergedCopies | None = None
+
+    @property
+    def shares(self) -> list[Share]:
+        """What is exported of each log, copy by copy."""
+        return [share for copy in self.copies for share in copy]
+
+
+@frozen
+class Choice:
+    """What is exported, and what it depends on.
+
+    With ``committed`` transactions decide, so that all logs of a partition are read. With
+    ``merged`` all copies of a partition are one part.
+    """
+
+    selection: Selection
+    committed: bool
+    merged: bool
+
+
+def make_parts(
+    targets: Sequence[Target],
+    starts: Sequence[int | None],
+    choice: Choice,
+    sizes: Mapping[AnyPath, int],
+    context: Context,
+) -> list[Part]:
+    """Return the parts of an export, by topic and partition.
+
+    ``starts`` are the log start offsets of ``targets``, ``sizes`` the bytes of their logs.
+    """
+    parts: list[Part] = []
+    part_by_key: dict[tuple[str | None, int | None], Part] = {}
+    for target, start in zip(targets, starts, strict=True):
+        wanted = {segment.log for segment in choice.selection.segments(target.segments)}
+        # Earlier logs decide over transactions too.
+        shares = [
+            share
+            for share in _shares(target, start, sizes)
+            if choice.committed or share.log.path in wanted
+        ]
+        if not shares:
+            continue
+        coordinator = context.node(target).coordinator
+        compacted = context.settings(target).compacted
+        origin = shares[0].log.origin
+        key = (origin.topic, origin.partition)
+        if choice.merged and None not in key and key in part_by_key:
+            part = part_by_key[key]
+            part.copies.append(shares)
+            part.compacted.append(compacted)
+            part.coordinators.append(coordinator)
+            part.wanted |= wanted
+            known = [offset for offset in (part.log_start, start) if offset is not None]
+            part.log_start = max(known, default=None)
+        else:
+            part = Part(*key, [shares], wanted, [compacted], [coordinator], start)
+            part_by_key.setdefault(key, part)
+            parts.append(part)
+    return sorted(parts, key=_place)
+
+
+def _place(part: Part) -> tuple[bool, str, int]:
+    return part.topic is None, part.topic or "", -1 if part.partition is None else part.partition
+
+
+def _shares(target: Target, start: int | None, sizes: Mapping[AnyPath, int]) -> Iterable[Share]:
+    bases = [segment.base_offset for segment in target.segments]
+    for segment, following in zip(target.segments, [*bases[1:], target.next_base], strict=False):
+        sealed = target.is_sealed(segment)
+        log = Log(segment.log, segment.base_offset, sealed, sizes.get(segment.log, 0))
+        hidden = start is not None and start > segment.base_offset
+        yield Share(log, segment.index, following, not target.stopped, start if hidden else None)
+
+
+def plan(parts: Sequence[Part], choice: Choice, spread: Spread, troubles: list[Trouble]) -> None:
+    """Decide which offsets of each log are exported, and which transactions are committed."""
+    tasks = [
+        PlanTask(share.log, choice.merged, following, compacted)
+        for part in parts
+        for copy, compacted in zip(part.copies, part.compacted, strict=True)
+        for share, following in zip(
+            copy, [*(share.log.base_offset for share in copy[1:]), None], strict=True
+        )
+    ]
+    sizes = [task.log.size for task in tasks]
+    results = dict(spread(plan_log, tasks, sizes))
+    number = 0
+    for part in parts:
+        plans: list[list[LogPlan]] = []
+        for copy in part.copies:
+            plans.append([])
+            for share in copy:
+                result = results.pop(number, None)
+                if not isinstance(result, LogPlan):
+                    troubles.append(missing_result(share.log, result))
+                    result = LogPlan.unread(share.log.base_offset)
+                plans[-1].append(result)
+                number += 1
+        _decide(part, plans, choice, spread)
+
+
+def _decide(part: Part, plans: Sequence[Sequence[LogPlan]], choice: Choice, spread: Spread) -> None:
+    if choice.committed:
+        bases = [[share.log.base_offset for share in copy] for copy in part.copies]
+        transactions = [
+            combine_logs(list(zip(*pair, strict=True)), compacted=compacted)
+            for *pair, compacted in zip(bases, plans, part.compacted, strict=True)
+        ]
+        part.committed = CommittedFilter.from_copies(transactions)
+        if part.committed.undecided:
+            part.committed = CommittedFilter.from_copies(
+                _add_coordinators(part, transactions, spread)
+            )
+    # Offsets that a broker has appended since then are left out: they were not read.
+    ranges: Taken = tuple(tuple(((LOWEST, plan.last),) for plan in copy) for copy in plans)
+    if choice.merged:
+        part.merged = merge([[plan.stretches for plan in copy] for copy in plans])
+        ranges = part.merged.ranges
+    for copy, taken in zip(part.copies, ranges, strict=True):
+        copy[:] = [
+            replace(share, committed=part.committed, ranges=of_share)
+            for share, of_share in zip(copy, taken, strict=True)
+            if share.log.path in part.wanted
+        ]
+
+
+def _add_coordinators(
+    part: Part, copies: Sequence[CopyTransactions], spread: Spread
+) -> list[CopyTransactions]:
+    """Return ``copies`` with the evidence of the coordinators on their nodes."""
+    if part.topic is None or part.partition is None:
+        return list(copies)
+    topic_partition = part.topic, part.partition
+    producers = frozenset(mark.producer for copy in copies for mark in copy.marks)
+    result = []
+    for copy, coordinator in zip(copies, part.coordinators, strict=True):
+        if coordinator is not None:
+            ((_, answer),) = spread(
+                partial(_read_histories, producers=producers), [coordinator], [0]
+            )
+            if isinstance(answer, Coordinator):
+                copy = copy.with_coordinator(answer, topic_partition)
+        result.append(copy)
+    return result
+
+
+def _read_histories(coordinator: Coordinator, producers: frozenset[int]) -> Coordinator:
+    """Return ``coordinator`` with the histories of ``producers`` loaded. Runs in a task."""
+    coordinator.histories(producers)
+    return coordinator

@@ -1,0 +1,334 @@
+"""One task: reads some logs of a topic, and writes their records into files.
+
+The files of one attempt get their final names. Another attempt leaves at most files that readers
+ignore.
+
+Beside a running broker, the cleaner replaces logs that are listed: the records of their offsets are
+then in the logs that took their place. Retention removes logs, and nothing takes their place.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from kdump.audit.survey.record_runs import Unread, record_runs
+from kdump.commands.export.files import Files, Layout, TaskFile
+from kdump.commands.export.output import Form
+from kdump.errors import DecodeError, SourceError, VanishedError
+from kdump.format.batch import BatchTable, RecordRun, RecordTable
+from kdump.format.kernel import ranges as _ranges
+from kdump.format.records import RecordReader
+from kdump.output.destination import write_error
+from kdump.storage.access import open_source
+from kdump.storage.logdir import read_partition
+from kdump.storage.objects.address import AnyPath
+from kdump.storage.rights import Rights
+from kdump.storage.selection import HIGHEST, LOWEST, Selection
+from kdump.storage.source import Source
+from kdump.storage.walk import Damage, Reason
+from kdump.tables.committed.batches import CommittedFilter
+from kdump.tables.committed.ranges import Ranges, overlap, packed
+from kdump.tables.logs import Log, utf8
+from kdump.values import frozen
+
+#: How often logs are looked for that a running broker replaces.
+_ATTEMPTS: Final = 5
+
+
+@frozen
+class Share:
+    """A log, its offset index, and what of it is exported.
+
+    ``following`` is the base offset of the next log of its copy, None for the last log. ``live``: a
+    broker may be writing. ``start`` is the log start offset of the partition if records may lie
+    below it: these are counted, and not exported. ``ranges`` are the offsets to export, None for
+    all; ``committed`` selects the batches.
+    """
+
+    log: Log
+    index: AnyPath | None
+    following: int | None = None
+    live: bool = False
+    start: int | None = None
+    ranges: Ranges | None = None
+    committed: CommittedFilter | None = None
+
+    @property
+    def weight(self) -> int:
+        """The bytes that count for the size of files: none if no record of it is exported."""
+        return 0 if self.ranges == () or self.hides(self.following) else self.log.size
+
+    def hides(self, end: int | None) -> bool:
+        """Return whether all offsets below ``end`` are below the log start offset.
+
+        ``end`` is None for the end of the last log.
+        """
+        return self.start is not None and end is not None and end <= self.start
+
+
+@frozen
+class ExportTask:
+    """``shares`` of one topic; their files are created in the directory ``to`` with ``rights``.
+
+    ``mapped`` allows maps of logs that no broker is writing.
+    """
+
+    shares: tuple[Share, ...]
+    to: AnyPath
+    rights: Rights | None
+    form: Form
+    selection: Selection
+    layout: Layout
+    mapped: bool = True
+
+
+def unmap(task: ExportTask) -> ExportTask:
+    """Return ``task`` for a second attempt: the first may have died of a log that was truncated."""
+    return replace(task, mapped=False)
+
+
+@frozen
+class Trouble:
+    """A part of a log that could not be exported: ``size`` bytes from ``position`` on.
+
+    ``damaged``: the bytes were read and are damaged. Otherwise they could not be read.
+    """
+
+    path: str
+    position: int | None
+    size: int | None
+    reason: str
+    damaged: bool
+
+
+def missing_result(log: Log, result: object) -> Trouble:
+    """Return the trouble of a log whose task has the ``result`` of a death, or none."""
+    why = getattr(result, "text", None) or getattr(result, "label", "no result")
+    reason = f"expected a result of the task, found {why}"
+    return Trouble(log.origin.source_file, None, None, reason, damaged=False)
+
+
+@frozen
+class ExportResult:
+    """The result of a task.
+
+    ``below_log_start`` has for each share the number of records that were left out because they
+    are below the log start offset. ``deleted`` are the offsets of each share whose log a running
+    broker has deleted since it was listed, None for others.
+    """
+
+    files: tuple[TaskFile, ...]
+    troubles: tuple[Trouble, ...]
+    below_log_start: tuple[int, ...]
+    deleted: tuple[tuple[int, int] | None, ...] = ()
+
+
+def export_logs(task: ExportTask) -> ExportResult:
+    """Export the logs of ``task``. Raise SourceError if a file cannot be written."""
+    files = Files(task.to, task.rights, task.form, task.layout)
+    try:
+        reader = RecordReader()
+        exports = [
+            _LogExport(share, task.selection, files, reader, mapped=task.mapped and not share.live)
+            for share in task.shares
+        ]
+        for each in exports:
+            each.run()
+        written = files.close()
+    except OSError as error:  # from writing; reading raises SourceError
+        files.discard()
+        raise write_error(task.to, error) from error
+    except BaseException:  # Ctrl-C too: no partial file stays
+        files.discard()
+        raise
+    troubles = tuple(trouble for each in exports for trouble in each.troubles)
+    return ExportResult(
+        written,
+        troubles,
+        tuple(each.below_log_start for each in exports),
+        tuple(each.deleted for each in exports),
+    )
+
+
+@frozen
+class _Place:
+    """A log that holds the offsets of a share: its own, or one that took its place."""
+
+    path: AnyPath
+    base_offset: int
+    index: AnyPath | None
+    sealed: bool
+
+
+def _find_places(share: Share) -> list[_Place]:
+    """Return the logs that now hold the offsets of a share. Raise SourceError."""
+    log, segments = share.log, read_partition(share.log.path.parent).segments
+    following = HIGHEST if share.following is None else share.following
+    ends = [*(segment.base_offset for segment in segments[1:]), HIGHEST]
+    return [
+        _Place(segment.log, segment.base_offset, segment.index, segment is not segments[-1])
+        for segment, end in zip(segments, ends, strict=False)
+        if segment.base_offset < following and end > log.base_offset
+    ]
+
+
+@dataclass(slots=True)
+class _LogExport:
+    """Exports one log into the files of a task."""
+
+    share: Share
+    selection: Selection
+    files: Files
+    reader: RecordReader
+    mapped: bool
+    troubles: list[Trouble] = field(default_factory=list)
+    below_log_start: int = 0
+    deleted: tuple[int, int] | None = None
+    #: The log that is read.
+    _where: str = ""
+    #: Damages of which it is not known yet at which offset the log goes on.
+    damages: list[Damage] = field(default_factory=list)
+
+    def run(self) -> None:
+        share, log = self.share, self.share.log
+        places = [_Place(log.path, log.base_offset, share.index, log.sealed)]
+        attempts = _ATTEMPTS if share.live else 1
+        try:
+            while not self._open(places, again=attempts > 1):
+                attempts -= 1
+                places = _find_places(share)
+            if not places:
+                following = HIGHEST if share.following is None else share.following
+                self.deleted = log.base_offset, following - 1
+        except SourceError as error:
+            self._note_damages(share.following)
+            if not share.hides(share.following):
+                where = utf8(str(error.path))
+                self.troubles.append(Trouble(where, None, None, str(error), damaged=False))
+
+    def _open(self, places: Sequence[_Place], *, again: bool) -> bool:
+        """Export ``places``. Return False, if ``again``, if one of them has vanished."""
+        with ExitStack() as opened:
+            try:
+                sources = [
+                    opened.enter_context(
+                        open_source(place.path, mapped=self.mapped, sealed=place.sealed)
+                    )
+                    for place in places
+                ]
+            except VanishedError:
+                if again:
+                    return False
+                raise
+            for place, source in zip(places, sources, strict=True):
+                self._export(place, source)
+        return True
+
+    def _export(self, place: _Place, source: Source) -> None:
+        share, limit = self.share, self.selection.limit
+        taken = ((LOWEST, HIGHEST),) if share.ranges is None else share.ranges
+        if place.path != share.log.path or (share.live and source.size != share.log.size):
+            # What took its place may hold the offsets of the logs beside it too.
+            following = HIGHEST if share.following is None else share.following - 1
+            taken = overlap(taken, ((share.log.base_offset, following),))
+        start = LOWEST if share.start is None else share.start
+        served = packed(overlap(taken, ((start, HIGHEST),)))
+        hidden = overlap(taken, ((LOWEST, start - 1),)) if start > LOWEST else ()
+        everything = packed(((LOWEST, HIGHEST),))
+        complete = served == everything and share.committed is None and limit is None
+        self.files.start(share.log.origin, source.size)
+        self._where = utf8(str(place.path))
+        for run in self._runs(place, source):
+            left = None if limit is None else limit - self.files.records
+            if left is not None and left <= 0:
+                break
+            if hidden:
+                self.below_log_start += _count_records(run, share.committed, hidden)
+            selected = run
+            if not complete:
+                selected = _select_records(run, share.committed, served, left)
+            if len(selected.rows):
+                self.files.add(selected)
+
+    def _runs(self, place: _Place, source: Source) -> Iterator[RecordRun]:
+        """Yield the selected records, also those below the log start offset, and note troubles."""
+        share, selection = self.share, self.selection
+        pieces = selection.pieces(source, place.base_offset, place.index, records=True)
+        for _, piece in pieces:
+            if isinstance(piece, Damage):
+                self.damages.append(piece)
+                continue
+            table = piece if share.committed is None else share.committed.batches(piece)
+            if not len(table):
+                continue
+            self._note_damages(table.column("base_offset")[0])
+            for run in record_runs(table, source, self.reader):
+                if isinstance(run, Unread):
+                    if not share.hides(run.batch.last_offset + 1):
+                        self._add_unread(run)
+                else:
+                    yield from selection.runs(run)
+        self._note_damages(share.following)
+
+    def _note_damages(self, end: int | None) -> None:
+        """Note the damages after which the log goes on with offset ``end``.
+
+        At the end of the last log, zeros are room for batches to come, and a broker may be writing
+        a batch.
+        """
+        where, sealed = self._where, self.share.log.sealed
+        damages, self.damages = self.damages, []
+        if self.share.hides(end):
+            return
+        for damage in damages:
+            if damage.reason is Reason.PREALLOCATED and not sealed:
+                continue
+            if damage.reason is Reason.TORN_TAIL and not sealed and self.share.live:
+                continue
+            reason = damage.reason.value
+            self.troubles.append(Trouble(where, damage.position, damage.size, reason, damaged=True))
+
+    def _add_unread(self, unread: Unread) -> None:
+        where, batch = self._where, unread.batch
+        damaged = isinstance(unread.error, DecodeError)
+        text = str(unread.error)
+        self.troubles.append(Trouble(where, batch.position, batch.size, text, damaged))
+
+
+def _count_records(run: RecordRun, committed: CommittedFilter | None, ranges: Ranges) -> int:
+    """Return the number of records of ``run`` in ``ranges`` and below the last stable offset."""
+    low, _ = _ranges.offset_bounds(run.rows)
+    if low > ranges[-1][1]:
+        return 0
+    copy = RecordRun(
+        run.batches,
+        run.block,
+        memoryview(bytearray(run.rows)).cast("q"),
+        memoryview(array("q", run.starts)),
+        run.magic,
+    )
+    return len(_select_records(copy, committed, packed(ranges), None).rows) // RecordTable.WIDTH
+
+
+def _select_records(
+    run: RecordRun, committed: CommittedFilter | None, ranges: array[int], left: int | None
+) -> RecordRun:
+    """Return the records of ``run`` in ``ranges`` and below the end, at most ``left`` of them.
+
+    They are moved together in the rows of ``run``.
+    """
+    batches = memoryview(bytearray(run.batches.rows)).cast("q")
+    end = HIGHEST if committed is None else committed.end
+    most = HIGHEST if left is None else left
+    count = _ranges.keep_in_ranges(run.rows, run.starts, batches, end, ranges, most)
+    return RecordRun(
+        BatchTable(batches, hunted=run.batches.hunted).first(count),
+        run.block,
+        run.rows[: run.starts[count] * RecordTable.WIDTH],
+        run.starts[: count + 1],
+        run.magic,
+    )

@@ -1,0 +1,89 @@
+"""``kdump groups``: consumer groups and their committed offsets, from the disk of a broker.
+
+Spec: ``GroupCoordinatorShard``; ``ConsumerGroupCommand`` (KIP-379 for CSV).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.ui.options.jobs import jobs_option, reading_jobs
+from kdump.ui.options.reports import format_option
+from kdump.ui.options.targets import TargetOptions, find_read_scope, path_options
+from kdump.ui.progress import progress_option
+
+if TYPE_CHECKING:
+    from kdump.ui.progress import Mode
+
+
+@click.command(
+    short_help="Show consumer groups, their committed offsets and their lag, from disk.",
+    epilog="Exit codes: 0 shown; 2 wrong usage; 4 an offset lies outside of its log, or the logs "
+    "of __consumer_offsets are damaged; 5 something could not be read, which comes before 4; "
+    "130, 143 ended by a signal; 141 the reader of the output went away.",
+)
+@click.option(
+    "--group",
+    "patterns",
+    metavar="GLOB",
+    multiple=True,
+    help="Show only groups whose id matches this pattern; repeatable. For an id without wildcards "
+    "only the partition is read that the group belongs to, if the number of partitions is known.",
+)
+@format_option(
+    "Tables for people; JSON Lines; or lines of group, topic, partition and offset, as "
+    "kafka-consumer-groups.sh --reset-offsets --from-file takes them.",
+    "csv",
+)
+@jobs_option()
+@progress_option
+@path_options
+def groups(
+    targets: TargetOptions,
+    patterns: tuple[str, ...],
+    form: Literal["text", "json", "csv"],
+    jobs: int | None,
+    progress: Mode,
+) -> int:
+    """Show the groups in the partitions of __consumer_offsets at PATH, as coordinators load them.
+
+    PATH is a log directory or a partition of __consumer_offsets; several may be given, as those of
+    all brokers. If there are several copies of a partition, the one of the highest leader epoch and
+    end is taken. A group has its kind, its state and its members. Each partition has the committed
+    offset, the metadata and the time of the commit, and the time from which the coordinator may
+    remove it (offsets.retention.minutes of --config, otherwise 7 days). With the log of that
+    partition in the same log directories, kdump shows its start, its end and the lag, and marks
+    offsets outside of it: the consumer then resets its position, by its auto.offset.reset. The log
+    start of a topic with remote storage is known from the checkpoint of its log directory alone.
+
+    Offsets of open transactions are not counted, as by brokers. The report holds what clients have
+    written as metadata of a commit. It changes nothing, and can run beside a broker.
+    """
+    from kdump.commands.groups.consumption import find_offsets, report_groups
+    from kdump.commands.groups.csv_lines import CsvGroups
+    from kdump.commands.groups.json_lines import JsonGroups
+    from kdump.commands.groups.text import TextGroups
+    from kdump.format.lines.text import printable
+    from kdump.ui.progress import Progress
+
+    scope = find_read_scope(targets)
+    partitions = find_offsets(scope, patterns)
+
+    def warn(text: str) -> None:
+        click.echo(f"kdump: {printable(text)}", err=True)
+
+    report: TextGroups | JsonGroups | CsvGroups
+    if form == "json":
+        report = JsonGroups(click.echo, [root.path for root in scope.roots])
+    else:
+        report = CsvGroups(click.echo, warn) if form == "csv" else TextGroups(click.echo)
+    with Progress(progress) as meter:
+        meter.expect(sum(partition.size for partition in partitions))
+        jobs = reading_jobs(jobs, scope.targets)
+        found = report_groups(scope, partitions, patterns, jobs=jobs, on_progress=meter.advance)
+        for partition in found:
+            with meter.paused():
+                report.add(partition)
+    return report.finish()

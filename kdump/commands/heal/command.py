@@ -1,0 +1,84 @@
+"""``kdump heal``: damaged and missing parts of a log, taken from copies of it.
+
+Spec: ``LeaderEpochFileCache`` (KIP-101); KOD 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from kdump.ui.exits import INCOMPLETE, PROBLEMS
+from kdump.ui.options.targets import LogPath, TargetOptions
+from kdump.ui.repairs.repairing import Choice, repair, repair_options
+
+if TYPE_CHECKING:
+    from kdump.audit.verdicts.verdict import Verdict
+    from kdump.repair.transaction.plan import Plan
+    from kdump.storage.objects.address import AnyPath
+
+
+@click.command(
+    "heal",
+    short_help="Take damaged and missing parts of a log from copies of the partition.",
+    epilog="Exit codes: 0 nothing to do, or done; 2 wrong usage; 4 there is a plan, which --apply "
+    "carries out, or something stays damaged because no copy has it; 5 something could not be "
+    "read, or a repair was interrupted: the last line on standard error is then the command that "
+    "continues it; 6 refused, nothing changed; 130, 143 ended by a signal; 141 the reader of the "
+    "output went away.",
+)
+@click.option(
+    "--from",
+    "copies",
+    metavar="COPY",
+    multiple=True,
+    type=LogPath(),
+    help="Take from this copy: a partition directory, a log directory with a partition of the same "
+    "name, or an address in an object store. Repeatable: the first copy that has a stretch gives "
+    "it. A copy is only read, and its broker may be running.",
+)
+@repair_options("heal")
+def heal(targets: TargetOptions, copies: tuple[AnyPath, ...], choice: Choice) -> int:
+    """Replace damaged and missing parts of stopped partitions by the same bytes of a copy.
+
+    PATH is a partition directory or a log directory. A damaged stretch is replaced if a copy has
+    the same batches before and behind it, with the same offsets, leader epoch and checksum, and
+    sound batches of exactly that size between them. A torn or missing end, and missing segments,
+    are taken over as far as the leader epochs of both logs agree. Of a copy whose broker runs, only
+    records below the high watermark are taken. A log that was compacted only gets stretches of the
+    same size.
+
+    heal never takes records of another lineage, and never changes a copy. What no copy has stays as
+    it is, and the plan says so. Indexes, transaction indexes, producer snapshots and leader epochs
+    follow the log. The replaced files go into a backup, and kdump undo restores them.
+    """
+    from kdump.commands.heal.plan import plan_heal
+    from kdump.storage.logdir import open_path
+    from kdump.storage.objects.address import typed_text
+    from kdump.ui.options.targets import find_scope, refuse_manifests
+
+    scope = find_scope(targets, stores=False)
+    refuse_manifests(copies)
+    for copy in copies:
+        open_path(copy)  # a wrong path is one error, not one for each partition
+    choice = choice.with_arguments(
+        *(("--from", typed_text(copy)) for copy in copies), ("--config", targets.config)
+    )
+    ends: dict[str, int] = {}
+
+    def planner(verdict: Verdict, report: Callable[[int], None]) -> Plan:
+        made = plan_heal(
+            verdict,
+            copies,
+            settings=scope.context.settings(verdict.target),
+            node=scope.context.node(verdict.target),
+            arguments=choice.arguments,
+            report=report,
+        )
+        if not made.complete:
+            ends[made.plan.id] = INCOMPLETE if made.unread else PROBLEMS
+        return made.plan
+
+    return repair(scope, choice, planner, rebuild=True, ends=ends)

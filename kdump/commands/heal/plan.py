@@ -1,0 +1,161 @@
+"""plan_heal(): the damaged and missing parts of a log that copies have.
+
+Spec: ``UnifiedLog.appendAsFollower``, ``LogLoader``, ``LeaderEpochFileCache`` (KIP-101); KOD 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from kdump.audit.evidence import Evidence, known_ends, replay_of
+from kdump.audit.facts.cluster import Node
+from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
+from kdump.audit.survey.survey import Survey, effective_compaction
+from kdump.audit.verdicts.verdict import Verdict
+from kdump.commands.heal.notes import COMPACTED_NOTE, compare_note, left_notes, taken_notes
+from kdump.commands.heal.result import HealedLog, left_offsets, survey_draft
+from kdump.commands.heal.steps import heal_steps
+from kdump.errors import Refused, UsageError
+from kdump.repair.content.extent import (
+    check_whole,
+    log_end_of,
+    log_start_of,
+    partition_facts,
+)
+from kdump.repair.healing.copies import open_copies
+from kdump.repair.healing.healing import Healer
+from kdump.repair.healing.lineage import lineage_of
+from kdump.repair.healing.own_log import own_segment
+from kdump.repair.transaction.fingerprint import (
+    read_fingerprint,
+    refuse_links,
+    refuse_metadata_log,
+    refuse_swaps,
+)
+from kdump.repair.transaction.plan import Plan, log_directory_of
+from kdump.storage.objects.address import AnyPath, as_local
+from kdump.values import frozen
+
+COMMAND: Final = "heal"
+
+#: Bytes of new indexes that a plan holds; the other indexes are built again by apply.
+_REBUILD_BYTES: Final = 256 << 20
+
+
+@frozen
+class HealPlan:
+    """A plan to heal.
+
+    ``complete``: nothing stays damaged or missing. ``unread``: a copy could not be read.
+    """
+
+    plan: Plan
+    complete: bool
+    unread: bool
+
+
+def plan_heal(
+    verdict: Verdict,
+    paths: Sequence[AnyPath],
+    *,
+    settings: TopicSettings,
+    node: Node,
+    arguments: tuple[str, ...],
+    report: Callable[[int], None],
+) -> HealPlan:
+    """Return the plan that takes from the copies at ``paths`` what a partition lacks.
+
+    ``verdict`` is a verdict of ``verify`` with its evidence; its surveys have the indexes rebuilt
+    by ``settings``. ``report`` is called with counts of bytes that were read. Raises Refused,
+    UsageError, SourceError.
+    """
+    facts = _check_verdict(verdict)
+    path = facts.partition.path
+    if not paths:
+        raise UsageError(f"{path}: expected at least one copy to heal from: add --from COPY")
+    copies, notes = open_copies(paths, verdict.target, facts)
+    files, identity = read_fingerprint(facts.partition, verdict.surveys)
+    directory = log_directory_of(verdict.target)
+    end = log_end_of(verdict)
+    plan = Plan(
+        COMMAND,
+        arguments,
+        as_local(path),
+        identity,
+        directory,
+        (),
+        files,
+        log_start=log_start_of(facts),
+        log_end=(end, end),
+    )
+    if not copies:
+        raise Refused(f"{path}: expected a copy of it, found none: {'; '.join(notes)}")
+    compacted = effective_compaction(verdict.surveys, facts.settings.compacted)
+    dense = compacted is False
+    lineage = lineage_of(verdict, facts)
+    healer = Healer(facts.partition, copies, lineage, dense=dense)
+    healing = healer.heal([own_segment(survey) for survey in verdict.surveys])
+    changed = [draft for draft in healing.drafts if draft.changed]
+    room = _REBUILD_BYTES // max(len(changed), 1)
+    healed = [survey_draft(draft, settings, room, report) for draft in changed]
+    after = _healed_verdict(verdict, facts, healed)
+    left = list(left_offsets([draft.own for draft in healing.drafts], dense=dense))
+    assert after.facts is not None
+    evidence = Evidence(after.target, after.surveys, after.facts, after.replay, node)
+    steps, step_notes = heal_steps(evidence, after.facts, healed, files, settings, copies)
+    if steps:
+        refuse_swaps(facts.partition)
+        refuse_links(as_local(draft.segment.log) for draft in changed)
+    plan = replace(
+        plan,
+        steps=tuple(steps),
+        log_end=(end, _end(after.surveys)),
+        notes=(
+            *taken_notes(changed),
+            *left_notes(left, unread=bool(healing.unread)),
+            *([] if dense or not left else [COMPACTED_NOTE]),
+            *notes,
+            *healing.unread,
+            *healing.notes,
+            *step_notes,
+            compare_note(path, [copy.path for copy in copies]),
+        ),
+    )
+    return HealPlan(plan, complete=not left, unread=bool(healing.unread))
+
+
+# --- the evidence
+
+
+def _check_verdict(verdict: Verdict) -> PartitionFacts:
+    """Return the facts of a partition; raise unless it can be healed."""
+    facts, path = partition_facts(verdict), verdict.target.path
+    refuse_metadata_log(facts.partition)
+    if facts.partition.name is not None and facts.partition.name.suffix == "delete":
+        raise Refused(f"{path}: expected a partition, found a directory that a broker deletes")
+    if not verdict.target.segments:
+        raise Refused(f"{path}: expected at least 1 segment, found no log of a segment")
+    check_whole(verdict)
+    return facts
+
+
+def _healed_verdict(
+    verdict: Verdict, facts: PartitionFacts, healed: Sequence[HealedLog]
+) -> Verdict:
+    """Return the verdict with the surveys, the segments and the replay of the healed logs."""
+    surveys = {survey.segment.base_offset: survey for survey in verdict.surveys}
+    surveys |= {log.survey.segment.base_offset: log.survey for log in healed}
+    ordered = tuple(surveys[base] for base in sorted(surveys))
+    segments = tuple(survey.segment for survey in ordered)
+    partition = replace(facts.partition, segments=segments)
+    # No repair runs beside a broker, so the broker counts as stopped.
+    new_facts = replace(facts, partition=partition, stopped=True)
+    target = replace(verdict.target, segments=segments, partition=partition, stopped=True)
+    replayed = replay_of(target, ordered, new_facts, quick=False)
+    return replace(verdict, target=target, surveys=ordered, facts=new_facts, replay=replayed)
+
+
+def _end(surveys: Sequence[Survey]) -> int | None:
+    return known_ends(surveys).get(surveys[-1].segment.base_offset)

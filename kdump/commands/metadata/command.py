@@ -1,0 +1,153 @@
+"""``kdump metadata``: the metadata image of a KRaft node, from its disk.
+
+Spec: ``MetadataImage``; KIP-500, KIP-630.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from kdump.ui.options.reports import format_option
+from kdump.ui.options.targets import LogPath, TargetOptions, path_options
+from kdump.ui.units import LARGEST_LONG
+
+if TYPE_CHECKING:
+    from kdump.metadata.replay import MetadataState
+    from kdump.storage.logdir import Partition
+    from kdump.storage.objects.address import AnyPath
+
+
+class _OffsetOrPath(LogPath):
+    """An offset, which is digits alone, or what ``LogPath`` is."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the offset or the path. Raise UsageError, and Click's error."""
+        if isinstance(value, str) and value.isascii() and value.isdigit():
+            if len(value) > len(str(LARGEST_LONG)):
+                self.fail(f"expected an offset up to {LARGEST_LONG}", param, ctx)
+            return int(value)
+        return super().convert(value, param, ctx)
+
+
+@click.command(
+    short_help="Show topics, brokers, configs, ACLs and quotas from a KRaft node's metadata log.",
+    epilog="Exit codes: 0 shown; 2 wrong usage; 4 the log is damaged, or brokers cannot apply a "
+    "record of it; 5 something could not be read, which comes before 4; 130, 143 ended by a "
+    "signal; 141 the reader of the output went away.",
+)
+@click.option(
+    "--at",
+    "last",
+    metavar="OFFSET",
+    type=click.IntRange(0, LARGEST_LONG),
+    help="Replay the records up to this offset, instead of all of them.",
+)
+@click.option(
+    "--diff",
+    "other",
+    metavar="OTHER",
+    type=_OffsetOrPath(),
+    help="Show what differs from OTHER, which is the directory of another node, or an offset of "
+    "the same log up to which records are replayed.",
+)
+@format_option(
+    "Tables for people; JSON Lines; or commands of Kafka's tools that make topics, configs, "
+    "quotas and ACLs again in an empty cluster.",
+    "commands",
+)
+@path_options
+def metadata(
+    targets: TargetOptions,
+    last: int | None,
+    other: AnyPath | int | None,
+    form: Literal["text", "json", "commands"],
+) -> int:
+    """Show the cluster as the metadata log at PATH has it.
+
+    PATH is a log directory with __cluster_metadata-0, or that directory. kdump replays the newest
+    whole snapshot and the records behind it, as a broker does: features, voters, controllers,
+    brokers, topics with their partitions, configs, ACLs, quotas, SCRAM users and delegation tokens.
+    A broker does not replay records above the high watermark, which is not on disk; here they
+    count, but for those of a metadata transaction that has not ended.
+
+    Records that brokers cannot apply are listed. Reading ends at damage, where a start cuts the
+    log. Secrets are never shown. It changes nothing, and can run beside a broker.
+    """
+    from kdump.errors import UsageError
+    from kdump.metadata.replay import read_state
+
+    if other is not None and form == "commands":
+        raise UsageError("--diff: expected --format text or json, found commands")
+    partition = _find_partition(targets)
+    state = read_state(partition, last)
+    if other is None:
+        return _print_image(state, form)
+    if isinstance(other, int):
+        before = read_state(partition, other)
+    else:
+        before = read_state(_metadata_log([other]), last)
+    return _print_differences(before, state, form)
+
+
+def _print_image(state: MetadataState, form: Literal["text", "json", "commands"]) -> int:
+    from kdump.commands.metadata.json_lines import emit_image
+    from kdump.commands.metadata.kafka_commands import print_commands
+    from kdump.commands.metadata.text import print_image
+
+    report = {"text": print_image, "json": emit_image, "commands": print_commands}[form]
+    return report(click.echo, state)
+
+
+def _print_differences(before: MetadataState, after: MetadataState, form: str) -> int:
+    from kdump.commands.metadata.difference import print_differences
+    from kdump.commands.metadata.json_lines import emit_differences
+
+    report = emit_differences if form == "json" else print_differences
+    return report(click.echo, before, after)
+
+
+def _find_partition(targets: TargetOptions) -> Partition:
+    from kdump.ui.options.targets import named_paths
+
+    paths, _ = named_paths(targets)
+    return _metadata_log(paths, each=bool(targets.paths))
+
+
+def _metadata_log(paths: Sequence[AnyPath], *, each: bool = True) -> Partition:
+    """Return the one metadata log at ``paths``. Raises UsageError, SourceError.
+
+    Without ``each``, paths that cannot be read are passed over if another one has the log.
+    """
+    from kdump.errors import SourceError, UsageError
+    from kdump.metadata.log import metadata_partition
+    from kdump.storage.logdir import (
+        LogDirectory,
+        Partition,
+        is_metadata_log,
+        open_path,
+        read_partition,
+    )
+
+    found: list[Partition] = []
+    errors: list[SourceError] = []
+    for path in paths:
+        try:
+            content = open_path(path)
+        except SourceError as error:
+            errors.append(error)
+            continue
+        if isinstance(content, Partition) and is_metadata_log(content):
+            found.append(content)
+        elif isinstance(content, LogDirectory):
+            inside = metadata_partition(content)
+            found += [] if inside is None else [read_partition(inside)]
+    if errors and (each or not found):
+        raise errors[0]
+    if len(found) == 1:
+        return found[0]
+    number = "none" if not found else f"{len(found)} of them"
+    named = ", ".join(map(str, paths))
+    raise UsageError(f"{named}: expected one directory __cluster_metadata-0, found {number}")

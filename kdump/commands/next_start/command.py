@@ -1,0 +1,122 @@
+"""``kdump next-start``: what a broker does at its next start.
+
+Spec: ``LogManager.loadLogs``, ``LogLoader`` of 3.9 to 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.ui.exits import INCOMPLETE
+from kdump.ui.options.reports import format_option
+from kdump.ui.options.targets import TargetOptions, target_options
+from kdump.ui.units import LARGEST_LONG
+
+if TYPE_CHECKING:
+    from kdump.audit.verdicts.next_start import Assumptions
+
+
+@click.command(
+    "next-start",
+    short_help="Forecast what a broker does at its next start, and what it costs.",
+    epilog="Exit codes: 0 the broker starts and loses no sound record, as far as was read; 2 "
+    "wrong usage; 4 the broker does not start, a log directory goes offline or is missing, the "
+    "only replica of a partition is missing, sound records are lost or no longer served, or "
+    "records are lost already, as far as was read; 5 something could not be read, which comes "
+    "before 4; 130, 143 ended by a signal; 141 the reader of the output went away.",
+)
+@format_option("Print a report for people, or JSON Lines: a header, a line a partition, a summary.")
+@click.option(
+    "--scan",
+    is_flag=True,
+    help="Also read the segments that recovery would read, to determine what it would cut. "
+    "Without it, only their ends are read.",
+)
+@click.option(
+    "--clean/--unclean",
+    default=None,
+    help="Assume a clean or unclean stop, whatever the marker shows.",
+)
+@click.option(
+    "--recovery-point",
+    type=click.IntRange(min=0, max=LARGEST_LONG),
+    metavar="OFFSET",
+    help="Assume this recovery point for all partitions, whatever the checkpoint holds.",
+)
+@click.option(
+    "--log-start",
+    type=click.IntRange(min=0, max=LARGEST_LONG),
+    metavar="OFFSET",
+    help="Assume this log start offset for all partitions, whatever the checkpoint holds.",
+)
+@target_options
+def next_start(
+    targets: TargetOptions,
+    form: Literal["text", "json"],
+    scan: bool,
+    clean: bool | None,
+    recovery_point: int | None,
+    log_start: int | None,
+) -> int:
+    """Forecast what a broker of 3.9 to 4.4 does with log directories at its next start.
+
+    PATH is a log directory or a partition directory, the address of a copy, such as
+    s3://BUCKET/PREFIX, or a manifest. A partition outside of a log directory counts as stopped
+    uncleanly, with no flushed record.
+    """
+    from kdump.audit.run.prescan import quick_pass
+    from kdump.audit.run.reconcile import reconcile_directories
+    from kdump.audit.targets.scope import requested_findings
+    from kdump.audit.verdicts.next_start import (
+        Assumptions,
+        add_forecast,
+        read_recovered,
+        with_forecast,
+    )
+    from kdump.audit.verdicts.verdict import Verdict
+    from kdump.commands.next_start.reports import JsonStarts, TextStarts
+    from kdump.storage.workers import default_jobs
+    from kdump.ui.options.targets import find_scope, note_manifests, say_wrong_paths
+
+    scope = find_scope(targets, manifests=True)
+    note_manifests(scope)
+    if say_wrong_paths(scope.roots) and form == "text":
+        return INCOMPLETE
+    assumptions = Assumptions(clean, recovery_point, log_start)
+    report: TextStarts | JsonStarts
+    if form == "json":
+        report = JsonStarts(click.echo, scope.roots, scope.context.config)
+    else:
+        options = (*_words(assumptions), *targets.words)
+        report = TextStarts(click.echo, scope.roots, scope.context.config, options)
+    report.directories(requested_findings(reconcile_directories(scope.context), scope))
+
+    def conclude(verdict: Verdict) -> Verdict:
+        verdict = assumptions.apply(verdict)
+        return with_forecast(verdict) if scan else add_forecast(verdict, segments=False)
+
+    jobs = default_jobs()
+    with closing(
+        quick_pass(scope.targets, scope.context, jobs=jobs, conclude=conclude)
+    ) as verdicts:
+        known = list(verdicts)
+    if scan:
+        known = read_recovered(known, jobs=jobs)
+    for verdict in known:
+        report.add(verdict, verdict.forecast)
+    report.directories(report.starts.space_findings())
+    return report.finish()
+
+
+def _words(assumptions: Assumptions) -> Iterator[str]:
+    """Yield the options that make ``assumptions``."""
+    if assumptions.clean is not None:
+        yield "--clean" if assumptions.clean else "--unclean"
+    if assumptions.recovery_point is not None:
+        yield f"--recovery-point={assumptions.recovery_point}"
+    if assumptions.log_start is not None:
+        yield f"--log-start={assumptions.log_start}"

@@ -1,0 +1,85 @@
+"""``kdump quorum``: the state of a KRaft quorum, from the disks of its controllers.
+
+Spec: ``KafkaRaftClient``, ``QuorumState`` (KIP-595, KIP-630, KIP-853, KIP-996).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.ui.options.reports import format_option
+from kdump.ui.options.targets import LogPath, TargetOptions
+from kdump.ui.units import LARGEST_INT
+
+if TYPE_CHECKING:
+    from kdump.storage.objects.address import AnyPath
+
+
+@click.command(
+    short_help="Show the state of a KRaft quorum, and who can lead it, from its disks.",
+    epilog="Exit codes: 0 a leader can be elected from the given disks, and no change of the "
+    "metadata is lost; 2 wrong usage; 4 no leader can be elected, changes are lost, copies "
+    "diverge, or a node does not start; 5 something could not be read, which comes before 4; "
+    "130, 143 ended by a signal; 141 the reader of the output went away.",
+)
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Take the directory of the metadata log (if there is no PATH), the static voters and the "
+    "roles of its node from this server.properties.",
+)
+@click.option(
+    "--leader-changes",
+    metavar="N",
+    type=click.IntRange(0, LARGEST_INT),
+    default=5,
+    show_default=True,
+    help="Show the last N leader changes of each log; JSON Lines have all of them.",
+)
+@format_option("Text for people, or JSON Lines.")
+@click.argument("paths", nargs=-1, metavar="[PATH...]", type=LogPath())
+def quorum(
+    paths: Sequence[AnyPath],
+    config: Path | None,
+    leader_changes: int,
+    form: Literal["text", "json"],
+) -> int:
+    """Show the copies of the metadata log at PATH, and what a quorum of their nodes does.
+
+    PATH is a log directory with __cluster_metadata-0, or that partition; several are the disks of
+    several controllers or brokers. Each copy has its node, its directory id, quorum-state, the
+    voters and how they were written, the leader changes, and the end of its log after the next
+    start, which cuts a damaged log. Over all copies kdump shows which of them agree, which can be
+    elected leader, which records the others lose then, and which node to start first; or why no
+    leader can be elected. If the disks of a majority are lost, it says which to replace, and in
+    which order. It knows only the given disks.
+
+    It changes nothing, and can run beside a broker.
+    """
+    from kdump.audit.facts.settings import metadata_directory
+    from kdump.audit.targets.target import open_roots
+    from kdump.commands.quorum.json_lines import print_json
+    from kdump.commands.quorum.state import Quorum
+    from kdump.commands.quorum.text import print_text
+    from kdump.quorum.reading import is_lost_disk, read_replicas
+    from kdump.storage.workers import default_jobs
+    from kdump.ui.exits import INCOMPLETE
+    from kdump.ui.options.targets import named_paths, say_wrong_paths
+
+    named, configs = named_paths(TargetOptions(paths, config))
+    if not paths and configs is not None:
+        own = metadata_directory(configs)
+        named = named if own is None else (own,)
+    roots = tuple(open_roots(named))
+    given = tuple(root for root in roots if not is_lost_disk(root))
+    if say_wrong_paths(given or roots):
+        return INCOMPLETE
+    found = Quorum(tuple(read_replicas(roots, configs, jobs=default_jobs())))
+    if form == "json":
+        return print_json(found, click.echo)
+    return print_text(found, click.echo, leader_changes)

@@ -1,0 +1,93 @@
+"""The metrics of scrubs, as the textfile collector of node_exporter reads them.
+
+Spec: the text exposition format of Prometheus 0.0.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from kdump.history.records import Status
+
+#: The gauges of each log directory: name, help, and value, None where it is unknown.
+_GAUGES: Final[tuple[tuple[str, str, Callable[[Status], float | None]], ...]] = (
+    (
+        "last_run_timestamp_seconds",
+        "The end of the last run.",
+        lambda status: status.run.end_ms / 1000,
+    ),
+    (
+        "last_success_timestamp_seconds",
+        "The end of the last run with the exit code 0.",
+        lambda status: status.success_ms and status.success_ms / 1000,
+    ),
+    (
+        "last_run_duration_seconds",
+        "The duration of the last run.",
+        lambda status: (status.run.end_ms - status.run.begin_ms) / 1000,
+    ),
+    (
+        "last_run_read_bytes",
+        "The bytes of logs that the last run read.",
+        lambda status: status.of_run.read_bytes,
+    ),
+    (
+        "last_run_exit_code",
+        "The exit code of the last run, for this log directory alone.",
+        lambda status: status.of_run.exit_code,
+    ),
+    ("log_bytes", "The size of all logs.", lambda status: status.log_bytes),
+    (
+        "due_bytes",
+        "The bytes of logs that are not read within the maximum age.",
+        lambda status: status.due_bytes,
+    ),
+    (
+        "oldest_read_timestamp_seconds",
+        "When the segment was read, or first seen, that was not read for longest.",
+        lambda status: status.oldest_ms and status.oldest_ms / 1000,
+    ),
+    (
+        "max_age_seconds",
+        "The age within which everything has to be read.",
+        lambda status: status.run.max_age_s,
+    ),
+)
+
+
+def metrics_lines(status: Sequence[Status]) -> Iterator[str]:
+    """Yield the metrics of log directories as lines that end with their newline."""
+    for name, text, value_of in _GAUGES:
+        values = ((each, value_of(each)) for each in status)
+        yield from _gauge(
+            name,
+            text,
+            [({"log_dir": str(each.path)}, value) for each, value in values if value is not None],
+        )
+    yield from _gauge(
+        "findings",
+        "The findings of the last run.",
+        [
+            ({"log_dir": str(each.path), "severity": severity, "code": code}, count)
+            for each in status
+            for (severity, code), count in sorted(each.of_run.findings.items())
+        ],
+    )
+
+
+def _gauge(
+    name: str, text: str, samples: Sequence[tuple[Mapping[str, str], float]]
+) -> Iterator[str]:
+    """Yield the lines of a gauge, from the labels and the value of each sample."""
+    if samples:
+        yield f"# HELP kdump_scrub_{name} {text}\n# TYPE kdump_scrub_{name} gauge\n"
+    for labels, value in samples:
+        pairs = ",".join(f'{label}="{_escape(content)}"' for label, content in labels.items())
+        yield f"kdump_scrub_{name}{{{pairs}}} {value!r}\n"
+
+
+def _escape(text: str) -> str:
+    # A path that is not UTF-8 holds surrogates, which the file cannot.
+    text = text.encode(errors="backslashreplace").decode()
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

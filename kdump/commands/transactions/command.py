@@ -1,0 +1,78 @@
+"""``kdump transactions``: transactions of coordinators and in logs, from the disk of a broker.
+
+Spec: ``TransactionsCommand`` (KIP-664), ``TransactionStateManager``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.ui.options.jobs import jobs_option, reading_jobs
+from kdump.ui.options.reports import format_option
+from kdump.ui.options.targets import TargetOptions, find_read_scope, path_options
+from kdump.ui.progress import progress_option
+
+if TYPE_CHECKING:
+    from kdump.ui.progress import Mode
+
+
+@click.command(
+    short_help="Show transactions, and which of them hang, from disk.",
+    epilog="Exit codes: 0 shown; 2 wrong usage; 4 a transaction hangs, or the logs of "
+    "__transaction_state are damaged; 5 something could not be read, which comes before 4; "
+    "130, 143 ended by a signal; 141 the reader of the output went away.",
+)
+@click.option("--hanging", is_flag=True, help="Show only hanging transactions.")
+@click.option(
+    "--transactional-id",
+    "patterns",
+    metavar="GLOB",
+    multiple=True,
+    help="Show only transactions whose transactional id matches this pattern; repeatable.",
+)
+@format_option("Tables for people, or JSON Lines.")
+@jobs_option()
+@progress_option
+@path_options
+def transactions(
+    targets: TargetOptions,
+    hanging: bool,
+    patterns: tuple[str, ...],
+    form: Literal["text", "json"],
+    jobs: int | None,
+    progress: Mode,
+) -> int:
+    """Show the transactions that the coordinators' logs at PATH hold, and those open in its logs.
+
+    PATH is a log directory; several may be given, as those of all brokers. Of each transactional id
+    in __transaction_state kdump shows its producer, its state, its timeout and its partitions; of
+    each open transaction in a log its first offset, and how far the last stable offset lies behind
+    the log end offset: consumers of committed records read only up to it.
+
+    A transaction is ongoing while its coordinator may wait for its producer, and late after its
+    timeout: a coordinator that runs aborts it. With a marker missing, the coordinator has decided,
+    and writes the marker once it runs. A transaction hangs if it is open in a log and no
+    coordinator has to end it: it holds the last stable offset until the printed command aborts it.
+    It is unknown whether it hangs unless all of __transaction_state is at hand.
+
+    The open transactions of a log are those of its newest producer snapshot, and of the segments
+    behind that, as for a broker that starts. The age counts up to the last write of a stopped
+    broker. kdump changes nothing, and can run beside a broker.
+    """
+    from kdump.commands.transactions.json_lines import emit_transactions
+    from kdump.commands.transactions.selection import Shown
+    from kdump.commands.transactions.text import print_transactions
+    from kdump.commands.transactions.transactions import find_transactions
+    from kdump.ui.progress import Progress
+
+    scope = find_read_scope(targets)
+    with Progress(progress) as meter:
+        meter.expect(len(scope.targets), "partitions")
+        jobs = reading_jobs(jobs, scope.targets)
+        found = find_transactions(scope, jobs=jobs, on_progress=meter.advance)
+    shown = Shown(found, patterns, hanging)
+    if form == "json":
+        return emit_transactions(shown, [root.path for root in scope.roots], click.echo)
+    return print_transactions(shown, click.echo)

@@ -1,0 +1,163 @@
+"""``kdump undo``: lists, shows, takes back or deletes the backups of repairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.ui.exits import OK, USAGE, exit_code_of, is_signal
+from kdump.ui.options.reports import format_option
+from kdump.ui.options.targets import LogPath
+from kdump.ui.repairs.repairing import first_of, partitions
+
+if TYPE_CHECKING:
+    from kdump.audit.targets.target import Target
+    from kdump.storage.repair_record import RepairRecord
+
+
+@click.command(
+    short_help="List or undo repairs, or remove their backups.",
+    epilog="Exit codes: 0 listed, shown, undone or discarded; 2 wrong usage; 5 something could "
+    "not be read, or a repair, an undo or the removal of a backup was interrupted: the last line "
+    "on standard error is then the command that continues it; 6 refused, nothing changed; 130, 143 "
+    "ended by a signal; 141 the reader of the output went away.",
+)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=LogPath())
+@click.option(
+    "--plan",
+    "plan_id",
+    metavar="ID",
+    help="Select the repair with this id. Without --apply or --discard it is shown.",
+)
+@click.option(
+    "--apply",
+    is_flag=True,
+    help="Undo the repair; without --plan, the newest repair of each partition.",
+)
+@click.option(
+    "--discard",
+    is_flag=True,
+    help="Remove the backup for good, which frees its space; needs --plan.",
+)
+@click.option(
+    "--assume-stopped",
+    is_flag=True,
+    help="Continue although kdump cannot show that no broker runs, for example on a network file "
+    "system, or in a container that has the partition without its log directory.",
+)
+@format_option("Print for people, or JSON Lines: a header, a line for each backup, a summary.")
+def undo(
+    paths: tuple[Path, ...],
+    plan_id: str | None,
+    apply: bool,
+    discard: bool,
+    assume_stopped: bool,
+    form: Literal["text", "json"],
+) -> int:
+    """List the repairs of partitions, newest last; undo a repair with --apply.
+
+    PATH is a partition directory, or a log directory for all of its partitions. undo removes all
+    files that a repair wrote. It restores all files of the partition that the repair changed or
+    removed: bytes, owner, mode, attributes, times. In the log directory's checkpoint files it
+    restores the lines of the partition; the files have the time of the undo. An interrupted repair
+    can be undone too. Once a broker has changed a file of the repair, undo refuses and changes
+    nothing. The backup then stays in .kdump, in the partition directory.
+    """
+    from kdump.errors import KdumpError, Unfinished, UsageError
+    from kdump.format.lines.shell import shell_text
+    from kdump.repair.transaction.folder import Folder
+    from kdump.repair.transaction.plan import log_directory_of, with_paths
+    from kdump.storage.objects.address import as_local
+    from kdump.storage.repair_record import RepairState
+    from kdump.ui.options.targets import TargetOptions, find_scope
+    from kdump.ui.repairs.report import BackupReport
+
+    if discard and (plan_id is None or apply):
+        raise click.UsageError("--discard needs --plan ID, and does not take --apply.")
+    scope = find_scope(TargetOptions(paths), stores=False)
+    targets = partitions(scope)
+    report = BackupReport(form, scope)
+    codes, resume = {OK}, None
+    for target in targets:
+        try:
+            if target.error is not None:
+                raise target.error
+            path = as_local(target.path)
+            records = _select(path, plan_id)
+            if apply or discard:
+                begun = [
+                    record
+                    for record in records
+                    if discard or record.state is not RepairState.PREPARED
+                ]
+                for record in begun[-1:]:
+                    if not discard:
+                        plan = Folder(path, record.id).plan()
+                        report.undo(record, with_paths(plan, path, log_directory_of(target)))
+                    _change(
+                        record,
+                        path,
+                        log_directory_of(target),
+                        discard=discard,
+                        assume_stopped=assume_stopped,
+                    )
+                    report.change(record, path, discarded=discard)
+            else:
+                for record in records:
+                    with_plan = plan_id is not None
+                    refusal = _refusal(record, target) if with_plan else None
+                    report.backup(record, path, with_plan=with_plan, refused=refusal)
+        except KdumpError as error:
+            report.error(error)
+            codes.add(exit_code_of(error))
+            if isinstance(error, Unfinished):
+                resume = shell_text(error.resume)
+        if any(map(is_signal, codes)):
+            break
+    if plan_id is not None and not report.count and codes == {OK}:
+        report.error(
+            UsageError(f"--plan {plan_id}: expected the id of a repair in PATH, found none")
+        )
+        codes = {USAGE}
+    code = first_of(codes)
+    report.finish(code)
+    if resume is not None:
+        click.echo(resume, err=True)
+    return code
+
+
+def _select(partition: Path, plan_id: str | None) -> Sequence[RepairRecord]:
+    from kdump.repair.transaction.directories import check_own_directory
+    from kdump.storage.repair_record import FOLDERS, repair_records
+    from kdump.storage.source import status_of
+
+    check_own_directory(partition / FOLDERS, status_of(partition).st_uid)
+    records = repair_records(partition)
+    return records if plan_id is None else [record for record in records if record.id == plan_id]
+
+
+def _refusal(record: RepairRecord, target: Target) -> Exception | None:
+    from kdump.repair.transaction.plan import log_directory_of
+    from kdump.repair.transaction.undo import refusal
+    from kdump.storage.objects.address import as_local
+
+    return refusal(record, as_local(target.path), log_directory_of(target))
+
+
+def _change(
+    record: RepairRecord,
+    partition: Path,
+    log_directory: Path | None,
+    *,
+    discard: bool,
+    assume_stopped: bool,
+) -> None:
+    from kdump.repair.transaction import undo as repair_undo
+
+    if discard:
+        repair_undo.discard(record, partition)
+    else:
+        repair_undo.undo(record, partition, log_directory, assume_stopped=assume_stopped)

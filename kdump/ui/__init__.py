@@ -1,0 +1,16 @@
+"""What commands share of their options and reports.
+
+version           The version of the installed package, and the releases of Kafka that it is for.
+kernel            Whether the loops of the kernel run compiled, and a warning where that takes long.
+exits             The numbers of the exit codes, and the code of an error that ends a command.
+units             Counts, sizes, durations and times in words.
+paragraphs        Paragraphs of at most 80 columns.
+folding           Lists in which equal entries are counted after the first few.
+table             Tables of columns as wide as their longest cell.
+jsonl             JSON Lines: header, typed lines, summary.
+progress          Progress on standard error: a bar, or a line a minute.
+coordinator_logs  Faults in the logs of coordinators, in text and in JSON.
+options/          Options that several commands share.
+verdicts/         Reports of verdicts: text, and JSON Lines.
+repairs/          Repairs at the command line: plans, consent, receipts and backups.
+"""

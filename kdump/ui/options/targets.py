@@ -1,0 +1,242 @@
+"""The PATH arguments and the options that go with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kdump.ui.options.group import option_group
+from kdump.values import frozen
+
+if TYPE_CHECKING:
+    from kdump.audit.facts.cluster import Configs
+    from kdump.audit.targets.scope import Scope
+    from kdump.audit.targets.target import Root, TopicSelection
+    from kdump.errors import SourceError
+    from kdump.storage.objects.address import AnyPath
+
+
+class SomePath(click.Path):
+    """A path in the file system, not empty (an unset variable in a shell gives an empty path)."""
+
+    def __init__(self) -> None:
+        # Reading the path reports whether it can be read.
+        super().__init__(path_type=Path, readable=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path. Raise Click's error for an empty string."""
+        if value == "":
+            self.fail("expected a path, found an empty string", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class LogPath(SomePath):
+    """A path in the file system, or an address in an object store such as ``s3://bucket/prefix``."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a path, or a RemotePath for an address. Raise UsageError for an unknown scheme."""
+        if isinstance(value, str) and "://" in value:
+            from kdump.errors import UsageError
+            from kdump.storage.objects.address import SCHEMES, as_path, is_address
+
+            if not is_address(value):
+                known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+                raise UsageError(
+                    f"{value}: expected a path, or an address that begins with {known}"
+                )
+            return as_path(value)
+        return super().convert(value, param, ctx)
+
+
+@frozen
+class TargetOptions:
+    """The PATH arguments and the options that go with them."""
+
+    paths: Sequence[AnyPath]
+    config: Path | None = None
+    topics: Sequence[str] = ()
+    excluded: Sequence[str] = ()
+
+    @property
+    def topic_selection(self) -> TopicSelection:
+        """The selection that ``--topic`` and ``--exclude`` describe."""
+        from kdump.audit.targets.target import TopicSelection
+
+        return TopicSelection(tuple(self.topics), tuple(self.excluded))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options, as words of a command for the same paths."""
+        from kdump.format.lines.shell import operand
+
+        return (
+            *(() if self.config is None else ("--config", operand(self.config))),
+            *(word for glob in self.topics for word in ("--topic", glob)),
+            *(word for glob in self.excluded for word in ("--exclude", glob)),
+        )
+
+
+_config_option = click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Take log directories (if there is no PATH) and topic settings from this "
+    "server.properties.",
+)
+_paths_argument = click.argument("paths", nargs=-1, metavar="[PATH...]", type=LogPath())
+
+path_options = option_group("targets", TargetOptions, _config_option, _paths_argument)
+
+target_options = option_group(
+    "targets",
+    TargetOptions,
+    _config_option,
+    click.option(
+        "--topic",
+        "topics",
+        metavar="GLOB",
+        multiple=True,
+        help="Of a log directory take only topics that match this pattern; repeatable.",
+    ),
+    click.option(
+        "--exclude",
+        "excluded",
+        metavar="GLOB",
+        multiple=True,
+        help="Leave out topics that match this pattern; repeatable.",
+    ),
+    _paths_argument,
+)
+
+
+def find_scope(options: TargetOptions, *, stores: bool = True, manifests: bool = False) -> Scope:
+    """Return the roots and targets at the paths of ``options``, or those that its config names.
+
+    Without ``stores``, addresses of object stores are refused. With ``manifests``, those that a
+    manifest has are in the place of its file. Raise UsageError, Click's too, and SourceError.
+    """
+    from kdump.audit.targets.listing import list_scope
+    from kdump.storage.manifests.path import paths_in
+
+    paths, settings = named_paths(options)
+    if not stores:
+        _refuse_stores(paths)
+    if not manifests:
+        refuse_manifests(paths)
+    inner = [found for path in paths for found in paths_in(path)]
+    return list_scope(inner, settings, options.topic_selection)
+
+
+def note_manifests(scope: Scope) -> None:
+    """Say on standard error of each manifest among the paths what is not in it."""
+    from kdump.format.lines.text import printable
+
+    heads = (root.manifest for root in scope.roots if root.manifest is not None)
+    for file, head in {head.file: head for head in heads}.items():
+        what = "an anonymous manifest" if head.anonymous else "a manifest"
+        click.echo(
+            f"kdump: {printable(str(file))}: {what} of {head.time}: the state of "
+            "that time; it has no records, and does not say who may open files",
+            err=True,
+        )
+
+
+def find_read_scope(
+    options: TargetOptions, *, stores: bool = True, manifests: bool = False
+) -> Scope:
+    """Return what `find_scope` does. Raise the error of a root that cannot be read."""
+    return say_unreadable(find_scope(options, stores=stores, manifests=manifests))
+
+
+def say_unreadable(scope: Scope) -> Scope:
+    """Return ``scope``. Say of each root why it cannot be read; the last error is raised."""
+    from kdump.audit.targets.scope import errors_of
+
+    _raise_last(errors_of(scope.roots))
+    return scope
+
+
+def say_wrong_paths(roots: Sequence[Root]) -> bool:
+    """Say on standard error of each path with nothing to check what is there instead.
+
+    Return whether all of ``roots`` are such: a report would then claim something about nothing.
+    """
+    from kdump.audit.targets.scope import wrong_paths
+
+    errors = wrong_paths(roots)
+    for error in errors:
+        _say(error)
+    return bool(errors) and len(errors) == len(roots)
+
+
+def refuse_wrong_paths(roots: Sequence[Root]) -> None:
+    """Do what `say_wrong_paths` does. Raise the last error if all of ``roots`` are such."""
+    from kdump.audit.targets.scope import wrong_paths
+
+    errors = wrong_paths(roots)
+    if len(errors) == len(roots):
+        _raise_last(errors)
+    say_wrong_paths(roots)
+
+
+def _raise_last(errors: Sequence[SourceError]) -> None:
+    """Raise the last of ``errors``, which is said where it ends the command; say the others."""
+    for error in errors[:-1]:
+        _say(error)
+    for error in errors[-1:]:
+        raise error
+
+
+def _say(error: SourceError) -> None:
+    from kdump.format.lines.text import printable
+
+    click.echo(f"kdump: {printable(str(error))}", err=True)
+
+
+def _refuse_stores(paths: Sequence[AnyPath]) -> None:
+    from kdump.errors import UsageError
+    from kdump.storage.objects.address import RemotePath
+
+    for path in paths:
+        if isinstance(path, RemotePath):
+            raise UsageError(
+                f"{path}: expected a directory of this machine, found an address: this command "
+                "does not work on object stores, copy the directory here first"
+            )
+
+
+def refuse_manifests(
+    paths: Iterable[AnyPath],
+    instead: str = "it holds no records; verify, next-start and compare read manifests",
+) -> None:
+    """Raise UsageError for a manifest among ``paths``; ``instead`` says what to do with it.
+
+    Raise SourceError for a damaged one.
+    """
+    from kdump.errors import UsageError
+    from kdump.storage.manifests.path import ManifestPath, paths_in
+
+    for found in (found for path in paths for found in paths_in(path)):
+        if isinstance(found, ManifestPath):
+            raise UsageError(
+                f"{found.file}: expected what a broker has written, found a manifest: {instead}"
+            )
+
+
+def named_paths(options: TargetOptions) -> tuple[Sequence[AnyPath], Configs | None]:
+    """Return the paths of ``options``, or the log directories of its config, and the settings.
+
+    The settings are None without a config. Raise UsageError, Click's too, and SourceError.
+    """
+    from kdump.audit.facts.settings import log_directories, read_config
+
+    settings = None if options.config is None else read_config(options.config)
+    if not options.paths and settings is None:
+        click_context = click.get_current_context()
+        raise click.UsageError(
+            "Missing argument 'PATH...', or --config with a file.", click_context
+        )
+    return options.paths or log_directories(settings or {}), settings

@@ -1,0 +1,115 @@
+"""The entries of a list in text: findings, and partitions with the worst of theirs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from kdump.audit.codes import Outcome, Severity
+from kdump.audit.findings import Finding
+from kdump.audit.startup.forecast import Forecast, worst_outcome
+from kdump.audit.verdicts.verdict import Verdict
+from kdump.format.lines.shell import shell_text
+from kdump.format.lines.text import printable
+from kdump.storage.objects.address import AnyPath
+from kdump.ui.folding import Entry, fold, likeness
+from kdump.ui.paragraphs import wrap
+from kdump.ui.units import count_text
+from kdump.ui.verdicts.forecast_text import harm_text
+from kdump.ui.verdicts.verdict_text import severity_text
+
+
+def findings_lines(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield findings, with the names of their files; equal ones are counted after the third."""
+    return fold(map(finding_entry, findings))
+
+
+def finding_entry(finding: Finding) -> Entry:
+    """Return a finding, with the name of its file."""
+    label, text = severity_text(finding.code.severity), sentence(finding)
+    lines = f"{label} {finding.code.name}", *wrap(text, 7)
+    return Entry(lines, likeness(f"{lines[0]} {text}", *_names(finding.path)))
+
+
+def _names(path: AnyPath) -> tuple[str, ...]:
+    """Return the path as text, its name, and the name of its directory, the longest first."""
+    return printable(str(path)), printable(path.name), printable(path.parent.name)
+
+
+def partition_entries(verdict: Verdict, findings: Sequence[Finding], width: int) -> Iterator[Entry]:
+    """Yield the entry of a partition, and before it one for what stops a start and is no finding.
+
+    ``findings`` are those to list, the worst first; ``width`` is that of the column of names.
+    """
+    path, forecast = verdict.target.path, verdict.forecast
+    name = printable(path.name)
+    harm = None if forecast is None else harm_text(forecast)
+    if harm is not None and forecast is not None and not _is_named(forecast, findings):
+        serious, effect = Severity.ERROR if forecast.is_error else Severity.WARNING, _name(forecast)
+        label = f"{severity_text(serious)} {name:{width}} {effect}"
+        files = [name for cause in forecast.causes for name in _names(cause.path)]
+        yield Entry(
+            (label, *wrap(f"next start: {harm}", 7)),
+            likeness(f"{effect} {harm}", *files, *_names(path)[:2]),
+        )
+        harm = None
+    if not findings:
+        return
+    worst, text = findings[0], sentence(findings[0])
+    texts = [text]
+    lines = [f"{severity_text(worst.code.severity)} {name:{width}} {worst.code.name}"]
+    lines += (*wrap(text, 7), *command_lines(worst, 7))
+    if findings[1:]:
+        others = Counter(finding.code.name for finding in findings[1:])
+        codes = [code if count == 1 else f"{code} ({count})" for code, count in others.items()]
+        texts.append(f"also: {', '.join(codes)}")
+        lines += wrap(texts[-1], 7)
+    if harm is not None:
+        texts.append(f"next start: {harm}")
+        lines += wrap(texts[-1], 7)
+    alike = likeness(" ".join(texts), *_names(worst.path), *_names(path)[:2])
+    yield Entry(tuple(lines), f"{worst.code.name} {alike}")
+
+
+def _is_named(forecast: Forecast, findings: Sequence[Finding]) -> bool:
+    """Return whether ``findings`` have an entry for what a start does."""
+    if not forecast.causes:
+        return bool(findings)
+    files = {cause.path for cause in forecast.causes}
+    return any(
+        finding.code.stops is not None
+        or (finding.code.severity is Severity.ERROR and finding.path in files)
+        for finding in findings
+    )
+
+
+def _name(forecast: Forecast) -> str:
+    """Return what a start does, where a finding has the name of its code."""
+    if forecast.causes:
+        offline = worst_outcome(forecast.causes) is Outcome.OFFLINE
+        return "takes its log directory offline" if offline else "stops the broker"
+    return "loses records at startup" if forecast.lost.sound else "changes at startup"
+
+
+def command_lines(finding: Finding, indent: int) -> Iterator[str]:
+    """Yield the remedy, if it is not a kdump command: those are listed at the end."""
+    if finding.remedy is not None and finding.remedy[0] != "kdump":
+        yield f"{'':{indent}}do: {shell_text(finding.remedy)}"
+
+
+def sentence(finding: Finding, *, named: bool = True) -> str:
+    """Return the position and the text of a finding; ``named`` adds the name of its file."""
+    position_parts = [printable(finding.path.name)] if named else []
+    if finding.position is not None:
+        position_parts.append(f"at position {finding.position}")
+    parts = [" ".join(position_parts)] if position_parts else []
+    if finding.size is not None:
+        parts.append(count_text(finding.size, "byte"))
+    if finding.offsets is not None:
+        parts.append(f"offsets {finding.offsets}")
+    text = ", ".join(parts)
+    if finding.detail is not None:
+        text += f": {printable(str(finding.detail))}" if text else printable(str(finding.detail))
+    if finding.repeats:
+        text += f"; {finding.repeats:,} more of these in this file"
+    return text

@@ -1,0 +1,320 @@
+"""The numbered plan at the end of a report on a log directory.
+
+A command is on one line, so that it can be pasted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from kdump.audit import codes
+from kdump.audit.codes import Harm, Severity
+from kdump.audit.commands import (
+    COPY,
+    Remedy,
+    compare_command,
+    copy_text,
+    heal_command,
+    place_of,
+    reindex_command,
+    salvage_command,
+    truncate_command,
+)
+from kdump.audit.facts.cluster import Copies
+from kdump.audit.findings import Finding, explain_command
+from kdump.audit.startup.forecast import Forecast
+from kdump.audit.targets.target import Root
+from kdump.audit.verdicts.verdict import Verdict
+from kdump.format.lines.shell import operand, shell_text
+from kdump.format.lines.text import printable
+from kdump.storage.manifests.path import ManifestPath
+from kdump.storage.objects.address import AnyPath
+from kdump.ui.paragraphs import LABEL, paragraph
+from kdump.ui.units import count_text
+from kdump.ui.verdicts.forecast_text import bound_text, harm_text
+from kdump.ui.verdicts.partition import may_heal, nodes_text, pending_remedy
+from kdump.values import frozen
+
+#: The number of partitions that a step names.
+_NAMED = 3
+#: Commands that change nothing.
+_SHOWS = ("explain", "verify")
+
+
+@frozen
+class _Step:
+    text: str
+    commands: Sequence[Remedy] = ()
+
+
+def plan_lines(
+    root: Root,
+    top: Sequence[Finding],
+    verdicts: Sequence[Verdict],
+    forecasts: Mapping[AnyPath, Forecast],
+    beside: Mapping[AnyPath, Sequence[AnyPath]] = MappingProxyType({}),
+) -> Iterator[str]:
+    """Yield the plan for a log directory, nothing if there is nothing to do.
+
+    ``top`` are findings at the top of the directory. ``verdicts`` are sorted, the worst first.
+    ``beside`` has the other copies of partitions that are at hand, by the path of the partition.
+    """
+    steps = [*_top_steps(top), *_partition_steps(root, verdicts, forecasts, beside)]
+    if not steps:
+        return
+    if isinstance(root.path, ManifestPath):
+        steps.insert(0, _Step("run on the host of the manifest what follows: it names its paths"))
+    before = copy_text(root.path)
+    if before is not None:
+        steps.insert(0, _Step(before))
+    if not root.stopped:
+        steps.insert(
+            0, _Step("stop this broker before any repair: repairs refuse to run beside it")
+        )
+    check = "kdump", "verify", operand(place_of(root.path))
+    steps.append(_Step(_last_text(top, forecasts.values()), [check]))
+    for number, step in enumerate(steps, 1):
+        yield paragraph("plan" if number == 1 else "", f"{number} {step.text}")
+        for command in step.commands:
+            yield f"{'':{LABEL}}  {shell_text(command)}"
+
+
+def _last_text(top: Sequence[Finding], forecasts: Iterable[Forecast]) -> str:
+    """Return the last step: the broker starts only where nothing that stops it may be left."""
+    if any(finding.code.harm is Harm.STRAYS for finding in top):
+        return "check all again, start no broker before the metadata log is back:"
+    stops = any(finding.code.stops is not None for finding in top)
+    if stops or any(forecast.causes for forecast in forecasts):
+        return "check all again; no broker starts while the report names a cause that stops it:"
+    return "check all again, then start the broker:"
+
+
+def _top_steps(top: Sequence[Finding]) -> Iterator[_Step]:
+    seen = set[Remedy]()
+    for finding in top:
+        if finding.code.severity is Severity.ERROR and finding.remedy not in seen:
+            if finding.remedy is not None:
+                seen.add(finding.remedy)
+            commands = () if finding.remedy is None else (finding.remedy,)
+            yield _Step(f"{printable(finding.path.name)}: {finding.code.name}", commands)
+
+
+def _partition_steps(
+    root: Root,
+    verdicts: Sequence[Verdict],
+    forecasts: Mapping[AnyPath, Forecast],
+    beside: Mapping[AnyPath, Sequence[AnyPath]],
+) -> Iterator[_Step]:
+    strays, others = _strays(verdicts, forecasts)
+    yield from _replica_steps(others, forecasts, beside)
+    to_reindex = list[Verdict]()
+    for verdict in others:
+        remedies = _remedies(verdict)
+        forecast = forecasts.get(verdict.target.path)
+        harm = _harm(verdict, forecast)
+        copy = may_heal(verdict, forecast) and _has_copy(verdict, beside)
+        yield from _repair_steps(verdict, remedies, harm=harm, copy=copy)
+        rebuild = reindex_command(verdict.target.path)
+        if rebuild in remedies and not _replaces_all(verdict, remedies):
+            to_reindex.append(verdict)
+        if not harm and not _goes_first(verdict, remedies):
+            yield from _explain_steps(verdict)
+    if strays:
+        yield _Step(
+            f"{_names_text(strays)}: a start on the cut metadata log renames them to -stray. "
+            "Their own files need no repair"
+        )
+    if to_reindex:
+        path = root.path if to_reindex[1:] else to_reindex[0].target.path
+        names = _names_text(to_reindex)
+        yield _Step(f"rebuild indexes or small files of {names}:", [reindex_command(path)])
+
+
+def _strays(
+    verdicts: Sequence[Verdict], forecasts: Mapping[AnyPath, Forecast]
+) -> tuple[list[Verdict], list[Verdict]]:
+    """Return the partitions whose only error is their missing metadata record, and the others."""
+    strays, others = list[Verdict](), list[Verdict]()
+    for verdict in verdicts:
+        errors = {
+            finding.code for finding in verdict.findings if finding.code.severity is Severity.ERROR
+        }
+        forecast = forecasts.get(verdict.target.path)
+        harmed = forecast is not None and (
+            forecast.causes or forecast.deleted or forecast.lost.sound
+        )
+        alone = errors == {codes.PARTITION_STRAY_CUT} and not harmed
+        (strays if alone else others).append(verdict)
+    return strays, others
+
+
+def _remedies(verdict: Verdict) -> list[Remedy]:
+    findings = [
+        finding for finding in verdict.findings if finding.code.severity is not Severity.INFO
+    ]
+    findings.sort(key=lambda finding: finding.code.severity is not Severity.ERROR)
+    remedies = (finding.remedy for finding in findings)
+    return list(dict.fromkeys(remedy for remedy in remedies if remedy is not None))
+
+
+def _repair_steps(
+    verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool, copy: bool | None
+) -> Iterator[_Step]:
+    """Yield the steps for one partition but the rebuild of its indexes and small files.
+
+    ``copy``: whether there is another copy, which brings its records back; None if that is unknown.
+    """
+    path, name = verdict.target.path, _names_text([verdict])
+    pending = pending_remedy(verdict.findings)
+    if pending is not None:
+        yield _Step(f"{name}: finish the repair that was interrupted:", [pending])
+        return
+    if salvage_command(path) in remedies:
+        records = verdict.lost.records
+        loses = f", loses {bound_text(records, 'record')}" if records else ""
+        only = "if no other copy has its records, " if copy else ""
+        yield _Step(
+            f"{name}: {only}copy the sound batches{loses}, then follow the last lines of the "
+            "output:",
+            [salvage_command(path)],
+        )
+        return
+    if truncate_command(path) in remedies:
+        yield _Step(f"{name}: cut the unreadable end, loses no more:", [truncate_command(path)])
+    usual = (reindex_command(path), truncate_command(path))
+    others = [remedy for remedy in remedies if remedy not in usual]
+    repairs = [remedy for remedy in others if remedy[0] != "kdump" or remedy[1] not in _SHOWS]
+    for command in repairs:
+        yield _Step(f"{name}:", [command])
+    cured = repairs or truncate_command(path) in remedies or _rebuilt(verdict)
+    if harm and not cured:
+        what = "log directory" if verdict.is_metadata_log else "directory"
+        without = "" if copy is False else "without another copy "
+        yield _Step(
+            f"{name}: {without}no command repairs it: copy the {what} before a broker starts on it",
+            [remedy for remedy in others if remedy[1:2] == ("explain",)][:1],
+        )
+
+
+def _goes_first(verdict: Verdict, remedies: Sequence[Remedy]) -> bool:
+    """Return whether other errors wait for a repair: after it, a check shows which of them stay."""
+    cuts = truncate_command(verdict.target.path) in remedies
+    return cuts or _replaces_all(verdict, remedies)
+
+
+def _replaces_all(verdict: Verdict, remedies: Sequence[Remedy]) -> bool:
+    """Return whether a repair is to be finished, or a copy takes the place of the partition."""
+    copies = salvage_command(verdict.target.path) in remedies
+    return copies or pending_remedy(verdict.findings) is not None
+
+
+def _explain_steps(verdict: Verdict) -> Iterator[_Step]:
+    """Yield a step for each kind of error that no command repairs, with the first advice."""
+    unrepaired = {
+        finding.code: finding.remedy
+        for finding in verdict.findings
+        if finding.code.severity is Severity.ERROR
+        and finding.remedy == explain_command(finding.code)
+    }
+    for code, remedy in unrepaired.items():
+        advice = code.advice.split(". ")[0].removesuffix(".")
+        commands = () if remedy is None else (remedy,)
+        yield _Step(f"{_names_text([verdict])}: {code.name}. {advice}:", commands)
+
+
+def _harm(verdict: Verdict, forecast: Forecast | None) -> bool:
+    """Return whether records are lost, or the next start loses some or does lasting harm."""
+    if verdict.lost.records:
+        return True
+    if forecast is None:
+        return False
+    lost = forecast.lost.sound or forecast.lost.unreadable or forecast.deleted
+    if _rebuilt(verdict) and not lost:
+        return False
+    return harm_text(replace(forecast, harms=forecast.harms - {Harm.UNSERVED})) is not None
+
+
+def _rebuilt(verdict: Verdict) -> bool:
+    """Return whether ``reindex`` rebuilds all files that have errors, and no record is lost now."""
+    remedies = {
+        finding.remedy for finding in verdict.findings if finding.code.severity is Severity.ERROR
+    }
+    return remedies == {reindex_command(verdict.target.path)} and not verdict.lost.records
+
+
+def _has_copy(verdict: Verdict, beside: Mapping[AnyPath, Sequence[AnyPath]]) -> bool | None:
+    """Return whether there is another copy of a partition; None if that is unknown."""
+    if verdict.target.path in beside:
+        return True
+    return None if verdict.copies is None else bool(verdict.copies.nodes)
+
+
+def _replica_steps(
+    verdicts: Sequence[Verdict],
+    forecasts: Mapping[AnyPath, Forecast],
+    beside: Mapping[AnyPath, Sequence[AnyPath]],
+) -> Iterator[_Step]:
+    """Yield the steps that name the replicas to start first, and to take lost records from."""
+    by_copies: dict[Copies | None, list[Verdict]] = {}
+    for verdict in verdicts:
+        if pending_remedy(verdict.findings) is None and _harm(
+            verdict, forecasts.get(verdict.target.path)
+        ):
+            by_copies.setdefault(verdict.copies, []).append(verdict)
+    for copies, same_copies in by_copies.items():
+        replicas = [verdict for verdict in same_copies if not verdict.is_metadata_log]
+        if replicas:
+            known = [
+                verdict.target.path for verdict in replicas if _has_copy(verdict, beside) is True
+            ]
+            healed = [
+                verdict.target.path
+                for verdict in replicas
+                if verdict.target.path in known
+                and may_heal(verdict, forecasts.get(verdict.target.path))
+            ]
+            text = _copies_text(copies, _names_text(replicas))
+            in_sync = copies is not None and copies.in_sync
+            compared = () if in_sync else known
+            yield _Step(
+                f"{text}{_brought(compared, beside)}" if compared else text,
+                [compare_command(path, beside.get(path, [COPY])) for path in compared],
+            )
+            if healed:
+                yield _Step(
+                    "take from a copy what is lost here, before a broker starts on it"
+                    f"{_brought(healed, beside)}",
+                    [heal_command(path, beside.get(path, [COPY])) for path in healed],
+                )
+        if len(replicas) < len(same_copies):
+            yield _Step(
+                "if another controller of the quorum is in sync, start that controller first"
+            )
+
+
+def _brought(paths: Sequence[AnyPath], beside: Mapping[AnyPath, Sequence[AnyPath]]) -> str:
+    """Return the end of a text that commands follow: where their copies are."""
+    at_hand = all(path in beside for path in paths)
+    return ":" if at_hand else " (COPY is its directory on another node, brought here):"
+
+
+def _copies_text(copies: Copies | None, names: str) -> str:
+    if copies is None:
+        return f"if another replica of {names} is in sync, start its broker first"
+    if not copies.nodes:
+        return f"{names}: no other replica, by the metadata log: this is the only copy"
+    if not copies.in_sync:
+        nodes = nodes_text(copies.nodes)
+        return f"{names}: {nodes} held a replica, not in sync by the metadata log: compare first"
+    return (
+        f"start {nodes_text(copies.in_sync)} first: in sync for {names}, by the metadata log. "
+        "Repair here only what is missing there"
+    )
+
+
+def _names_text(verdicts: Sequence[Verdict]) -> str:
+    names = ", ".join(printable(verdict.target.path.name) for verdict in verdicts[:_NAMED])
+    others = len(verdicts) - _NAMED
+    return f"{names} and {count_text(others, 'other')}" if others > 0 else names

@@ -1,0 +1,171 @@
+"""The sums of a ``verify`` run, and its exit code.
+
+Text and JSON reports show these numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from kdump.audit.codes import Severity
+from kdump.audit.findings import Finding
+from kdump.audit.verdicts.directory_start import Starts
+from kdump.audit.verdicts.losses import Losses, losses_of
+from kdump.audit.verdicts.state import State, state_of
+from kdump.audit.verdicts.verdict import Coverage, Verdict
+from kdump.storage.objects.address import AnyPath
+from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.values import frozen
+
+Depth = Literal["quick", "default", "deep", "scrub"]
+
+
+@frozen
+class LeftOut:
+    """Segments of which only the ends were read, because a scrub has read them."""
+
+    segments: int
+    log_bytes: int
+
+
+@frozen
+class Due:
+    """Segments that a scrub has not read, or has read too long ago."""
+
+    segments: int
+    log_bytes: int
+
+
+@frozen
+class Run:
+    """The options of a run, and its course.
+
+    ``depth`` is what was read: by default every header and checksum, by ``scrub`` those that were
+    due. ``limit_rate`` is in bytes a
+    second, 0 for no limit. ``total`` is the number of partitions to verify. ``stopped_by`` is the
+    exit code of the signal that ended the run early, or INCOMPLETE if its time was over before
+    everything was checked at all; None without these. ``left_out`` is what
+    ``--changed-since-last`` left out, None without it. ``remembers``: it leaves out what earlier
+    runs have read, and remembers what it reads. ``due`` is what a scrub leaves to the next one.
+    """
+
+    depth: Depth
+    jobs: int
+    limit_rate: int
+    fail_on: Severity
+    total: int
+    total_bytes: int
+    seconds: float
+    stopped_by: int | None = None
+    left_out: LeftOut | None = None
+    remembers: bool = False
+    due: Due = Due(0, 0)
+
+
+@frozen
+class Summary:
+    """The sums of a run. ``severities`` and ``codes`` count findings, with unlisted repeats.
+
+    ``partitions`` counts partitions as ``worst_severity`` has them, None for those that are OK.
+    """
+
+    run: Run
+    covered: Coverage
+    severities: Counter[Severity]
+    codes: Counter[str]
+    partitions: Counter[Severity | None]
+    losses: Losses
+
+    @property
+    def verdict(self) -> Severity | None:
+        """The worst severity of findings, ERROR if records are lost; None if all is sound."""
+        if self.losses.any:
+            return Severity.ERROR
+        found = (severity for severity in self.severities if self.severities[severity])
+        worst_found = min(found, key=lambda severity: severity.rank, default=Severity.INFO)
+        return None if worst_found is Severity.INFO else worst_found
+
+    @property
+    def state(self) -> State:
+        """What is known after the run. ERROR comes before INCOMPLETE."""
+        cut_short = self.run.stopped_by is not None or self.exit_code == INCOMPLETE
+        worst = Severity.INCOMPLETE if cut_short else self.verdict
+        return state_of(
+            Severity.ERROR if self.verdict is Severity.ERROR else worst, whole=self.whole
+        )
+
+    @property
+    def holds_bytes(self) -> bool:
+        """Whether the logs hold a byte that could be checked."""
+        return bool(self.covered.size or self.covered.read_bytes)
+
+    @property
+    def whole(self) -> bool:
+        """Whether this run, or earlier ones that it builds on, read all that could show an error.
+
+        A scrub answers for the contents of logs alone.
+        """
+        if self.run.depth == "quick" or not self.holds_bytes or self.run.due.segments:
+            return False
+        return self.run.depth == "scrub" or self.losses.starts_exact or not self.losses.stopped
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the run; INCOMPLETE comes before PROBLEMS."""
+        if self.run.stopped_by is not None:
+            return self.run.stopped_by
+        if self.severities[Severity.INCOMPLETE] or self.covered.remembered.unwritten:
+            return INCOMPLETE
+        fatal = self.verdict is Severity.ERROR
+        if self.run.fail_on is Severity.WARNING:
+            fatal |= self.verdict is Severity.WARNING
+        return PROBLEMS if fatal else OK
+
+
+def summarize(
+    run: Run, directories: Sequence[Finding], verdicts: Sequence[Verdict], starts: Starts
+) -> Summary:
+    """Return the sums of the findings, the coverage and the losses of ``verdicts``.
+
+    ``directories`` are findings at the top of log directories; some concern a partition.
+    """
+    severities: Counter[Severity] = Counter()
+    names: Counter[str] = Counter()
+    partitions: Counter[Severity | None] = Counter()
+    top_findings: dict[AnyPath, list[Finding]] = defaultdict(list)
+    for finding in directories:
+        top_findings[finding.path].append(finding)
+    covered = Coverage()
+
+    def count(findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            severities[finding.code.severity] += 1 + finding.repeats
+            names[finding.code.name] += 1 + finding.repeats
+
+    count(directories)
+    # Verdicts are many, and held compressed: each is opened once for all of these.
+    for verdict in verdicts:
+        count(verdict.findings)
+        partitions[worst_severity(verdict, top_findings.get(verdict.target.path, ()))] += 1
+        covered += verdict.covered
+    forecasts = ((verdict, verdict.forecast) for verdict in verdicts)
+    losses = losses_of(forecasts, starts.top_findings, whole=run.stopped_by is None)
+    return Summary(run, covered, severities, names, partitions, losses)
+
+
+def worst_severity(verdict: Verdict, others: Iterable[Finding] = ()) -> Severity | None:
+    """Return the worst severity of one partition; None if it is OK.
+
+    Findings of severity INFO do not count. ``others`` are findings about it elsewhere. A start that
+    follows and fails, or loses records, is an error.
+    """
+    if verdict.target.stopped and verdict.forecast is not None and verdict.forecast.is_error:
+        return Severity.ERROR
+    found = [
+        finding.code.severity
+        for finding in (*verdict.findings, *others)
+        if finding.code.severity is not Severity.INFO
+    ]
+    return min(found, key=lambda severity: severity.rank, default=None)
