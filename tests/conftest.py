@@ -14,16 +14,16 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+
 from brokers import jars
 from brokers.oracle import Oracle
-from crashing import straced
-from crashing.conditions import Trial
-from crashing.places import in_memory
-from crashing.subjects import LOSSY, REINDEX, Subject
-from fixtures_loader import copy_fixture
-
 from kdump.errors import UsageError
 from kdump.storage import liveness
+from support.crashing import straced
+from support.crashing.conditions import Trial
+from support.crashing.places import in_memory
+from support.crashing.subjects import LOSSY, REINDEX, Subject
+from support.fixtures_loader import copy_fixture
 
 #: They import Spark; where it is not installed they are passed over.
 collect_ignore_glob = (

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from damaged import Recipe, batches
-from forge import TOPIC_ID
-from forge_metadata import change, log, partition, register, segment_name, topic
-from pipeline import judge
-from recipes_directory import DIRECTORY_ID, META, OTHER_ID, meta_properties
 
 from kdump.audit.findings import Finding
 from kdump.cli.main import main
 from kdump.storage.liveness import State
 from kdump.ui import exits
+from support.damaged import Recipe, batches
+from support.forge import TOPIC_ID
+from support.forge_metadata import change, log, partition, register, segment_name, topic
+from support.pipeline import judge
+from support.recipes_directory import DIRECTORY_ID, META, OTHER_ID, meta_properties
 
 ALONE, SHARED = "replica-directory-missing-only", "replica-directory-missing"
 UNASSIGNED, MIGRATING, LOST = 21 * "A" + "Q", 22 * "A", 21 * "A" + "g"

@@ -10,16 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-import damaged
 import pytest
-import recipes_directory
-import recipes_indexes
-import recipes_producers
-from damaged import name
-from fleet_reports import without_free_space
 
 from kdump.cli.main import main
 from kdump.storage import liveness
+from support import damaged, recipes_directory, recipes_indexes, recipes_producers
+from support.damaged import name
+from support.fleet_reports import without_free_space
 
 pytestmark = [
     pytest.mark.once,

@@ -6,11 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import forge
 import pytest
-from damaged import FIRST, LAST, RECIPES, Recipe, batches, name
-from forge import batch, flip, record
-from pipeline import evidence
 
 from kdump.audit.checks.batches import check_segments, check_sequence
 from kdump.audit.checks.indexes import (
@@ -22,6 +18,10 @@ from kdump.audit.checks.indexes import (
 )
 from kdump.audit.findings import Detail, Finding, Offsets
 from kdump.audit.survey.survey import LISTED
+from support import forge
+from support.damaged import FIRST, LAST, RECIPES, Recipe, batches, name
+from support.forge import batch, flip, record
+from support.pipeline import evidence
 
 CHECKS = (
     check_segments,

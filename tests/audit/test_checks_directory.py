@@ -8,10 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from damaged import Recipe, batches
-from fixtures_loader import FIXTURES, copy_fixture
-from forge import TOPIC_ID, checkpoint, flip
-from forge_metadata import (
+
+from kdump.audit.checks.partition_files import check_log_sizes
+from kdump.audit.checks.read_errors import check_unread_files
+from kdump.audit.codes import CODES, Outcome, Severity
+from kdump.audit.facts.small_files import read_small
+from kdump.audit.findings import Detail, Finding, Offsets
+from kdump.format.snapshot import decode_snapshot
+from kdump.storage.liveness import State
+from support.damaged import Recipe, batches
+from support.fixtures_loader import FIXTURES, copy_fixture
+from support.forge import TOPIC_ID, checkpoint, flip
+from support.forge_metadata import (
     METADATA,
     NO_OP,
     feature,
@@ -22,8 +30,8 @@ from forge_metadata import (
     snapshot_name,
     topic,
 )
-from pipeline import evidence, judge
-from recipes_directory import (
+from support.pipeline import evidence, judge
+from support.recipes_directory import (
     CLEAN,
     CLUSTER_ID,
     OTHER_ID,
@@ -31,14 +39,6 @@ from recipes_directory import (
     kraft,
     meta_properties,
 )
-
-from kdump.audit.checks.partition_files import check_log_sizes
-from kdump.audit.checks.read_errors import check_unread_files
-from kdump.audit.codes import CODES, Outcome, Severity
-from kdump.audit.facts.small_files import read_small
-from kdump.audit.findings import Detail, Finding, Offsets
-from kdump.format.snapshot import decode_snapshot
-from kdump.storage.liveness import State
 
 Grown = Callable[[str], Path]
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from brokers.oracle import Loaded, Oracle
-from recipes_directory import END, RECIPES
 
+from brokers.oracle import Loaded, Oracle
 from kdump.audit.facts.small_files import read_small
 from kdump.format.checkpoint import decode_offsets
+from support.recipes_directory import END, RECIPES
 
 pytestmark = pytest.mark.broker
 

@@ -10,11 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from damaged import FIRST, LAST, Recipe, batches, name
-from fixtures_loader import FIXTURES, copy_fixture
-from forge import TIMESTAMP
-from pipeline import evidence, of_survey
-from recipes_indexes import RECIPES
 
 from kdump.audit import codes
 from kdump.audit.checks.indexes import (
@@ -34,6 +29,11 @@ from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.target import assign, open_roots
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.storage.logdir import Segment
+from support.damaged import FIRST, LAST, Recipe, batches, name
+from support.fixtures_loader import FIXTURES, copy_fixture
+from support.forge import TIMESTAMP
+from support.pipeline import evidence, of_survey
+from support.recipes_indexes import RECIPES
 
 INDEX, TIMES = Path("p-0/1.index"), Path("p-0/1.timeindex")
 SEGMENT = Segment(0, Path("p-0/1.log"), INDEX, TIMES, None, None, "")

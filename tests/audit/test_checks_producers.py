@@ -7,12 +7,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import forge
 import pytest
-from fixtures_loader import FIXTURES, copy_fixture, topic_configs
-from forge import TIMESTAMP
-from pipeline import evidence, judge
-from recipes_producers import RECIPES, History, entry
 
 from kdump.audit.checks.batches import check_segments, check_sequence
 from kdump.audit.checks.epochs import check_epoch_checkpoint, check_epoch_falls, check_epoch_range
@@ -33,6 +28,11 @@ from kdump.format.index import TransactionIndex
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path
 from kdump.storage.objects.address import as_local
+from support import forge
+from support.fixtures_loader import FIXTURES, copy_fixture, topic_configs
+from support.forge import TIMESTAMP
+from support.pipeline import evidence, judge
+from support.recipes_producers import RECIPES, History, entry
 
 NOW_MS = TIMESTAMP + 3_600_000
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from brokers.broker import QUICK_RESTART, Broker
 from brokers.churn import SETTINGS, churn, churning
-
 from kdump.cli.main import main
 
 _ROUNDS = 3

@@ -6,11 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import forge_metadata as meta
 import pytest
-from fixtures_loader import FIXTURES, ROOT, copy_fixture, topic_configs
-from forge import batch, flip, record
-from forge_metadata import METADATA, log, segment_name, snapshot, snapshot_name
 
 from kdump.audit.facts.cluster import (
     ClusterImage,
@@ -32,6 +28,10 @@ from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.target import TopicSelection
 from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
+from support import forge_metadata as meta
+from support.fixtures_loader import FIXTURES, ROOT, copy_fixture, topic_configs
+from support.forge import batch, flip, record
+from support.forge_metadata import METADATA, log, segment_name, snapshot, snapshot_name
 
 ID, OTHER = "b25lLXRvcGljLTEyMzQ1Ng", "b3RoZXItdG9waWMtMTIzNA"
 TOPIC = [meta.topic("orders", ID), meta.partition(ID, 0), meta.partition(ID, 1)]

@@ -7,10 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import forge
 import pytest
-from damaged import FIRST, LAST, Recipe, batches, name
-from forge import TIMESTAMP
 
 from kdump.audit.codes import CODES
 from kdump.audit.facts.small_files import read_directory
@@ -23,6 +20,9 @@ from kdump.audit.verdicts.next_start import add_forecast
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path
+from support import forge
+from support.damaged import FIRST, LAST, Recipe, batches, name
+from support.forge import TIMESTAMP
 
 
 def opened(path: Path) -> tuple[list[Target], Context]:

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+
 from brokers.broker import CONTAINED, Broker
 from brokers.workload import create, write
-
 from kdump.ui import exits
 
 pytestmark = [pytest.mark.broker, pytest.mark.root]

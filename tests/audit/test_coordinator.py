@@ -9,13 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import forge
 import pytest
-from commands import kdump
-from forge import TOPIC_ID
-from forge_metadata import log as metadata_log
-from forge_metadata import partition, topic
-from forge_transactions import (
+
+from kdump.audit.facts.coordinator import Coordinator
+from kdump.audit.replay.fates import HIGHEST, Fate, FateEvidence, Mark, decide
+from kdump.format.kernel import producers as _producers
+from support import forge
+from support.commands import kdump
+from support.forge import TOPIC_ID
+from support.forge_metadata import log as metadata_log
+from support.forge_metadata import partition, topic
+from support.forge_transactions import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     EMPTY,
@@ -26,10 +30,6 @@ from forge_transactions import (
     state,
     transaction_log,
 )
-
-from kdump.audit.facts.coordinator import Coordinator
-from kdump.audit.replay.fates import HIGHEST, Fate, FateEvidence, Mark, decide
-from kdump.format.kernel import producers as _producers
 
 PRODUCER = 7
 HERE = [("orders", 3)]

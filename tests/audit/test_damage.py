@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from forge import CODECS, batch, checkpoint, flip, message, record, segment, wrapper
-from long_samples import first_of
-from memory import assert_tiles, batches, pieces
 
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.context import read_context
 from kdump.audit.targets.target import assign, open_roots
 from kdump.format.batch import BatchTable
 from kdump.storage.walk import Damage, Reason
+from support.forge import CODECS, batch, checkpoint, flip, message, record, segment, wrapper
+from support.long_samples import first_of
+from support.memory import assert_tiles, batches, pieces
 
 pytestmark = pytest.mark.loops
 

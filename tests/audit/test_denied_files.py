@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import damaged
 import pytest
+
 from brokers.broker import QUICK_RESTART, Broker
 from brokers.server import ServerError
-from commands import kdump
-from damaged import FIRST, LAST, name
-from fixtures_loader import copy_fixture
-
 from kdump.format.lines.shell import shell_text
+from support import damaged
+from support.commands import kdump
+from support.damaged import FIRST, LAST, name
+from support.fixtures_loader import copy_fixture
 
 pytestmark = [
     pytest.mark.once,

@@ -10,19 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from brokers.broker import QUICK_RESTART, Broker
 from brokers.server import ServerError
-from commands import Ran, kdump
-from crashing.places import mounted
-from fixtures_loader import copy_fixture
-from recipes_directory import meta_properties
-
 from kdump.audit.facts.small_files import DirectoryFacts, read_directory
 from kdump.audit.facts.space import Space
 from kdump.audit.startup.room import Room, space_findings
 from kdump.cli.main import main
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path
+from support.commands import Ran, kdump
+from support.crashing.places import mounted
+from support.fixtures_loader import copy_fixture
+from support.recipes_directory import meta_properties
 
 RUNS = pytest.mark.parametrize(
     "run",

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
-import forge
 import pytest
-from damaged import FIRST, Recipe, name
-from forge import TIMESTAMP, batch, flip, marker, record
-from recipes_producers import SOUND_FIRST, data, end, one, plain
 
 from kdump.audit.survey.events import EpochRun, Events, Horizons, Marker, SequenceBreak
 from kdump.audit.survey.survey import survey
 from kdump.format.kernel import producers as _producers
 from kdump.storage.logdir import Segment, open_path
+from support import forge
+from support.damaged import FIRST, Recipe, name
+from support.forge import TIMESTAMP, batch, flip, marker, record
+from support.recipes_producers import SOUND_FIRST, data, end, one, plain
 
 BOTH = pytest.mark.parametrize("mapped", [True, False])
 

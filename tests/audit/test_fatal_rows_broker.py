@@ -12,10 +12,11 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
+
+from audit.fatal_starts import RESTORED, ROWS, FatalStart, give
 from brokers.broker import QUICK_RESTART, Broker, refused_start, watched_start
-from commands import kdump
-from fatal_starts import RESTORED, ROWS, FatalStart, give
-from fixtures_loader import copy_fixture
+from support.commands import kdump
+from support.fixtures_loader import copy_fixture
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

@@ -6,13 +6,14 @@ import pwd
 from collections.abc import Sequence
 from pathlib import Path
 
-import forge_metadata
 import pytest
-from commands import kdump
-from fatal_starts import MODES, RESTORED, ROWS, FatalStart, appended, give
-from fixtures_loader import copy_fixture
-from forge_metadata import METADATA
-from long_samples import first_of
+
+from audit.fatal_starts import MODES, RESTORED, ROWS, FatalStart, appended, give
+from support import forge_metadata
+from support.commands import kdump
+from support.fixtures_loader import copy_fixture
+from support.forge_metadata import METADATA
+from support.long_samples import first_of
 
 VERSION = "4.3.1"
 

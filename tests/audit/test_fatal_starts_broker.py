@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from brokers.broker import QUICK_RESTART, Broker
 from brokers.server import ServerError
-from commands import kdump
-from fixtures_loader import copy_fixture
-from forge_metadata import METADATA
-from resealing import places
+from support.commands import kdump
+from support.fixtures_loader import copy_fixture
+from support.forge_metadata import METADATA
+from support.resealing import places
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

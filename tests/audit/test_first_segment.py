@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Ran, kdump
-from fixtures_loader import copy_fixture
-from forge import checkpoint
 
 from kdump.ui import exits
+from support.commands import Ran, kdump
+from support.fixtures_loader import copy_fixture
+from support.forge import checkpoint
 
 ENDINGS = (".log", ".index", ".timeindex", ".snapshot")
 BEHIND = "behind-0"

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from brokers.broker import QUICK_RESTART, Broker
 from brokers.programs import command
 from brokers.topics import at_least
 from brokers.workload import create_topics
-from commands import kdump
+from support.commands import kdump
 
 TOPIC, PARTITIONS = "short-lived", 60
 CODES = {"first-segment-missing", "log-start-unexplained"}

@@ -7,10 +7,7 @@ import struct
 from dataclasses import replace
 from pathlib import Path
 
-import forge
 import pytest
-from damaged import batches
-from forged_starts import FORGED, INTERVAL, NEWER, NEWEST, OLDER, SOUND, Forged, name
 
 from kdump.audit.facts.small_files import (
     PartitionFacts,
@@ -28,6 +25,9 @@ from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
 from kdump.storage.objects.address import as_local
 from kdump.ui.verdicts.forecast_text import directory_sentences
+from support import forge
+from support.damaged import batches
+from support.forged_starts import FORGED, INTERVAL, NEWER, NEWEST, OLDER, SOUND, Forged, name
 
 RELEASES = {OLDER: Release.V3_9, NEWER: Release.V4_3, NEWEST: Release.V4_4}
 

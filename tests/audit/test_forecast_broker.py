@@ -15,12 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from brokers.jars import meant
 from brokers.oracle import Loaded, Oracle, Refused
-from fixtures_loader import FIXTURES, partitions, topic_configs
-from forged_starts import FORGED
-from starts import BASES, CONFIGS, Start, copy, starts
-
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings, read_partition_facts
 from kdump.audit.startup.forecast import Forecast, forecast, forecast_by
 from kdump.audit.startup.inputs import read_log_facts, violations
@@ -32,6 +29,9 @@ from kdump.format.kernel import recovery as _recovery
 from kdump.storage.access import open_source
 from kdump.storage.logdir import read_partition
 from kdump.storage.walk import walk
+from support.fixtures_loader import FIXTURES, partitions, topic_configs
+from support.forged_starts import FORGED
+from support.starts import BASES, CONFIGS, Start, copy, starts
 
 Of = Callable[[str], Oracle]
 VERSIONS = {Release.V3_9: "3.9.1", Release.V4_3: "4.3.1", Release.V4_4: "4.4.0"}

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import forge
-import forge_metadata
-import pipeline
 import pytest
-from commands import kdump
-from damaged import FIRST, LAST, batches
-from forge import TOPIC_ID
-from recipes_directory import DIRECTORY_ID, OTHER_ID, meta_properties
+
+from support import forge, forge_metadata, pipeline
+from support.commands import kdump
+from support.damaged import FIRST, LAST, batches
+from support.forge import TOPIC_ID
+from support.recipes_directory import DIRECTORY_ID, OTHER_ID, meta_properties
 
 TOPIC = "moved"
 UNIQUE = "0123456789abcdef0123456789abcdef"

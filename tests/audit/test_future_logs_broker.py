@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+
 from brokers.broker import QUICK_RESTART, Broker, refused_start
-from commands import Ran, kdump
-from fixtures_loader import copy_fixture
+from support.commands import Ran, kdump
+from support.fixtures_loader import copy_fixture
 
 pytestmark = [pytest.mark.broker, pytest.mark.nightly]
 

@@ -8,15 +8,15 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from fixtures_loader import ROOT
-from forge import batch, message, record
-from kernel_builds import load_plain
 from xxhash import xxh3_128
 
 from kdump.audit.survey import header_digest
 from kdump.audit.survey.survey import Survey, survey
 from kdump.format.kernel import digest as _digest
 from kdump.storage.logdir import Segment, read_partition
+from support.fixtures_loader import ROOT
+from support.forge import batch, message, record
+from support.kernel_builds import load_plain
 
 # Any: what is called here is a module that mypy cannot know.
 PLAIN: Any = load_plain("kdump.format.kernel.digest")

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from all_recipes import ALONE, RECIPES, RUNNING, written
-from damaged import Recipe
-from fixtures_loader import FIXTURES, copy_fixture
-from pipeline import Read, read
-from recipes_producers import History
 
 from kdump.audit import judge
 from kdump.audit.codes import Severity
+from support.all_recipes import ALONE, RECIPES, RUNNING, written
+from support.damaged import Recipe
+from support.fixtures_loader import FIXTURES, copy_fixture
+from support.pipeline import Read, read
+from support.recipes_producers import History
 
 #: What other checks rightly say of a recipe beside what it was made for.
 BESIDE: Mapping[str, tuple[str, ...]] = {

@@ -11,13 +11,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from brokers.broker import Broker
 from brokers.churn import SETTINGS, churning
-from fixtures_loader import copy_fixture
-
 from kdump.cli.main import main
 from kdump.commands.export.manifest import decode_manifest
 from kdump.ui import exits
+from support.fixtures_loader import copy_fixture
 
 
 @pytest.mark.broker

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bench.directory import make
 
+from bench.directory import make
 from kdump.audit import codes
 from kdump.audit.run.prescan import Small, quick_verdict
 from kdump.audit.run.quick_survey import quick_survey

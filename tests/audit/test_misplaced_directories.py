@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from brokers.broker import QUICK_RESTART, Broker, refused_start
 from brokers.programs import ProgramError, consume
-from commands import kdump
-from fixtures_loader import copy_fixture
+from support.commands import kdump
+from support.fixtures_loader import copy_fixture
 
 NAME = "codec-none-0"
 FIRST, LAST, END = 0, 60, 122

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures_loader import copy_fixture
 
 from kdump.cli.main import main
 from kdump.ui import exits
+from support.fixtures_loader import copy_fixture
 
 COMMANDS = pytest.mark.parametrize("command", ["verify", "next-start"])
 

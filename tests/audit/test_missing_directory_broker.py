@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+
 from brokers.broker import QUICK_RESTART, Broker
 from brokers.programs import QUICK, java_command, run
-from commands import kdump
-from forge_metadata import METADATA
-
 from kdump.audit.facts.cluster import read_cluster
 from kdump.storage.logdir import read_partition
+from support.commands import kdump
+from support.forge_metadata import METADATA
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures_loader import copy_fixture
-from forge_metadata import METADATA
-from pipeline import judge
-from recipes_directory import CLUSTER_ID, META
 
 from kdump.audit.findings import Finding
 from kdump.cli.main import main
 from kdump.storage.liveness import State
 from kdump.ui import exits
+from support.fixtures_loader import copy_fixture
+from support.forge_metadata import METADATA
+from support.pipeline import judge
+from support.recipes_directory import CLUSTER_ID, META
 
 COMMANDS = pytest.mark.parametrize("command", ["verify", "next-start"])
 ONLY, FETCHED = "metadata-log-missing-only", "metadata-log-missing"

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
 from brokers.broker import QUICK_RESTART, Broker
 from brokers.controllers import NODES, Controllers
 from brokers.replicas import CONTROLLER, Replicas
-from commands import kdump
-from fixtures_loader import copy_fixture
-from forge_metadata import METADATA
+from support.commands import kdump
+from support.fixtures_loader import copy_fixture
+from support.forge_metadata import METADATA
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

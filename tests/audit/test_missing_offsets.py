@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import kdump
-from damaged import FIRST, LAST, batches, name
-from fixtures_loader import copy_fixture
-from forge import batch, checkpoint, offset_index, record
-from recipes_directory import RECIPES, sent
 
 from kdump.cli.main import main
 from kdump.ui import exits
+from support.commands import kdump
+from support.damaged import FIRST, LAST, batches, name
+from support.fixtures_loader import copy_fixture
+from support.forge import batch, checkpoint, offset_index, record
+from support.recipes_directory import RECIPES, sent
 
 BY_NAME = {recipe.name: recipe for recipe in RECIPES}
 

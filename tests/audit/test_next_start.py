@@ -6,15 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-import damaged
 import pytest
-import recipes_directory
-import recipes_indexes
-import recipes_producers
-from damaged import Recipe
-from fixtures_loader import FIXTURES, copy_fixture
-from forge_metadata import METADATA
-from pipeline import Read, read
 
 from kdump.audit.codes import CODES, Outcome
 from kdump.audit.facts.small_files import read_directory
@@ -28,6 +20,11 @@ from kdump.audit.verdicts.next_start import next_start
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, Segment, open_path
+from support import damaged, recipes_directory, recipes_indexes, recipes_producers
+from support.damaged import Recipe
+from support.fixtures_loader import FIXTURES, copy_fixture
+from support.forge_metadata import METADATA
+from support.pipeline import Read, read
 
 STOPPED = Liveness(State.STOPPED, "a test says so")
 WORSE = {Outcome.STARTS: 0, Outcome.OFFLINE: 1, Outcome.REFUSES: 2}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from brokers.broker import QUICK_RESTART, Broker, refused_start
 from brokers.programs import consume
-from commands import kdump, repair
-from fixtures_loader import consumed, copy_fixture
+from support.commands import kdump, repair
+from support.fixtures_loader import consumed, copy_fixture
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commands import kdump, repair
-from fixtures_loader import copy_fixture
+
+from support.commands import kdump, repair
+from support.fixtures_loader import copy_fixture
 
 NAME = "codec-none-0"
 #: Content and the finding: the one stops the broker, the other takes the log directory offline.

@@ -10,11 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import damaged
 import pytest
-import recipes_directory
-from damaged import FIRST, name
-from pipeline import NOW_MS
 
 import kdump.audit.run.prescan
 import kdump.audit.run.verify
@@ -30,6 +26,9 @@ from kdump.audit.verdicts.next_start import add_forecast
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, Segment, open_path
 from kdump.storage.objects.address import as_local
+from support import damaged, recipes_directory
+from support.damaged import FIRST, name
+from support.pipeline import NOW_MS
 
 
 def opened(path: Path, state: State = State.STOPPED) -> tuple[list[Target], Context]:

@@ -8,17 +8,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import forge
 import pytest
-from damaged import FIRST, batches, name
-from fixtures_loader import FIXTURES, partitions, topic_configs
-from forge import TIMESTAMP, batch, flip, record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kernel_builds import load_plain
-from recipes_indexes import positions
-from surveys import of, write
 
+from audit.surveys import of, write
 from kdump.audit.facts.small_files import TopicSettings
 from kdump.audit.run.verify import verify
 from kdump.audit.survey import rebuilt_indexes
@@ -34,6 +28,12 @@ from kdump.storage.logdir import open_path, read_partition
 from kdump.storage.objects.address import as_local
 from kdump.storage.source import WindowedFile
 from kdump.storage.walk import Damage, walk
+from support import forge
+from support.damaged import FIRST, batches, name
+from support.fixtures_loader import FIXTURES, partitions, topic_configs
+from support.forge import TIMESTAMP, batch, flip, record
+from support.kernel_builds import load_plain
+from support.recipes_indexes import positions
 
 # Any: what is called here is a module that mypy cannot know.
 PLAIN: Any = load_plain("kdump.format.kernel.recovery")

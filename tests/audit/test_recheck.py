@@ -9,10 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from damaged import FIRST, LAST, RECIPES, Recipe, batches, name
-from fixtures_loader import copy_fixture
-from forge import batch, flip, record
-from pipeline import NOW_MS
 
 import kdump.audit.run.reconcile
 import kdump.audit.run.tasks
@@ -29,6 +25,10 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import Segment, read_partition
 from kdump.storage.objects.address import as_local
+from support.damaged import FIRST, LAST, RECIPES, Recipe, batches, name
+from support.fixtures_loader import copy_fixture
+from support.forge import batch, flip, record
+from support.pipeline import NOW_MS
 
 STANDING = (
     *("crc-sealed", "crc-last", "size-large", "torn-sealed", "zeros-sealed", "below", "twice"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import forge
 import pytest
+
 from brokers.broker import QUICK_RESTART, Broker
-from commands import kdump
-from fixtures_loader import copy_fixture
+from support import forge
+from support.commands import kdump
+from support.fixtures_loader import copy_fixture
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

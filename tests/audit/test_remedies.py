@@ -6,15 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from all_recipes import RECIPES, RUNNING, written
-from damaged import FIRST, LAST, Recipe, batches
-from forge import batch, flip, record
-from pipeline import read
 
 import kdump.cli.main
 from kdump.audit.codes import CODES, Severity
 from kdump.audit.findings import Finding, explain_command
 from kdump.audit.remedies import REINDEXED
+from support.all_recipes import RECIPES, RUNNING, written
+from support.damaged import FIRST, LAST, Recipe, batches
+from support.forge import batch, flip, record
+from support.pipeline import read
 
 #: The repair that each of these recipes' first finding above info names.
 NAMED = {

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from all_recipes import RECIPES, RUNNING
-from commands import kdump, repair
-from damaged import Recipe
+
+from support.all_recipes import RECIPES, RUNNING
+from support.commands import kdump, repair
+from support.damaged import Recipe
 
 pytestmark = pytest.mark.once
 

@@ -13,14 +13,14 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-import forge
 import pytest
-from commands import kdump
-from crashing.running import run
-from fixtures_loader import ROOT, TIERED, copy_fixture
 
 from kdump.audit.facts.remote_storage import RemoteStorage, ranges_text, remote_offsets
 from kdump.storage.logdir import directory_name
+from support import forge
+from support.commands import kdump
+from support.crashing.running import run
+from support.fixtures_loader import ROOT, TIERED, copy_fixture
 
 TOPIC = "__remote_log_metadata"
 STARTED, FINISHED, DELETING, DELETED = range(4)

@@ -7,10 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from damaged import LAST
-from fixtures_loader import FIXTURES, partitions
-from forge import TIMESTAMP, batch, flip, marker, record, write_partition
-from recipes_producers import AT_100, AT_END, END, SOUND_FIRST, SOUND_LAST, data, end, plain
 
 from kdump.audit.replay.replay import Doubt, Replay, ViolationKind, replay
 from kdump.audit.survey.survey import Survey, survey
@@ -22,6 +18,10 @@ from kdump.storage.logdir import Partition, read_partition
 from kdump.storage.names import FileKind
 from kdump.storage.objects.address import as_local
 from kdump.storage.walk import Damage, walk
+from support.damaged import LAST
+from support.fixtures_loader import FIXTURES, partitions
+from support.forge import TIMESTAMP, batch, flip, marker, record, write_partition
+from support.recipes_producers import AT_100, AT_END, END, SOUND_FIRST, SOUND_LAST, data, end, plain
 
 #: With producers, and a cleaner that kept its hands off.
 KEPT = [

@@ -13,15 +13,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-import forge
 import pytest
-from brokers.oracle import Loaded, Oracle, Refused
 from crc32c import crc32c
-from damaged import LAST
-from forge import marker, write_partition
-from recipes_producers import RECIPES, History, data, one, plain
-from releases import LOADERS
 
+from brokers.oracle import Loaded, Oracle, Refused
 from kdump.audit.replay.replay import Replay, ViolationKind, replay
 from kdump.audit.survey.survey import survey
 from kdump.format.checkpoint import decode_epochs
@@ -29,6 +24,11 @@ from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import decode_snapshot
 from kdump.storage.logdir import read_partition
 from kdump.storage.objects.address import as_local
+from support import forge
+from support.damaged import LAST
+from support.forge import marker, write_partition
+from support.recipes_producers import RECIPES, History, data, one, plain
+from support.releases import LOADERS
 
 Of = Callable[[str], Oracle]
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from damaged import RECIPES
-from restless import changing
 
 import kdump.audit.run.tasks
 import kdump.audit.run.verify
@@ -25,6 +23,8 @@ from kdump.storage import access, source, workers
 from kdump.storage import walk as storage_walk
 from kdump.storage.liveness import Liveness, State
 from kdump.ui import exits
+from support.damaged import RECIPES
+from support.restless import changing
 
 #: What happens to workers whose files change under them.
 HAPPENS = ("SIGBUS", "vanished", "shortened")

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import kdump
-from damaged import FIRST, LAST, batches, name
-from forge import batch, flip, record
-from recipes_directory import RECIPES
+
+from support.commands import kdump
+from support.damaged import FIRST, LAST, batches, name
+from support.forge import batch, flip, record
+from support.recipes_directory import RECIPES
 
 HOLE = next(recipe for recipe in RECIPES if recipe.name == "hole-unknown")
 

@@ -8,19 +8,19 @@ from collections import Counter
 from pathlib import Path
 from unittest.mock import patch
 
-import forge
 import pytest
-from damaged import FIRST, LAST, Recipe, batches, name
-from forge import TIMESTAMP, batch, flip, marker, record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from surveys import of, write
 
+from audit.surveys import of, write
 from kdump.audit.survey.anomalies import FaultKind
 from kdump.audit.survey.survey import LISTED, survey
 from kdump.format.records import RecordReader
 from kdump.storage.logdir import Segment, open_path, read_partition
 from kdump.storage.walk import Reason
+from support import forge
+from support.damaged import FIRST, LAST, Recipe, batches, name
+from support.forge import TIMESTAMP, batch, flip, marker, record
 
 BOTH = pytest.mark.parametrize("mapped", [True, False])
 

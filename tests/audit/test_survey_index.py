@@ -9,13 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import forge
 import pytest
-from damaged import name
-from forge import TIMESTAMP, batch, message, record, wrapper
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pipeline import of_survey
 
 from kdump.audit.checks.indexes import (
     check_indexes,
@@ -28,6 +24,10 @@ from kdump.audit.survey.index_promises import LISTED, EntryFault, EntryKind, Ind
 from kdump.audit.survey.survey import Survey, survey
 from kdump.storage.logdir import Segment, open_path
 from kdump.storage.objects.address import as_local
+from support import forge
+from support.damaged import name
+from support.forge import TIMESTAMP, batch, message, record, wrapper
+from support.pipeline import of_survey
 
 BASE = 1000
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commands import kdump
-from recipes_directory import RECIPES
 
 from kdump.ui import exits
+from support.commands import kdump
+from support.recipes_directory import RECIPES
 
 BY_NAME = {recipe.name: recipe for recipe in RECIPES}
 

@@ -7,9 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from damaged import FIRST, LAST, batches
-from fixtures_loader import copy_fixture
-from forge import batch, checkpoint, flip, message, record, wrapper, write_partition
 
 import kdump.cli.main
 from kdump.audit.facts.small_files import (
@@ -25,6 +22,9 @@ from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
 from kdump.storage.objects.address import as_local
 from kdump.ui import exits
+from support.damaged import FIRST, LAST, batches
+from support.fixtures_loader import copy_fixture
+from support.forge import batch, checkpoint, flip, message, record, wrapper, write_partition
 
 CRC_AT = 17
 _POINT, _MARK = "recovery-point-offset-checkpoint", "replication-offset-checkpoint"

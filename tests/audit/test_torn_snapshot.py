@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from brokers.broker import QUICK_RESTART, Broker
-from commands import kdump
-from fixtures_loader import copy_fixture
-from forge_metadata import METADATA
+from support.commands import kdump
+from support.fixtures_loader import copy_fixture
+from support.forge_metadata import METADATA
 
 VERSION = "4.3.1"
 

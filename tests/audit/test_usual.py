@@ -8,8 +8,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from fixtures_loader import copy_fixture, few_first
-from forge import TIMESTAMP, batch, flip, marker, message, record, wrapper
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +19,8 @@ from kdump.format.kernel import headers as _headers
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment, open_path
 from kdump.storage.walk import walk
+from support.fixtures_loader import copy_fixture, few_first
+from support.forge import TIMESTAMP, batch, flip, marker, message, record, wrapper
 
 pytestmark = pytest.mark.loops
 

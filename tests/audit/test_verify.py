@@ -11,9 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from children import children
-from damaged import FIRST, LAST, RECIPES, Recipe, batches, name
-from fixtures_loader import FIXTURES, copy_fixture
 
 import kdump.audit.run.tasks
 import kdump.audit.run.verify
@@ -26,6 +23,9 @@ from kdump.errors import SourceError, UsageError
 from kdump.storage.liveness import State
 from kdump.storage.logdir import Segment
 from kdump.storage.workers import WorkerBug
+from support.children import children
+from support.damaged import FIRST, LAST, RECIPES, Recipe, batches, name
+from support.fixtures_loader import FIXTURES, copy_fixture
 
 pytestmark = pytest.mark.forks
 

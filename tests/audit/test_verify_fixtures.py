@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers.oracle import Oracle
-from consumer_records import EXAMPLES, log_start
-from fixtures_loader import FIXTURES, consumed, few_first
 
+from brokers.oracle import Oracle
 from kdump.cli.main import main
+from support.consumer_records import EXAMPLES, log_start
+from support.fixtures_loader import FIXTURES, consumed, few_first
 
 JsonObject = dict[str, Any]
 Grown = Callable[[str], Path]

@@ -18,9 +18,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-
-from brokers.jars import missing
 
 from bench import (
     commands,
@@ -36,6 +33,7 @@ from bench import (
 )
 from bench.report import Row, heading, line
 from bench.segments import MIB, SHAPES, Made, Shape, write
+from brokers.jars import missing
 from kdump.format.codecs import Codec
 from kdump.format.kernel import headers as _headers
 

@@ -14,11 +14,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from brokers.programs import java_command
-
 from bench.report import Row
 from bench.segments import KIB, Made, Shape, write
 from bench.timing import best, process
+from brokers.programs import java_command
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.target import assign, open_roots
 from kdump.storage import workers

@@ -6,13 +6,12 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
-from forge_manifests import forge
-
 from bench.commands import kdump, most_pss_mb
 from bench.directory import write_sealed
 from bench.report import Row
 from bench.segments import MIB
 from bench.timing import best, process
+from support.forge_manifests import forge
 
 _SEGMENT_BATCHES = 1024
 _BATCH_BYTES = 16_000

@@ -13,17 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from forge import (
-    batch,
-    checkpoint,
-    epoch_rows,
-    index_entries,
-    offset_index,
-    partition_metadata,
-    record,
-    time_index,
-)
-
 from bench import limits
 from bench.commands import kdump, most_pss_mb
 from bench.report import Row
@@ -43,6 +32,16 @@ from kdump.storage.names import (
     RECOVERY_POINT_CHECKPOINT,
 )
 from kdump.storage.walk import walk
+from support.forge import (
+    batch,
+    checkpoint,
+    epoch_rows,
+    index_entries,
+    offset_index,
+    partition_metadata,
+    record,
+    time_index,
+)
 
 PARTITIONS = 4_000
 _SEGMENTS = 4

@@ -9,12 +9,11 @@ import os
 import struct
 from pathlib import Path
 
-from brokers.programs import java_command
-
 from bench.commands import JVM, KAFKA, kdump, most_pss_mb
 from bench.report import Row
 from bench.segments import MIB
 from bench.timing import best, process
+from brokers.programs import java_command
 from kdump.format.batch import Record, encode_batch
 
 _GROUPS = 10_000

@@ -12,12 +12,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from brokers.oracle import Loaded, Oracle
-
 from bench.commands import KAFKA, PROCESS_REPEATS, kdump
 from bench.report import Row
 from bench.segments import KIB, MIB, Made, Shape, write
 from bench.timing import best, process
+from brokers.oracle import Loaded, Oracle
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.context import read_context
 from kdump.audit.targets.target import assign, open_roots

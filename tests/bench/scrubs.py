@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 
-from brokers.broker import Broker
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -22,6 +21,7 @@ from confluent_kafka.cimpl import NewTopic
 from bench.commands import kdump, most_pss_mb
 from bench.directory import write_sealed
 from bench.report import Row
+from brokers.broker import Broker
 
 _SECTOR = 512
 _MOST_BYTES = 0.02

@@ -7,13 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-
-from fixtures_loader import FULL_SIZES, ROOT, full_sizes
 
 from brokers.fixtures import make
 from brokers.jars import missing
 from brokers.listing import write
+from support.fixtures_loader import FULL_SIZES, ROOT, full_sizes
 
 KNOWN = (
     "0.8.2.2/clean",

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from fixtures_loader import FULL_SIZES, LISTS, README, REPLICAS, ROOT, SUMS, TIERED, names
-
 from brokers import histories
 from brokers.fixtures import TRIMMED_BYTES
 from brokers.tiering import SHOWS
 from brokers.topics import TOPICS, Topic, topics
 from brokers.workload import ROUNDS
+from support.fixtures_loader import FULL_SIZES, LISTS, README, REPLICAS, ROOT, SUMS, TIERED, names
 
 _INTRODUCTION = f"""\
 # Fixtures

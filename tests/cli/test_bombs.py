@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import forge
 import lz4.block
 import lz4.frame
 import pytest
-from forge import batch, message, record, wrapper
-from long_samples import first_of
+
+from support import forge
+from support.forge import batch, message, record, wrapper
+from support.long_samples import first_of
 
 pytestmark = [
     pytest.mark.loops,

@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from damaged import RECIPES
 
 import kdump.audit.targets.listing
 from kdump.cli.main import cli, main
@@ -20,6 +19,7 @@ from kdump.errors import LimitError, Refused, SourceError, UsageError
 from kdump.format.kernel import headers as _headers
 from kdump.ui import exits
 from kdump.ui.version import FORECAST, READ
+from support.damaged import RECIPES
 
 RUN = "import sys; from kdump.cli.main import main; sys.exit(main())"
 #: The same, with workers that take their time.

@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from brokers import jars
 from brokers.broker import QUICK_RESTART, Broker
 from brokers.oracle import Oracle
 from brokers.programs import run
 from brokers.workload import create
-from connect_member import METADATA as WORKER
-from connect_member import connect_member
-from dump_tool import (
+from kdump.cli.main import main
+from support.connect_member import METADATA as WORKER
+from support.connect_member import connect_member
+from support.dump_tool import (
     BATCH_SUFFIXES,
     DECODERS,
     SECRETS,
@@ -30,11 +32,9 @@ from dump_tool import (
     group_values,
     printed_by,
 )
-from forge_metadata import METADATA
-from group_tool import tool
-from images import compare, kafkas, kdumps
-
-from kdump.cli.main import main
+from support.forge_metadata import METADATA
+from support.group_tool import tool
+from support.images import compare, kafkas, kdumps
 
 pytestmark = pytest.mark.broker
 

@@ -16,10 +16,10 @@ from typing import Any
 from unicodedata import category
 
 import pytest
-from forge import KRAFT_VOTERS, batch, control_batch, flip, message, record, segment
-from long_samples import first_of
 
 from kdump.cli.main import main
+from support.forge import KRAFT_VOTERS, batch, control_batch, flip, message, record, segment
+from support.long_samples import first_of
 
 pytestmark = pytest.mark.loops
 

@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+
 from brokers.broker import QUICK_RESTART, Broker
-from documents import TEXTS
-from fixtures_loader import consumed
-from served import READ, read_all, records
-from shown import printed
+from support.documents import TEXTS
+from support.fixtures_loader import consumed
+from support.served import READ, read_all, records
+from support.shown import printed
 
 pytestmark = [pytest.mark.broker, pytest.mark.nightly]
 

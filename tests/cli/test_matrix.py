@@ -10,8 +10,9 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from matrix import World, addressed, draw, made, world
-from object_stores import served
+
+from support.matrix import World, addressed, draw, made, world
+from support.object_stores import served
 
 pytestmark = pytest.mark.once
 

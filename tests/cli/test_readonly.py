@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 import pytest
-from directory_state import State, state
-from fixtures_loader import copy_fixture, few_first
-from forge import batch, flip, record, write_partition
-from reading_commands import READING
 
 from kdump.cli.main import cli, main
+from support.directory_state import State, state
+from support.fixtures_loader import copy_fixture, few_first
+from support.forge import batch, flip, record, write_partition
+from support.reading_commands import READING
 
 pytestmark = pytest.mark.once
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from base64 import b64encode
 from pathlib import Path
 
-import forge_metadata as meta
 import pytest
-from forge import batch, flip, record, write_partition
-from metadata_history import secret_values
-from reading_commands import READING
 
 from kdump.cli.main import main
+from support import forge_metadata as meta
+from support.forge import batch, flip, record, write_partition
+from support.metadata_history import secret_values
+from support.reading_commands import READING
 
 SECRET = "PLANTEDmarker"
 TOPIC_ID = "b25lLXRvcGljLTEyMzQ1Ng"

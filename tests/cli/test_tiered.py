@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import forge
 import pytest
-from commands import kdump, repair
-from crashing.running import run
-from fixtures_loader import ROOT, TIERED, copy_fixture
+
+from support import forge
+from support.commands import kdump, repair
+from support.crashing.running import run
+from support.fixtures_loader import ROOT, TIERED, copy_fixture
 
 OFFSETS = json.loads((ROOT / "brokers" / f"{TIERED[0]}.offsets.json").read_text())["tiered"]
 #: The first and the last offset that are in remote storage only.

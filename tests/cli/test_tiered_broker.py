@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+
 from brokers.broker import Broker
 from brokers.jars import USUAL, meant
 from brokers.programs import consume, run
 from brokers.tiering import tier
-from commands import kdump
+from support.commands import kdump
 
 pytestmark = [
     pytest.mark.broker,

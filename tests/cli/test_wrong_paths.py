@@ -10,9 +10,6 @@ from pathlib import Path
 
 import click
 import pytest
-from directory_state import state
-from forge import batch, flip, record, write_partition
-from reading_commands import READING
 
 from kdump.audit.targets.target import TopicSelection
 from kdump.cli.main import cli, main
@@ -20,6 +17,9 @@ from kdump.errors import ForeignDirectoryError, ForeignFileError, VanishedError
 from kdump.storage import logdir
 from kdump.storage.logdir import Entry, LogDirectory, Partition, open_path
 from kdump.ui import exits
+from support.directory_state import state
+from support.forge import batch, flip, record, write_partition
+from support.reading_commands import READING
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("unsearched")]
 

@@ -6,10 +6,8 @@ import struct
 from array import array
 from typing import Any
 
-from forge import Record, record, uvarint
 from hypothesis import given
 from hypothesis import strategies as st
-from kernel_builds import RECORD_WIDTH, columns, load_plain
 
 from kdump.coordinators.latest import LastRecord, LatestRecords
 from kdump.errors import DecodeError
@@ -17,6 +15,8 @@ from kdump.format.kernel import compacted as _compacted
 from kdump.format.kernel import records as _records
 from kdump.format.messages.payloads import decoder_of
 from kdump.format.messages.reader import UNKNOWN_TAGS
+from support.forge import Record, record, uvarint
+from support.kernel_builds import RECORD_WIDTH, columns, load_plain
 
 LATEST: Any = load_plain("kdump.format.kernel.compacted")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from epoch_logs import Log, common, histories
 
 from kdump.copies.lineage import LeaderEpochs, Truncation, shared_end, truncation
 from kdump.format.checkpoint import EpochEntry
+from support.epoch_logs import Log, common, histories
 
 
 def epochs_of(log: Log, start: int = 0) -> LeaderEpochs:

@@ -15,13 +15,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+
 from brokers.oracle import Loaded, Oracle
-from crashing.conditions import Trial
-from crashing.recorded import Recorded, record
-from crashing.running import run
-from crashing.seam import SYSCALLS, killed_before
-from crashing.straced import TracedRun, trace
-from crashing.subjects import (
+from support.crashing.conditions import Trial
+from support.crashing.recorded import Recorded, record
+from support.crashing.running import run
+from support.crashing.seam import SYSCALLS, killed_before
+from support.crashing.straced import TracedRun, trace
+from support.crashing.subjects import (
     AS_OWNER,
     CONVERT,
     END,
@@ -36,8 +37,8 @@ from crashing.subjects import (
     UNCLEAN,
     Subject,
 )
-from crashing.trees import Tree, differences, put, take
-from long_samples import first_of
+from support.crashing.trees import Tree, differences, put, take
+from support.long_samples import first_of
 
 pytestmark = pytest.mark.once
 

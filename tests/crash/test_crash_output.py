@@ -10,14 +10,14 @@ from functools import cached_property
 from pathlib import Path
 
 import pytest
-from crashing.page_cache import losses
-from crashing.places import in_memory
-from crashing.recorded import Recorded, record
-from crashing.running import run
-from crashing.subjects import CONVERT, PARTITION
-from crashing.trees import Tree, differences, put, take
 
 from kdump.ui.exits import OK, REFUSED
+from support.crashing.page_cache import losses
+from support.crashing.places import in_memory
+from support.crashing.recorded import Recorded, record
+from support.crashing.running import run
+from support.crashing.subjects import CONVERT, PARTITION
+from support.crashing.trees import Tree, differences, put, take
 
 pytestmark = pytest.mark.once
 

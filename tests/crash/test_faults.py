@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crashing.conditions import NIGHT, Trial, pending
-from crashing.places import UnmountableError, mounted, xfs
-from crashing.running import Run, run
-from crashing.seam import Around, Call, failing, short
-from crashing.straced import trace
-from crashing.subjects import (
+
+from kdump.ui.exits import INCOMPLETE, OK, REFUSED
+from support.crashing.conditions import NIGHT, Trial, pending
+from support.crashing.places import UnmountableError, mounted, xfs
+from support.crashing.running import Run, run
+from support.crashing.seam import Around, Call, failing, short
+from support.crashing.straced import trace
+from support.crashing.subjects import (
     ALONE,
     AS_OWNER,
     CONVERT,
@@ -31,10 +33,8 @@ from crashing.subjects import (
     SPLIT,
     Subject,
 )
-from crashing.trees import put, take
-from long_samples import first_of
-
-from kdump.ui.exits import INCOMPLETE, OK, REFUSED
+from support.crashing.trees import put, take
+from support.long_samples import first_of
 
 pytestmark = pytest.mark.once
 

@@ -19,12 +19,8 @@ from pathlib import Path
 from unicodedata import category
 
 import pytest
-from bounds import memory_bound
-from cases import Case, case, corpus
-from fixtures_loader import ROOT
-from forge import CODECS
-from memory import MemorySource, batches
 
+from crash.bounds import memory_bound
 from kdump.cli.main import main
 from kdump.commands.dump.entries import json_lines, text_lines
 from kdump.commands.dump.files import KINDS, pieces
@@ -47,6 +43,10 @@ from kdump.format.records import RecordReader
 from kdump.format.snapshot import decode_snapshot, encode_snapshot
 from kdump.storage.names import parse_file_name
 from kdump.storage.walk import batch_bytes, walk
+from support.cases import Case, case, corpus
+from support.fixtures_loader import ROOT
+from support.forge import CODECS
+from support.memory import MemorySource, batches
 
 pytestmark = pytest.mark.loops
 

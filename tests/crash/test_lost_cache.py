@@ -10,14 +10,14 @@ import random
 from collections.abc import Callable, Hashable, Sequence
 
 import pytest
-from crashing.conditions import NIGHT, Trial
-from crashing.page_cache import PageCache, losses
-from crashing.seam import Operation
-from crashing.subjects import HEAL, LOSSY, REINDEX, SPLIT, Subject
-from crashing.trees import Node, Tree
-from long_samples import first_of
 
 from kdump.ui.exits import OK
+from support.crashing.conditions import NIGHT, Trial
+from support.crashing.page_cache import PageCache, losses
+from support.crashing.seam import Operation
+from support.crashing.subjects import HEAL, LOSSY, REINDEX, SPLIT, Subject
+from support.crashing.trees import Node, Tree
+from support.long_samples import first_of
 
 pytestmark = pytest.mark.once
 

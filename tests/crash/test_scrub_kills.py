@@ -19,10 +19,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from crashing.places import mounted
-from scrubs import World, status
 
 from kdump.history.state_file import read_state
+from support.crashing.places import mounted
+from support.scrubs import World, status
 
 #: Each is over in a moment, so that a run has many of them to lose.
 RATE = "100kB"

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import kdump
-from dumps import dumped, served
-from fixtures_loader import REPLICAS, consumed, copy_fixture
-from forge import batch, flip, record, write_partition
+
+from support.commands import kdump
+from support.dumps import dumped, served
+from support.fixtures_loader import REPLICAS, consumed, copy_fixture
+from support.forge import batch, flip, record, write_partition
 
 pyspark = pytest.importorskip("pyspark")
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures_loader import copy_fixture
+
+from support.fixtures_loader import copy_fixture
 
 pytest.importorskip("pyspark.sql.streaming.datasource")
 

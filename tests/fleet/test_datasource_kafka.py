@@ -11,9 +11,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
+
 from brokers.broker import Broker
 from brokers.jars import spark_connector
-from fixture_broker import broker_of_all_fixtures
+from support.fixture_broker import broker_of_all_fixtures
 
 pyspark = pytest.importorskip("pyspark")
 

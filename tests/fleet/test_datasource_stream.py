@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures_loader import ROOT, consumed, copy_fixture, few_first
-from forge import batch, marker, partition_metadata, record, snapshot, write_partition
+
+from support.fixtures_loader import ROOT, consumed, copy_fixture, few_first
+from support.forge import batch, marker, partition_metadata, record, snapshot, write_partition
 
 pytest.importorskip("pyspark.sql.streaming.datasource")
 
 from pyspark.sql.streaming.datasource import ReadMaxBytes, ReadMaxRows
-from stream_batches import ALL, Stream, rows
 
+from fleet.stream_batches import ALL, Stream, rows
 from kdump.errors import DecodeError, SourceError, UsageError
 from kdump.fleet.source import ranges
 from kdump.storage.selection import HIGHEST

@@ -18,18 +18,19 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pytest
+
 from brokers.broker import Broker
 from brokers.churn import SETTINGS
 from brokers.programs import command
-from consumer_records import as_bytes
-from served import COMMITTED, read_all
+from support.consumer_records import as_bytes
+from support.served import COMMITTED, read_all
 
 pytest.importorskip("pyspark.sql.streaming.datasource")
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, ReadMaxRows
-from stream_batches import ALL, Stream
 
+from fleet.stream_batches import ALL, Stream
 from kdump.fleet.source.columns import KAFKA
 from kdump.fleet.source.stream import StreamReader
 from kdump.format.snapshot import NO_PRODUCERS, decode_snapshot

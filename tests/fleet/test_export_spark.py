@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from directory_state import state
-from dumps import served
+
+from support.directory_state import state
+from support.dumps import served
 
 pytest.importorskip("pyspark")
 
-from spark_sessions import through
-
+from fleet.spark_sessions import through
 from kdump.cli.main import main
 from kdump.fleet.session.session import Cluster, Session, open_session
 from kdump.ui import exits

@@ -6,13 +6,13 @@ import os
 from functools import partial
 from pathlib import Path
 
-import fleet_work
 import pytest
-from fleet_reports import Verified, assert_equal, fleet_broker, verified
-from spark_cluster import cluster
-from spark_sessions import through
 
+from fleet import fleet_work
+from fleet.spark_cluster import cluster
+from fleet.spark_sessions import through
 from kdump.fleet.session.session import Cluster, open_session
+from support.fleet_reports import Verified, assert_equal, fleet_broker, verified
 
 pytestmark = pytest.mark.spark
 __all__ = ["verified"]  # a fixture

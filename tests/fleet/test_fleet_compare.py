@@ -11,19 +11,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import copies
-import fleet_work
-import matrix_spark
 import pytest
-from copies import BASE, damage
-from fixtures_loader import REPLICAS, copy_fixture
-from forge_manifests import forge
-from spark_sessions import through
 
+from fleet import fleet_work
+from fleet.spark_sessions import through
 from kdump.cli.main import main
 from kdump.errors import SourceError
 from kdump.fleet.session.session import Cluster, Session, open_session
 from kdump.ui import exits
+from support import copies, matrix_spark
+from support.copies import BASE, damage
+from support.fixtures_loader import REPLICAS, copy_fixture
+from support.forge_manifests import forge
 
 pytestmark = pytest.mark.spark
 

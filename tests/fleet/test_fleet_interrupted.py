@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
-import fleet_work
 import pytest
-from fleet_exports import FIXTURE
-from java_processes import SECONDS, descendants, gone
 
+from fleet import fleet_work
+from fleet.fleet_exports import FIXTURE
+from fleet.java_processes import SECONDS, descendants, gone
 from kdump.fleet.job import job
 from kdump.fleet.job.job import _error_text
 from kdump.fleet.job.spread import spread
@@ -65,7 +65,7 @@ PROGRAM = """
 import sys
 from functools import partial
 from pathlib import Path
-import fleet_work
+from fleet import fleet_work
 import kdump.commands.export.export
 from kdump.cli.main import main
 
@@ -85,11 +85,11 @@ def test_a_signal_leaves_neither_files_nor_processes(
 ) -> None:
     temporary, flag, to = tmp_path / "tmp", tmp_path / "flag", tmp_path / "out"
     temporary.mkdir()
-    support = str(Path(__file__).parents[1] / "support")
+    tests = str(Path(__file__).parents[1])
     command = [flag, "export", "--master", "local[2]", "--to", to, grown(FIXTURE)]
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *map(str, command)],
-        env=os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": support},
+        env=os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": tests},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from damaged import FIRST, LAST, RECIPES
 
 from kdump.audit.survey.survey import survey
 from kdump.audit.targets.target import assign, open_roots
 from kdump.fleet.verify.inventory import Inventory
 from kdump.fleet.verify.ledger import Line, coverage_findings
+from support.damaged import FIRST, LAST, RECIPES
 
 pytestmark = pytest.mark.once
 

@@ -8,12 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fleet_memory
 import pytest
+
+from fleet import fleet_memory
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
-SUPPORT = Path(fleet_memory.__file__).parent
+PROGRAM = Path(fleet_memory.__file__)
 #: What a further partition may take, in bytes: a million of them then fit into 600 MB, and into the
 #: heap of 1 GiB that Spark gives a driver.
 MOST = {"driver": 400, "heap": 200}
@@ -21,8 +22,8 @@ MOST = {"driver": 400, "heap": 200}
 
 def measured(brokers: int, top: Path) -> dict[str, int]:
     top.mkdir()
-    program = [sys.executable, str(SUPPORT / "fleet_memory.py"), f"{brokers}", str(top)]
-    environment = os.environ | {"PYTHONPATH": str(SUPPORT)}
+    program = [sys.executable, str(PROGRAM), f"{brokers}", str(top)]
+    environment = os.environ | {"PYTHONPATH": str(PROGRAM.parents[1])}
     done = subprocess.run(program, env=environment, stdout=subprocess.PIPE, check=True)
     found: dict[str, int] = json.loads(done.stdout)
     assert found.pop("code") == 0

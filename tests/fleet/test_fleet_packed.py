@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from unittest.mock import Mock
 
-import forge
 import pytest
 
 from kdump.audit.facts.small_files import read_directory
@@ -27,6 +26,7 @@ from kdump.fleet.verify.inventory import Column, Inventory, PackedTargets
 from kdump.fleet.verify.packed import PackedOffsets, PackedPaths, pack_root
 from kdump.storage.liveness import Liveness, State
 from kdump.storage.logdir import LogDirectory
+from support import forge
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session

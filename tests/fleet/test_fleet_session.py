@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from java_processes import SECONDS, descendants, gone
-from object_stores import free_port
-from spark_cluster import connect_server
 
+from fleet.java_processes import SECONDS, descendants, gone
+from fleet.spark_cluster import connect_server
 from kdump.errors import UsageError
 from kdump.fleet.session.java import check_java
 from kdump.fleet.session.jvm import SparkFailed
 from kdump.fleet.session.session import Cluster, open_session, with_failures
+from support.object_stores import free_port
 
 #: Opens a session, does a job with Python workers, and says so; then waits to be ended, if asked.
 PROGRAM = """

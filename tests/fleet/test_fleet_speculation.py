@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-import dumps
-import fleet_work
 import pytest
-from exports import as_row, by_place, dumped, rows_of
-from fleet_exports import FIXTURE, exported
-from object_stores import Bucket, served
-from spark_cluster import standalone
-from spark_sessions import through
-from store_objects import objects
 
+from fleet import fleet_work
+from fleet.fleet_exports import FIXTURE, exported
+from fleet.spark_cluster import standalone
+from fleet.spark_sessions import through
 from kdump.cli.main import main
 from kdump.fleet.session.session import Cluster, Session, open_session
 from kdump.ui import exits
+from support import dumps
+from support.exports import as_row, by_place, dumped, rows_of
+from support.object_stores import Bucket, served
+from support.store_objects import objects
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import fleet_work
 import pytest
 
+from fleet import fleet_work
 from kdump.errors import UsageError
 from kdump.storage.workers import WorkerBug, WorkerDied
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures_loader import ROOT
-from fleet_reports import Verified, verified
-from remembering import (
+
+from fleet.remembering import (
     DAY_S,
     Killed,
     World,
@@ -25,15 +24,16 @@ from remembering import (
     summary,
     world,
 )
-from restless import changing
-from run_rows import rows, without
-from scrubs import rewrite
-
 from kdump.cli.main import main
 from kdump.commands.verify import engine as verify_engine
 from kdump.fleet.state.rows import Row, decode_rows, encode_rows
 from kdump.storage.liveness import Liveness, State
 from kdump.ui import exits
+from support.fixtures_loader import ROOT
+from support.fleet_reports import Verified, verified
+from support.restless import changing
+from support.run_rows import rows, without
+from support.scrubs import rewrite
 
 pytestmark = pytest.mark.once
 __all__ = ["verified"]  # a fixture

@@ -8,18 +8,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import fleet_work
 import pyarrow.parquet as pq
 import pytest
-from object_stores import Bucket, free_port, served
-from spark_sessions import through
-from store_proxy import Proxy, before
 
+from fleet import fleet_work
+from fleet.spark_sessions import through
 from kdump.cli.main import main
 from kdump.commands.export import export
 from kdump.fleet.session.session import Cluster, Session, open_session
 from kdump.fleet.verify import listing, verify
 from kdump.ui import exits
+from support.object_stores import Bucket, free_port, served
+from support.store_proxy import Proxy, before
 
 pytestmark = pytest.mark.spark
 

@@ -8,16 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import fleet_work
 import pytest
-from fleet_exports import FIXTURE, exported, records
-from object_stores import Bucket, served
-from spark_sessions import through
-from store_reports import comparable_lines
 
+from fleet import fleet_work
+from fleet.fleet_exports import FIXTURE, exported, records
+from fleet.spark_sessions import through
 from kdump.cli.main import main
 from kdump.fleet.session.session import Cluster, Session, open_session
 from kdump.ui import exits
+from support.object_stores import Bucket, served
+from support.store_reports import comparable_lines
 
 pytestmark = pytest.mark.spark
 

@@ -12,29 +12,25 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-import damaged
-import fleet_work
 import pytest
-import quorum_disks as disks
-import recipes_directory
-import recipes_indexes
-import recipes_producers
-from damaged import Recipe
-from fixtures_loader import FIXTURES, copy_fixture
-from run_rows import TABLES, rows, without
-from spark_sessions import through
 
+from fleet import fleet_work
+from fleet.spark_sessions import through
 from kdump.cli.main import main
 from kdump.ui import exits
+from support import damaged, recipes_directory, recipes_indexes, recipes_producers
+from support import quorum_disks as disks
+from support.damaged import Recipe
+from support.fixtures_loader import FIXTURES, copy_fixture
+from support.run_rows import TABLES, rows, without
 
 pytest.importorskip("pyspark")
 
 
-from fleet_reports import Verified, assert_equal, fleet_broker, verified
-from remembering import assert_same, left_out, summary
-
+from fleet.remembering import assert_same, left_out, summary
 from kdump.fleet.job.spread import spread
 from kdump.fleet.session.session import Cluster, Session, open_session
+from support.fleet_reports import Verified, assert_equal, fleet_broker, verified
 
 pytestmark = pytest.mark.spark
 __all__ = ["verified"]  # a fixture

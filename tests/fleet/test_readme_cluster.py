@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from documents import EXAMPLE, TEXTS
-from object_stores import free_port
-from shown import environment
+
+from support.documents import EXAMPLE, TEXTS
+from support.object_stores import free_port
+from support.shown import environment
 
 pyspark = pytest.importorskip("pyspark")
 
-from spark_cluster import await_port, packages, standalone  # noqa: E402
-
 import kdump  # noqa: E402
+from fleet.spark_cluster import await_port, packages, standalone  # noqa: E402
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forge import batch, message, record, write_partition
+
+from support.forge import batch, message, record, write_partition
 
 pa = pytest.importorskip("pyarrow")
 

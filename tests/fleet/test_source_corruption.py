@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures_loader import copy_fixture
-from forge import batch, flip, marker, record, write_partition
+
+from support.fixtures_loader import copy_fixture
+from support.forge import batch, flip, marker, record, write_partition
 
 pytest.importorskip("pyspark.sql.streaming.datasource")
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
-from source_queries import query
-from stream_batches import Stream
 
+from fleet.source_queries import query
+from fleet.stream_batches import Stream
 from kdump.audit.targets.target import Root
 from kdump.errors import DecodeError, KdumpError, UsageError
 from kdump.tables import api

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty_reads import ERRORS, fail_opens, fail_reads
-from forge import batch, record, write_partition
-from long_samples import first_of
+
+from fleet.faulty_reads import ERRORS, fail_opens, fail_reads
+from support.forge import batch, record, write_partition
+from support.long_samples import first_of
 
 pytest.importorskip("pyspark.sql.streaming.datasource")
 
-from source_queries import planned, query, rows
-from stream_batches import Stream
-
+from fleet.source_queries import planned, query, rows
+from fleet.stream_batches import Stream
 from kdump.errors import SourceError, VanishedError
 from kdump.fleet.source import ranges
 from kdump.storage.source import open_regular, source_error

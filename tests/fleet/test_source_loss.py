@@ -13,17 +13,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from fixtures_loader import ROOT, TIERED, copy_fixture
-from forge import batch, record, write_partition
+
+from support.fixtures_loader import ROOT, TIERED, copy_fixture
+from support.forge import batch, record, write_partition
 
 pytest.importorskip("pyspark.sql.streaming.datasource")
 
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import LongType, StringType, StructField, StructType
-from source_queries import planned, query, rows
-from stream_batches import Stream
-from stream_batches import rows as stream_rows
 
+from fleet.source_queries import planned, query, rows
+from fleet.stream_batches import Stream
+from fleet.stream_batches import rows as stream_rows
 from kdump.errors import DecodeError, SourceError, UsageError, VanishedError
 from kdump.fleet.datasource import KdumpDataSource
 from kdump.fleet.source import ranges

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from consumer_records import as_consumer
-from fixtures_loader import consumed, copy_fixture, few_first
-from forge import TIMESTAMP, batch, flip, marker, record, write_partition
+
+from support.consumer_records import as_consumer
+from support.fixtures_loader import consumed, copy_fixture, few_first
+from support.forge import TIMESTAMP, batch, flip, marker, record, write_partition
 
 pa = pytest.importorskip("pyarrow")
 

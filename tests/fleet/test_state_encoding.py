@@ -11,11 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import damaged
 import pytest
-import recipes_indexes
-import recipes_producers
-from fixtures_loader import FIXTURES
 
 from kdump.audit.survey.statistics import BatchSums
 from kdump.audit.survey.survey import Survey, survey
@@ -24,6 +20,8 @@ from kdump.fleet.state.encoding import decode_survey, encode_survey, survey_form
 from kdump.fleet.state.rows import Files, Row, decode_rows, encode_rows
 from kdump.history.records import Reading, SegmentRecord
 from kdump.storage.logdir import Segment, open_path
+from support import damaged, recipes_indexes, recipes_producers
+from support.fixtures_loader import FIXTURES
 
 pytestmark = pytest.mark.once
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import forge
 import pytest
-from forge import CODECS, batch, message, record, varint
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory import batches, pieces
 
 from kdump.errors import DecodeError, LimitError
 from kdump.format.batch import (
@@ -23,6 +20,9 @@ from kdump.format.batch import (
 )
 from kdump.format.codecs import Codec
 from kdump.format.records import RecordReader, RecordSummary
+from support import forge
+from support.forge import CODECS, batch, message, record, varint
+from support.memory import batches, pieces
 
 READER = RecordReader()
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import forge
 import pytest
-from fixtures_loader import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +17,8 @@ from kdump.format.checkpoint import (
     encode_epochs,
     encode_offsets,
 )
+from support import forge
+from support.fixtures_loader import ROOT
 
 TOPICS = st.text("abcXYZ019._-", min_size=1, max_size=30)
 LONGS = st.integers(-(2**63), 2**63 - 1)

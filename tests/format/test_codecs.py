@@ -10,7 +10,6 @@ import sys
 import time
 import tracemalloc
 
-import forge
 import lz4.frame
 import pytest
 import snappy
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 
 from kdump.errors import DecodeError, LimitError
 from kdump.format.codecs import Codec, compress, decompress, decompress_frame
+from support import forge
 
 MIB = 1024 * 1024
 COMPRESSED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]

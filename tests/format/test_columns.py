@@ -5,15 +5,15 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from forge import Header, batch, message, record
 from hypothesis import given
 from hypothesis import strategies as st
-from kernel_builds import columns, i64, load_plain
 
 from kdump.format.batch import read_header
 from kdump.format.kernel import columns as _columns
 from kdump.format.kernel import headers as _headers
 from kdump.format.kernel import records as _records
+from support.forge import Header, batch, message, record
+from support.kernel_builds import columns, i64, load_plain
 
 # Any: what is called here is a module that mypy cannot know.
 PLAIN: Any = load_plain("kdump.format.kernel.columns")

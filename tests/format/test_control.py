@@ -7,11 +7,8 @@ import struct
 from collections import Counter
 
 import pytest
-from fixtures_loader import ROOT
-from forge import uvarint
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory import batches
 
 from kdump.errors import DecodeError
 from kdump.format.control import (
@@ -23,6 +20,9 @@ from kdump.format.control import (
 )
 from kdump.format.messages.reader import UNKNOWN_TAGS
 from kdump.format.records import RecordReader
+from support.fixtures_loader import ROOT
+from support.forge import uvarint
+from support.memory import batches
 
 KAFKA_JSON = [
     (

@@ -11,10 +11,8 @@ from unittest.mock import patch
 
 import pytest
 from crc32c import crc32c
-from forge import batch, message, record, wrapper
 from hypothesis import example, given
 from hypothesis import strategies as st
-from kernel_builds import RECORD_WIDTH, columns, load_plain, rows_of
 
 from kdump.errors import DecodeError, LimitError
 from kdump.format import encoding
@@ -23,6 +21,8 @@ from kdump.format.codecs import Codec, decompress
 from kdump.format.encoding import BatchWriter
 from kdump.format.kernel import encode as _encode
 from kdump.format.kernel import records as _records
+from support.forge import batch, message, record, wrapper
+from support.kernel_builds import RECORD_WIDTH, columns, load_plain, rows_of
 
 # Any: what is called here is a module that mypy cannot know.
 PLAIN: Any = load_plain("kdump.format.kernel.encode")

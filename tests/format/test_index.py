@@ -7,13 +7,13 @@ import time
 from array import array
 from itertools import pairwise
 
-import forge
 import pytest
-from fixtures_loader import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.format.index import AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex, Violations
+from support import forge
+from support.fixtures_loader import ROOT
 
 BASE = 5_000_000_000
 ENTRIES = [(BASE + 10, 4200), (BASE + 25, 8400), (BASE + 26, 12600)]

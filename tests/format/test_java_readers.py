@@ -13,16 +13,16 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import batch_cases
 import pytest
-from brokers.jars import meant
-from exports import as_row, dumped, rows_of
-from forge import CODECS
-from java_batches import Reading, by_java, differences
-from reader_rows import ROWS, Row
-from releases import LOADERS
 
+from brokers.jars import meant
+from format import batch_cases
+from format.java_batches import Reading, by_java, differences
+from format.reader_rows import ROWS, Row
 from kdump.cli.main import main
+from support.exports import as_row, dumped, rows_of
+from support.forge import CODECS
+from support.releases import LOADERS
 
 FIRST = int(os.environ.get("KDUMP_FUZZ_FIRST", "0"))
 SAMPLE = 500

@@ -10,8 +10,6 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from forge import batch, message, record
-from kernel_builds import BUILT, PACKAGE, RECORD_WIDTH, WIDTH, columns, load_plain, rows_of
 
 from kdump.format.kernel import columns as _columns
 from kdump.format.kernel import compacted as _compacted
@@ -25,6 +23,8 @@ from kdump.format.kernel import records as _records
 from kdump.format.kernel import recovery as _recovery
 from kdump.format.kernel import replay as _replay
 from kdump.format.kernel import select as _select
+from support.forge import batch, message, record
+from support.kernel_builds import BUILT, PACKAGE, RECORD_WIDTH, WIDTH, columns, load_plain, rows_of
 
 BATCHES = [batch(0, [record(b"value", b"key")]), batch(1, [record(b"value", b"key")])]
 DATA = b"".join(BATCHES)

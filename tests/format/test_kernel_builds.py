@@ -15,10 +15,8 @@ from zlib import crc32
 
 import pytest
 from crc32c import crc32c
-from forge import Record, batch, message, record, varint, wrapper
 from hypothesis import example, given
 from hypothesis import strategies as st
-from kernel_builds import HEADERS, RECORD_WIDTH, RECORDS, WIDTH, columns, i64, load_plain, rows_of
 
 from kdump.format.kernel import columns as _columns
 from kdump.format.kernel import digest as _digest
@@ -30,6 +28,17 @@ from kdump.format.kernel import producers as _producers
 from kdump.format.kernel import records as _records
 from kdump.format.kernel import replay as _replay
 from kdump.format.kernel import select as _select
+from support.forge import Record, batch, message, record, varint, wrapper
+from support.kernel_builds import (
+    HEADERS,
+    RECORD_WIDTH,
+    RECORDS,
+    WIDTH,
+    columns,
+    i64,
+    load_plain,
+    rows_of,
+)
 
 # Any: what is called here is a module that mypy cannot know.
 ENTRIES: Any = load_plain("kdump.format.kernel.entries")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kernel_builds import RECORD_WIDTH, WIDTH, i64, load_plain
 
 from kdump.format.batch import CONTROL, TRANSACTIONAL
 from kdump.format.kernel import headers as _headers
 from kdump.format.kernel import ranges as _ranges
+from support.kernel_builds import RECORD_WIDTH, WIDTH, i64, load_plain
 
 PLAIN: Any = load_plain("kdump.format.kernel.ranges")
 FIELDS = {name: place for place, name in enumerate(_headers.BATCH_FIELDS)}

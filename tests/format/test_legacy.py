@@ -8,7 +8,6 @@ import zlib
 import lz4.frame
 import pytest
 import snappy
-from forge import CODECS, TIMESTAMP, compressed, flip, message, wrapper, xerial
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from kdump.format.batch import Record, RecordBatch, RecordTable, TimestampType, 
 from kdump.format.codecs import Codec, compress, decompress
 from kdump.format.legacy import encode_message, encode_wrapper, is_wrapper
 from kdump.format.records import RecordReader, RecordSummary
+from support.forge import CODECS, TIMESTAMP, compressed, flip, message, wrapper, xerial
 
 READER = RecordReader()
 LOG_APPEND_TIME = 8

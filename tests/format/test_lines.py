@@ -8,7 +8,6 @@ import tracemalloc
 from array import array
 
 import pytest
-from forge import batch, marker, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from kdump.format.lines import lines
 from kdump.format.lines.lines import JsonLines, TextLines
 from kdump.format.lines.text import java_text, json_text, printable
 from kdump.format.records import RecordReader
+from support.forge import batch, marker, record
 
 
 def written(data: bytes, form: JsonLines | TextLines) -> list[str]:

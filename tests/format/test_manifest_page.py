@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 import xxhash
-from fixtures_loader import copy_fixture, few_first
-from manifest_reader import AS_LOG, NONE, Batch, Manifest
-from manifests import make
+
+from format.manifest_reader import AS_LOG, NONE, Batch, Manifest
+from support.fixtures_loader import copy_fixture, few_first
+from support.manifests import make
 
 pytestmark = pytest.mark.once
 

@@ -11,12 +11,8 @@ from contextlib import suppress
 from random import Random
 
 import pytest
-from fixtures_loader import ROOT
-from forge import uvarint
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory import batches
-from message_writer import INTS, random_values, write_fields
 
 from kdump.errors import DecodeError
 from kdump.format.messages import groups, metadata, remote_logs, shares, transactions
@@ -35,6 +31,10 @@ from kdump.format.messages.reader import (
     uuid_text,
 )
 from kdump.format.records import RecordReader
+from support.fixtures_loader import ROOT
+from support.forge import uvarint
+from support.memory import batches
+from support.message_writer import INTS, random_values, write_fields
 
 TOPIC_ID = "Zx3rO8V1QyCqz-_7aB4mXw"
 DIRECTORY_ID = "AQIDBAUGBwgJCgsMDQ4PEA"

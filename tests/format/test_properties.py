@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-import forge
 import pytest
-from fixtures_loader import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +22,8 @@ from kdump.format.properties import (
     decode_quorum_state,
     parse_properties,
 )
+from support import forge
+from support.fixtures_loader import ROOT
 
 DIRECTORY_ID = "Zx3rO8V1QyCqz-_7aB4mXw"
 

@@ -9,10 +9,8 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from forge import Record, batch, message, record, wrapper
 from hypothesis import example, given
 from hypothesis import strategies as st
-from kernel_builds import RECORD_WIDTH, load_plain
 from xxhash import xxh3_128
 
 from kdump.format import record_digest
@@ -21,6 +19,8 @@ from kdump.format.kernel import digest as _digest
 from kdump.format.kernel import records as _records
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
+from support.forge import Record, batch, message, record, wrapper
+from support.kernel_builds import RECORD_WIDTH, load_plain
 
 # Any: what is called here is a module that mypy cannot know.
 PLAIN: Any = load_plain("kdump.format.kernel.digest")

@@ -9,13 +9,13 @@ from array import array
 from typing import Any
 
 import pytest
-from forge import batch, message, record
 from hypothesis import given
 from hypothesis import strategies as st
-from kernel_builds import UNTOUCHED, columns, load_plain
 
 from kdump.format.kernel import headers as _headers
 from kdump.format.kernel import recovery as _recovery
+from support.forge import batch, message, record
+from support.kernel_builds import UNTOUCHED, columns, load_plain
 
 # Any: what is called here is a module that mypy cannot know.
 PLAIN: Any = load_plain("kdump.format.kernel.recovery")

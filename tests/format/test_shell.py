@@ -10,16 +10,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from forge import batch, flip, message, record, write_partition
 from hypothesis import given
 from hypothesis import strategies as st
-from planning import failing_at
 
 from kdump.cli.main import main
 from kdump.commands.salvage.way_back import way_back
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable
 from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
+from support.forge import batch, flip, message, record, write_partition
+from support.planning import failing_at
 
 pytestmark = pytest.mark.once
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import struct
 
-import forge
 import pytest
 from crc32c import crc32c
-from fixtures_loader import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +18,8 @@ from kdump.format.snapshot import (
     encode_snapshot,
     read_snapshot,
 )
+from support import forge
+from support.fixtures_loader import ROOT
 
 IDLE = (1000, 3, 41, 99, 4, 1_700_000_000_000, -1, -1)
 OPEN = (2000, 0, 2147483647, 120, 0, 1_700_000_000_500, 6, 118)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from array import array
 
 import pytest
-from fixtures_loader import ROOT, few_first
-from forge import CODECS, TIMESTAMP, batch, compressed, flip, message, record, wrapper
 
 from kdump.format.batch import BatchTable, RecordTable
 from kdump.format.kernel import headers as _headers
 from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.walk import Damage, batch_bytes, walk
+from support.fixtures_loader import ROOT, few_first
+from support.forge import CODECS, TIMESTAMP, batch, compressed, flip, message, record, wrapper
 
 pytestmark = pytest.mark.loops
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import forge_metadata as meta
 import pytest
-from forge_metadata import METADATA, log, segment_name
-from metadata_history import metadata_value
 
 from kdump.metadata.image import ConfigResource, MetadataImage, ScramUser
 from kdump.metadata.replay import read_state
 from kdump.storage.logdir import read_partition
+from support import forge_metadata as meta
+from support.forge_metadata import METADATA, log, segment_name
+from support.metadata_history import metadata_value
 
 ID, OTHER = "b25lLXRvcGljLTEyMzQ1Ng", "b3RoZXItdG9waWMtMTIzNA"
 MIGRATING = 22 * "A"

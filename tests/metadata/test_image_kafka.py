@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fixtures_loader import FIXTURES, ROOT
-from forge_metadata import METADATA, segment_name
-from images import compare, kafkas, kdumps
-from metadata_history import History
+
+from support.fixtures_loader import FIXTURES, ROOT
+from support.forge_metadata import METADATA, segment_name
+from support.images import compare, kafkas, kdumps
+from support.metadata_history import History
 
 pytestmark = pytest.mark.broker
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from maps import PACKAGE, documented, entries, imported
+from support.maps import PACKAGE, documented, entries, imported
 
 #: Words that had several meanings, or of which several had one, as parts of names.
 WORDS = re.compile(

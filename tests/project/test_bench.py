@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from bench import fleet
 from bench.conversion import CODECS
 from bench.report import Row, line
 from bench.segments import KIB, SHAPES, Shape, write
 from brokers import jars
-
 from kdump.audit.survey.survey import survey
 from kdump.format.codecs import Codec
 from kdump.format.kernel import headers as _headers

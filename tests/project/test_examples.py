@@ -16,13 +16,13 @@ from typing import Any
 import click
 import pytest
 import yaml
-from fixtures_loader import copy_fixture
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
-from monitoring import Prometheus, prometheus
 
 from kdump.cli.main import cli
+from project.monitoring import Prometheus, prometheus
+from support.fixtures_loader import copy_fixture
 
 pytestmark = pytest.mark.once
 

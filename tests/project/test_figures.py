@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from maps import PACKAGE
 from project.figures import figures
+from support.maps import PACKAGE
 
 
 def test_the_package_has_no_circles_and_maps_all() -> None:

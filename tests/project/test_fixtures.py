@@ -14,7 +14,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from broker_files import (
+
+from brokers.broker import QUICK_RESTART, Broker
+from brokers.programs import consume
+from brokers.topics import at_least
+from support.broker_files import (
     CODEC_MASK,
     CONTROL,
     DELETE_HORIZON,
@@ -33,10 +37,7 @@ from broker_files import (
     release,
     since,
 )
-from brokers.broker import QUICK_RESTART, Broker
-from brokers.programs import consume
-from brokers.topics import at_least
-from fixtures_loader import (
+from support.fixtures_loader import (
     FIXTURES,
     LISTS,
     ROOT,
@@ -46,8 +47,8 @@ from fixtures_loader import (
     partitions,
     topic_configs,
 )
-from forge_metadata import METADATA
-from messages import units
+from support.forge_metadata import METADATA
+from support.messages import units
 
 MAX_TOTAL_BYTES = 10_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -10,12 +10,13 @@ import itertools
 from collections import Counter
 from pathlib import Path
 
-import messages
 import pytest
-from broker_files import batches, checkpoint, decoded, fixtures, logs, records, release
+
 from brokers.topics import at_least
-from fixtures_loader import FIXTURES, ROOT, consumed, listing, partitions
-from messages import GZIP, LOG_APPEND_TIME, LZ4, NONE, SNAPPY, Unit
+from support import messages
+from support.broker_files import batches, checkpoint, decoded, fixtures, logs, records, release
+from support.fixtures_loader import FIXTURES, ROOT, consumed, listing, partitions
+from support.messages import GZIP, LOG_APPEND_TIME, LZ4, NONE, SNAPPY, Unit
 
 CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4}
 LEGACY = fixtures("0.8", before="3")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from crc32c import crc32c
-from forge import (
+
+from support.forge import (
     ABORT,
     CODECS,
     SNAPSHOT_FOOTER,

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from maps import PACKAGE, documented, entries, imported
+
+from support.maps import PACKAGE, documented, entries, imported
 
 #: An address asks a process of its own, which knows addresses.
 CIRCLE = {"kdump.storage.objects"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from brokers.jars import RELEASES, ZOOKEEPER_RELEASES, numbers, published
 
+from brokers.jars import RELEASES, ZOOKEEPER_RELEASES, numbers, published
 from kdump.ui.version import FORECAST, READ
 
 

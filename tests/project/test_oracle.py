@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
+
 from brokers import jars
 from brokers.oracle import Loaded, Oracle, OracleError, Refused
-from crc32c import crc32c
-from releases import LOADERS
+from support.releases import LOADERS
 
 BATCH_RECORDS = 3
 TIMESTAMP_MS = 1_700_000_000_000

@@ -17,12 +17,12 @@ from importlib import import_module, metadata
 from pathlib import Path
 
 import pytest
-from kernel_builds import BUILT, PACKAGE, PRELUDES
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import kdump
 from kdump.format.kernel import headers as _headers
+from support.kernel_builds import BUILT, PACKAGE, PRELUDES
 
 ROOT = Path(__file__).parents[2]
 INSTALLED = Path(kdump.__file__).parent

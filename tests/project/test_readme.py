@@ -11,11 +11,11 @@ from pathlib import Path
 
 import click
 import pytest
-from documents import EXAMPLE, TEXTS
-from shown import DOCUMENTS, ROOT, elided, environment, normalize, printed, rewritten, steps
 
 from kdump.audit.codes import CODES
 from kdump.cli.main import cli
+from support.documents import EXAMPLE, TEXTS
+from support.shown import DOCUMENTS, ROOT, elided, environment, normalize, printed, rewritten, steps
 
 pytestmark = pytest.mark.once
 

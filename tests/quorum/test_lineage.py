@@ -6,11 +6,11 @@ import random
 from pathlib import Path
 
 import pytest
-from epoch_logs import Log, common, histories
 
 from kdump.quorum.batches import Batches
 from kdump.quorum.lineage import different_content, losses, shared_end
 from kdump.quorum.replica import MetadataReplica
+from support.epoch_logs import Log, common, histories
 
 
 def replica(log: Log, node: int = 1) -> MetadataReplica:

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from fixtures_loader import FIXTURES
-from released import (
+
+from release.released import (
     KDUMP,
     WAL_DATABASE,
     Place,
@@ -21,6 +21,7 @@ from released import (
     assert_same_changes,
     assert_same_reports,
 )
+from support.fixtures_loader import FIXTURES
 
 pytestmark = [pytest.mark.nightly, pytest.mark.root]
 

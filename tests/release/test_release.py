@@ -14,8 +14,8 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from fixtures_loader import FIXTURES, copy_fixture
-from released import (
+
+from release.released import (
     KDUMP,
     WAL_DATABASE,
     Place,
@@ -25,6 +25,7 @@ from released import (
     lines,
     ran,
 )
+from support.fixtures_loader import FIXTURES, copy_fixture
 
 pytestmark = [pytest.mark.nightly, pytest.mark.root]
 

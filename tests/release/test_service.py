@@ -10,8 +10,9 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from booting import boot
-from fixtures_loader import copy_fixture
+
+from release.booting import boot
+from support.fixtures_loader import copy_fixture
 
 pytestmark = [pytest.mark.nightly, pytest.mark.root]
 

@@ -16,38 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crashing.places import on_disk
-from crashing.seam import Call
-from crashing.subjects import (
-    ALONE,
-    CHECKPOINTS,
-    LINKED,
-    LOSSY,
-    MARK,
-    MARKER,
-    OTHER,
-    POINT,
-    REINDEX,
-    TORN,
-    Subject,
-    batches,
-)
-from crashing.trees import Node
-from damaged import name
-from forge import checkpoint
-from planning import (
-    by_hand,
-    calling,
-    copied,
-    failing_at,
-    give,
-    interrupt,
-    left,
-    reindexing,
-    restored,
-    truncation,
-    undone,
-)
 
 from kdump.errors import Refused, Unfinished
 from kdump.repair.transaction.apply import apply, resume
@@ -69,6 +37,38 @@ from kdump.repair.transaction.plan import (
 from kdump.repair.transaction.recipes import make
 from kdump.repair.transaction.undo import discard, newest_repair, undo
 from kdump.storage.repair_record import RepairState, repair_records
+from support.crashing.places import on_disk
+from support.crashing.seam import Call
+from support.crashing.subjects import (
+    ALONE,
+    CHECKPOINTS,
+    LINKED,
+    LOSSY,
+    MARK,
+    MARKER,
+    OTHER,
+    POINT,
+    REINDEX,
+    TORN,
+    Subject,
+    batches,
+)
+from support.crashing.trees import Node
+from support.damaged import name
+from support.forge import checkpoint
+from support.planning import (
+    by_hand,
+    calling,
+    copied,
+    failing_at,
+    give,
+    interrupt,
+    left,
+    reindexing,
+    restored,
+    truncation,
+    undone,
+)
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 

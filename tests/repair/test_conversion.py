@@ -8,12 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-import forge
 import pytest
 import xxhash
-from converting import outline, split, wanted
-from forge import TIMESTAMP, batch, flip, marker, message, record, wrapper
-from legacy_partitions import forged
 
 from kdump.audit.facts.small_files import TopicSettings
 from kdump.errors import Refused, SourceError
@@ -27,6 +23,10 @@ from kdump.repair.rewrite.measure import measure
 from kdump.repair.rewrite.read_back import LogReader
 from kdump.storage.access import open_source
 from kdump.storage.source import Source, WindowedFile
+from support import forge
+from support.converting import outline, split, wanted
+from support.forge import TIMESTAMP, batch, flip, marker, message, record, wrapper
+from support.legacy_partitions import forged
 
 APPENDED = 8
 SETTINGS = TopicSettings(index_interval_bytes=300)

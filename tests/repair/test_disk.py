@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crashing.seam import Around, Call, Watched, short
-from crashing.trees import take
-from descriptors import none_left_open
-from reflinks import cloning
 
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.directories import open_directory
 from kdump.repair.transaction.disk import Attributes
+from support.crashing.seam import Around, Call, Watched, short
+from support.crashing.trees import take
+from support.descriptors import none_left_open
+from support.reflinks import cloning
 
 ROOT = os.geteuid() == 0
 MTIME_NS = 1_700_000_000_123_456_789

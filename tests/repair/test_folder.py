@@ -6,16 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from crashing.subjects import (
-    OTHER,
-)
-from damaged import name
-from planning import (
-    by_hand,
-    interrupt,
-    left,
-    truncation,
-)
 
 from kdump.errors import Refused
 from kdump.repair.transaction.apply import apply, resume
@@ -24,6 +14,16 @@ from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Put
 from kdump.repair.transaction.undo import undo
 from kdump.storage.repair_record import repair_records
+from support.crashing.subjects import (
+    OTHER,
+)
+from support.damaged import name
+from support.planning import (
+    by_hand,
+    interrupt,
+    left,
+    truncation,
+)
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import forge
-import idle_epochs
 import pytest
-from commands import kdump, repair
-from idle_epochs import END, FORGOTTEN, MALFORMED, PARTING, WHOLE
 
 from kdump.format.checkpoint import EpochEntry, decode_readable_epochs
 from kdump.repair.content.companions import merge_epochs
 from kdump.ui import exits
+from repair import idle_epochs
+from repair.idle_epochs import END, FORGOTTEN, MALFORMED, PARTING, WHOLE
+from support import forge
+from support.commands import kdump, repair
 
 NAME = "leader-epoch-checkpoint"
 

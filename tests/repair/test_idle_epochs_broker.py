@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import idle_epochs
 import pytest
+
 from brokers.histories import RESTING, PartedTopic, Writer, create
 from brokers.replicas import CONTROLLER, NODES, SECONDS, Replicas
-from commands import repair
-from idle_epochs import END, FORGOTTEN, MALFORMED, PARTING, TOPIC, WHOLE
-
 from kdump.ui import exits
+from repair import idle_epochs
+from repair.idle_epochs import END, FORGOTTEN, MALFORMED, PARTING, TOPIC, WHOLE
+from support.commands import repair
 
 pytestmark = [pytest.mark.broker, pytest.mark.nightly]
 

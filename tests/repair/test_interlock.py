@@ -12,14 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from damaged import name
-from planning import (
-    by_hand,
-    left,
-    restored,
-    truncation,
-    undone,
-)
 
 from kdump.errors import Refused
 from kdump.repair.transaction import lock as interlock
@@ -29,6 +21,14 @@ from kdump.repair.transaction.plan import Put, Remove, Stamp
 from kdump.repair.transaction.undo import undo
 from kdump.storage import liveness
 from kdump.storage.repair_record import repair_records
+from support.damaged import name
+from support.planning import (
+    by_hand,
+    left,
+    restored,
+    truncation,
+    undone,
+)
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 

@@ -12,15 +12,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import forge
 import pytest
+
 from brokers.broker import QUICK_RESTART, Broker
 from brokers.server import ServerError
-from commands import Ran, kdump, repair
-from crashing.seam import Around, Call
-from crashing.trees import Node, differences, take
-from fixtures_loader import copy_fixture
-from resealing import places
+from support import forge
+from support.commands import Ran, kdump, repair
+from support.crashing.seam import Around, Call
+from support.crashing.trees import Node, differences, take
+from support.fixtures_loader import copy_fixture
+from support.resealing import places
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crashing.conditions import LOCK, Trial
-from crashing.places import UnmountableError, in_memory, mounted
-from crashing.running import Run, run
-from crashing.subjects import CONVERT, HEAL, LOSSY, MOVED, PARTITION, REINDEX, Subject
-from crashing.trees import put, take
-from damaged import name
-from long_samples import first_of
 
 from kdump.repair.transaction import fingerprint
 from kdump.repair.transaction.plan import Stamp
 from kdump.storage import liveness
 from kdump.ui.exits import OK, REFUSED
+from support.crashing.conditions import LOCK, Trial
+from support.crashing.places import UnmountableError, in_memory, mounted
+from support.crashing.running import Run, run
+from support.crashing.subjects import CONVERT, HEAL, LOSSY, MOVED, PARTITION, REINDEX, Subject
+from support.crashing.trees import put, take
+from support.damaged import name
+from support.long_samples import first_of
 
 pytestmark = pytest.mark.once
 

@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+
 from brokers.broker import QUICK_RESTART, Broker
 from brokers.programs import QUICK, java_command, run
-from commands import kdump, repair
-from fixtures_loader import consumed, copy_fixture
-from resealing import places
-from served import COMMITTED, READ, Records, complaints, loaded, logs, read_all, records
+from support.commands import kdump, repair
+from support.fixtures_loader import consumed, copy_fixture
+from support.resealing import places
+from support.served import COMMITTED, READ, Records, complaints, loaded, logs, read_all, records
 
 pytestmark = pytest.mark.broker
 

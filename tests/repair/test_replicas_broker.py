@@ -11,15 +11,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
+
 from brokers.broker import Broker
 from brokers.planting import plant
 from brokers.programs import run
-from cleaner_topic import TOPIC, cleaned
-from commands import kdump, repair
-from converting import convert, legacy_batches, logs
-from fixtures_loader import copy_fixture
-from resealing import places
-from served import COMMITTED, READ, read_all
+from support.cleaner_topic import TOPIC, cleaned
+from support.commands import kdump, repair
+from support.converting import convert, legacy_batches, logs
+from support.fixtures_loader import copy_fixture
+from support.resealing import places
+from support.served import COMMITTED, READ, read_all
 
 pytestmark = [pytest.mark.broker, pytest.mark.nightly]
 

@@ -25,12 +25,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import forge
 import pytest
-from crashing.running import run
-from crashing.subjects import CONVERT, LOSSY, POINT
-from crashing.trees import take
-from planning import failing_at, interrupt, truncation, undone
 
 from kdump.audit.targets.target import assign, open_roots
 from kdump.errors import KdumpError, Refused, Unfinished
@@ -40,6 +35,11 @@ from kdump.repair.transaction.undo import newest_repair, undo
 from kdump.storage.rights import Rights, acting, is_root
 from kdump.storage.selection import Selection
 from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED, USAGE
+from support import forge
+from support.crashing.running import run
+from support.crashing.subjects import CONVERT, LOSSY, POINT
+from support.crashing.trees import take
+from support.planning import failing_at, interrupt, truncation, undone
 
 pytestmark = [
     pytest.mark.root,

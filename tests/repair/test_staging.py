@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crashing.conditions import Trial
-from crashing.places import in_memory
-from crashing.running import Run, run
-from crashing.seam import Around, Call
-from crashing.subjects import CONVERT
-from crashing.trees import put, take
 
 from kdump.repair.rewrite import read_back
 from kdump.repair.transaction import staging
 from kdump.ui.exits import INCOMPLETE, INTERRUPTED, OK, REFUSED, TERMINATED
+from support.crashing.conditions import Trial
+from support.crashing.places import in_memory
+from support.crashing.running import Run, run
+from support.crashing.seam import Around, Call
+from support.crashing.subjects import CONVERT
+from support.crashing.trees import put, take
 
 pytestmark = pytest.mark.once
 

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from children import children
-from forge import batch, flip, record
 
 from kdump.audit.facts.small_files import TopicSettings
 from kdump.errors import Refused, SourceError
@@ -18,6 +16,8 @@ from kdump.repair.rewrite import read_back, write_and_read
 from kdump.repair.rewrite.read_back import LogReader, ReadBack
 from kdump.repair.rewrite.write_and_read import OnWrite, report_writes, use_two_processes
 from kdump.storage.workers import Report
+from support.children import children
+from support.forge import batch, flip, record
 
 MIB = 1 << 20
 BATCHES = [batch(10 * number, [record(b"value %d" % number)]) for number in range(20)]

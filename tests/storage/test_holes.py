@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forge import batch, record, write_partition
-from long_samples import first_of
 
 from kdump.audit.survey.header_digest import HeaderDigest
 from kdump.errors import VanishedError
@@ -22,6 +20,8 @@ from kdump.storage import source as sources
 from kdump.storage.source import MappedFile, Source, WindowedFile, data_from, stretch
 from kdump.storage.walk import Damage, walk
 from kdump.ui import exits
+from support.forge import batch, record, write_partition
+from support.long_samples import first_of
 
 BLOCK = 4096
 TIB = 1 << 40

@@ -7,10 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import forge
 import pytest
-from caching import drop_cache
-from damaged import batches
 
 import kdump.audit.run.verify
 import kdump.audit.targets.target
@@ -20,6 +17,9 @@ from kdump.storage.liveness import Liveness, State
 from kdump.storage.throttle import Pace
 from kdump.ui import exits
 from kdump.ui.units import parse_size
+from storage.caching import drop_cache
+from support import forge
+from support.damaged import batches
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from descriptors import none_left_open
 
 from kdump.errors import SourceError, VanishedError
 from kdump.storage import liveness as module
 from kdump.storage.liveness import Process, State, liveness
+from support.descriptors import none_left_open
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 

@@ -6,8 +6,6 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import forge
-import manifests
 import pytest
 
 from kdump.errors import SourceError
@@ -18,6 +16,7 @@ from kdump.storage.manifests.file import is_manifest, open_manifest
 from kdump.storage.manifests.log import LogInManifest
 from kdump.storage.manifests.path import ManifestPath, paths_in
 from kdump.storage.walk import Damage, first_batch, sound_batch, walk
+from support import forge, manifests
 
 LOG = f"{0:020}.log"
 BATCHES = [forge.batch(3 * number, [forge.record()] * 3) for number in range(4)]

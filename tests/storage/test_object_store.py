@@ -14,18 +14,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import damaged
 import pytest
-import s3_objects
-from fixtures_loader import FIXTURES
-from object_stores import Bucket, free_port, served
-from store_reports import comparable_lines
 
 from kdump.cli.main import main
 from kdump.errors import SourceError, UsageError, VanishedError
 from kdump.storage.access import open_source, read_end
 from kdump.storage.objects import client
 from kdump.storage.objects.address import RemotePath, as_path
+from storage import s3_objects
+from support import damaged
+from support.fixtures_loader import FIXTURES
+from support.object_stores import Bucket, free_port, served
+from support.store_reports import comparable_lines
 
 pytestmark = pytest.mark.forks
 

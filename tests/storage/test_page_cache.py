@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from caching import bring_in, cached, drop_cache
 
 from kdump.storage import page_cache
 from kdump.storage.page_cache import absent_runs
+from storage.caching import bring_in, cached, drop_cache
 
 PAGE = os.sysconf("SC_PAGESIZE")
 

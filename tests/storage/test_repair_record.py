@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from damaged import FIRST, LAST, Recipe, batches
-from pipeline import judge
 
 import kdump.cli.main
 import kdump.storage.repair_record
@@ -18,6 +16,8 @@ from kdump.audit import codes
 from kdump.audit.codes import Severity
 from kdump.errors import SourceError
 from kdump.storage.repair_record import RepairRecord, RepairState, repair_records
+from support.damaged import FIRST, LAST, Recipe, batches
+from support.pipeline import judge
 
 
 def folder(partition: Path, name: str, command: str = "reindex", **files: str) -> Path:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import forge
 import pytest
-from caching import assert_left_as_it_was, bring_in, cached, drop_cache
 
 from kdump.audit.survey.survey import survey
 from kdump.storage import source
 from kdump.storage.logdir import read_partition
+from storage.caching import assert_left_as_it_was, bring_in, cached, drop_cache
+from support import forge
 
 MIB = 1 << 20
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import forge
 import pytest
 
 from kdump.audit.survey.record_runs import Unread, record_runs
@@ -14,6 +13,7 @@ from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.selection import Selection, entry_position
 from kdump.storage.walk import Damage
+from support import forge
 
 BATCHES = [
     forge.batch(

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from caching import assert_left_as_it_was, bring_in, cached, drop_cache
-from descriptors import none_left_open
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +25,8 @@ from kdump.storage.source import (
     WindowedFile,
     open_regular,
 )
+from storage.caching import assert_left_as_it_was, bring_in, cached, drop_cache
+from support.descriptors import none_left_open
 
 Opener = Callable[[Path], Source]
 OPENERS: dict[str, Opener] = {

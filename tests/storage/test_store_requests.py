@@ -11,11 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import s3_objects
-from fixtures_loader import FIXTURES
-from object_stores import Bucket, free_port, served
-from store_proxy import Proxy, before
-from store_reports import comparable_lines
 
 from kdump.cli.main import main
 from kdump.storage.access import open_source
@@ -23,6 +18,11 @@ from kdump.storage.object_source import READ_BYTES
 from kdump.storage.objects import client, listings, ranges
 from kdump.storage.objects.address import as_path
 from kdump.ui import exits
+from storage import s3_objects
+from support.fixtures_loader import FIXTURES
+from support.object_stores import Bucket, free_port, served
+from support.store_proxy import Proxy, before
+from support.store_reports import comparable_lines
 
 pytestmark = pytest.mark.forks
 

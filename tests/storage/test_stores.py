@@ -13,7 +13,6 @@ from typing import Any
 
 import botocore.exceptions as failures
 import pytest
-from object_stores import Bucket, served
 from pyarrow.fs import LocalFileSystem
 
 from kdump.errors import SourceError, VanishedError
@@ -26,6 +25,7 @@ from kdump.storage.objects.ranges import Range
 from kdump.storage.objects.s3 import S3Bucket, _explained
 from kdump.storage.objects.server import Stores
 from kdump.storage.throttle import Pace
+from support.object_stores import Bucket, served
 
 
 def remote(text: str) -> RemotePath:

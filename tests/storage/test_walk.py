@@ -7,10 +7,8 @@ import time
 from typing import Any
 
 import pytest
-from forge import CODECS, batch, flip, message, record, segment
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory import MemorySource, assert_tiles, batches, damages, pieces
 
 from kdump.format.batch import BatchTable, RecordBatch
 from kdump.format.kernel import headers as _headers
@@ -23,6 +21,8 @@ from kdump.storage.walk import (
     first_batch,
     walk,
 )
+from support.forge import CODECS, batch, flip, message, record, segment
+from support.memory import MemorySource, assert_tiles, batches, damages, pieces
 
 WINDOWS = (None, 61, 100, 1000)
 

@@ -13,19 +13,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import forge
 import pytest
-from brokers.oracle import Oracle, Refused
-from cases import case
-from memory import MemorySource
-from mutations import ANYWHERE
-from releases import LOADERS
-from resealing import resealed
 
+from brokers.oracle import Oracle, Refused
 from kdump.errors import DecodeError
 from kdump.format.batch import MAX_OFFSET_DELTA, BatchTable, RecordBatch
 from kdump.format.records import RecordReader
 from kdump.storage.walk import walk
+from support import forge
+from support.cases import case
+from support.memory import MemorySource
+from support.mutations import ANYWHERE
+from support.releases import LOADERS
+from support.resealing import resealed
 
 CASES = 120
 LEGACY_BASE = 7

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from children import children
-from descriptors import descriptors, none_left_open
 
 from kdump.errors import KdumpError, VanishedError
 from kdump.storage import workers
 from kdump.storage.access import open_source
 from kdump.storage.workers import Report, Result, WorkerBug, WorkerDied, default_jobs, run
+from support.children import children
+from support.descriptors import descriptors, none_left_open
 
 # A pool that goes wrong hangs. A correct one takes long only if the whole machine hangs.
 pytestmark = [pytest.mark.forks, pytest.mark.timeout(300)]

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import damaged
-import recipes_directory
-import recipes_indexes
-import recipes_producers
-from damaged import Recipe
-from pipeline import Read, read
-from recipes_producers import History
+from support import damaged, recipes_directory, recipes_indexes, recipes_producers
+from support.damaged import Recipe
+from support.pipeline import Read, read
+from support.recipes_producers import History
 
 #: Recipes of one partition that stands in no log directory: no start is known to write it anew.
 ALONE = (*damaged.RECIPES, *recipes_indexes.RECIPES)

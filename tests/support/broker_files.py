@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
 from brokers.topics import at_least
-from fixtures_loader import (
+from support.fixtures_loader import (
     FIXTURES,
     ROOT,
     consumed,

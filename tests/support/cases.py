@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from fixtures_loader import ROOT
-from mutations import ANYWHERE
-from resealing import resealed
+from support.fixtures_loader import ROOT
+from support.mutations import ANYWHERE
+from support.resealing import resealed
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crashing.running import run
-from crashing.seam import Around
-
 from kdump.repair.transaction.plan import Plan, decode
+from support.crashing.running import run
+from support.crashing.seam import Around
 
 
 @dataclass(frozen=True)

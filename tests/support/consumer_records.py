@@ -6,7 +6,8 @@ import base64
 from typing import Any
 
 import pytest
-from fixtures_loader import FIXTURES, ROOT, consumed
+
+from support.fixtures_loader import FIXTURES, ROOT, consumed
 
 JsonObject = dict[str, Any]
 EXAMPLES = [

@@ -13,11 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import forge
-from commands import Ran, kdump
-from legacy_partitions import Partition, Piece, WrittenRecord
-
 from kdump.storage.repair_record import FOLDERS
+from support import forge
+from support.commands import Ran, kdump
+from support.legacy_partitions import Partition, Piece, WrittenRecord
 
 JsonObject = dict[str, Any]
 

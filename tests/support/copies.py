@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import forge
-from commands import Ran, kdump
-from crashing.running import run
+from support import forge
+from support.commands import Ran, kdump
+from support.crashing.running import run
 
 TOPIC = "t"
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import forge
-from forge import TIMESTAMP, batch, flip, record
-from forge_groups import commit_key
+from support import forge
+from support.forge import TIMESTAMP, batch, flip, record
+from support.forge_groups import commit_key
 
 FIRST, LAST = 0, 100  # base offsets of the two segments
 _LOG, _INDEX, _TIMES = ".log", ".index", ".timeindex"

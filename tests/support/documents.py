@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from shown import DOCUMENTS
+from support.shown import DOCUMENTS
 
 TEXTS = {path.stem: path.read_text() for path in DOCUMENTS}
 _LINES = r"((?:(?!```).*\n)+)```$"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers.oracle import Oracle
 
+from brokers.oracle import Oracle
 from kdump.cli.main import main
 from kdump.format.lines.text import printable
 

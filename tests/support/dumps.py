@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from commands import kdump
+from support.commands import kdump
 
 
 def dumped(*arguments: str | Path) -> Iterator[dict[str, Any]]:

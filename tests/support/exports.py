@@ -10,8 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from consumer_records import as_bytes
-from forge import batch, record
 from zstandard import ZstdDecompressor
 
 from kdump.audit.targets.context import Context
@@ -23,6 +21,8 @@ from kdump.commands.export.output import Form
 from kdump.output.destination import create_destination
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import Selection
+from support.consumer_records import as_bytes
+from support.forge import batch, record
 
 JsonObject = dict[str, Any]
 Capture = pytest.CaptureFixture[bytes]

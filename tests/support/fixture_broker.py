@@ -11,9 +11,9 @@ from pathlib import Path
 
 from brokers.broker import Broker
 from brokers.programs import run
-from consumer_records import log_start
-from fixtures_loader import FIXTURES, copy_fixture
-from fixtures_loader import partitions as stored_partitions
+from support.consumer_records import log_start
+from support.fixtures_loader import FIXTURES, copy_fixture
+from support.fixtures_loader import partitions as stored_partitions
 
 VERSION = "4.3.1"
 

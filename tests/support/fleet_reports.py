@@ -8,12 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import forge
 import pytest
-import recipes_directory
-from pipeline import NOW_MS
 
 from kdump.cli.main import main
+from support import forge, recipes_directory
+from support.pipeline import NOW_MS
 
 JsonObject = dict[str, Any]
 #: ``verified(*arguments)``: the exit code and the lines of the JSON report, from either engine.

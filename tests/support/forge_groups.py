@@ -8,8 +8,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 
-import forge
-from forge import Record, record
+from support import forge
+from support.forge import Record, record
 
 
 def text(value: str | None) -> bytes:

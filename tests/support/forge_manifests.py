@@ -14,7 +14,6 @@ from itertools import accumulate
 from operator import add, sub
 from pathlib import Path
 
-from forge import TOPIC_ID
 from xxhash import xxh3_128_digest
 
 from kdump.commands.manifest.output import Output
@@ -37,6 +36,7 @@ from kdump.format.manifest.indexes import IndexFold, StoredIndex, encode_index
 from kdump.format.manifest.logs import BlockEntry, StoredLog, encode_log
 from kdump.format.manifest.sections import Kind, pack_section
 from kdump.storage.manifests.log import header_bytes
+from support.forge import TOPIC_ID
 
 _NOW_MS = 1_790_000_000_000
 _WIDTH = BatchTable.WIDTH

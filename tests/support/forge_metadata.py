@@ -11,7 +11,7 @@ import base64
 import struct
 from collections.abc import Sequence
 
-from forge import batch, control_batch, record, uvarint
+from support.forge import batch, control_batch, record, uvarint
 
 METADATA = "__cluster_metadata-0"
 NODE = 1

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import forge
+from support import forge
 
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import forge
-from damaged import batches
-from forge import batch, flip, marker, message, record, wrapper
+from support import forge
+from support.damaged import batches
+from support.forge import batch, flip, marker, message, record, wrapper
 
 INTERVAL = 300
 SOUND: Mapping[int, Sequence[bytes]] = {base: batches(base) for base in (0, 100, 200)}

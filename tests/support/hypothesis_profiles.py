@@ -1,6 +1,6 @@
 """Hypothesis's settings for the long runs: more examples, and other ones each time.
 
-``pytest -p hypothesis_profiles`` with tests/support on PYTHONPATH loads it; tests/nightly does.
+``pytest -p support.hypothesis_profiles`` with tests on PYTHONPATH loads it; tests/nightly does.
 The profile of all other runs is Hypothesis's own ``ci``, named in pyproject.toml.
 """
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers import programs
-from dump_tool import TOOL
 
+from brokers import programs
 from kdump.cli.main import main
+from support.dump_tool import TOOL
 
 Lines = dict[str, list[dict[str, Any]]]
 

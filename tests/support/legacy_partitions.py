@@ -13,8 +13,9 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-import forge
 import snappy
+
+from support import forge
 
 LOG_APPEND_TIME = 8
 WRAPPING = ("gzip", "snappy", "lz4")

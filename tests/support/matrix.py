@@ -25,10 +25,12 @@ from typing import Any, Final
 from unicodedata import category
 
 import click
-from crashing.places import in_memory
-from crashing.running import Run, run
-from crashing.seam import killed_before
-from crashing.subjects import (
+
+from kdump.cli.main import cli
+from support.crashing.places import in_memory
+from support.crashing.running import Run, run
+from support.crashing.seam import killed_before
+from support.crashing.subjects import (
     ALONE,
     CONVERT,
     LINKED,
@@ -40,11 +42,9 @@ from crashing.subjects import (
     UNCLEAN,
     Subject,
 )
-from fixtures_loader import copy_fixture
-from forge import batch, record, write_partition
-from object_stores import Bucket
-
-from kdump.cli.main import cli
+from support.fixtures_loader import copy_fixture
+from support.forge import batch, record, write_partition
+from support.object_stores import Bucket
 
 #: What is imported on the way, from where nobody else may be allowed to read.
 for _module in (
@@ -56,7 +56,7 @@ for _module in (
 ):
     import_module(_module)
 try:
-    import matrix_spark
+    from support import matrix_spark
 except ModuleNotFoundError:  # Spark is an extra
     matrix_spark = None  # type: ignore[assignment]
 

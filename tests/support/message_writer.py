@@ -5,9 +5,8 @@ from __future__ import annotations
 import struct
 from random import Random
 
-from forge import uvarint
-
 from kdump.format.messages.reader import Field, Value, parse_uuid, uuid_text
+from support.forge import uvarint
 
 INTS = {
     "int8": ">b",

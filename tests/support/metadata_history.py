@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from forge import batch, control_batch, record, uvarint
-from forge_metadata import config
-from message_writer import write_fields
-
 from kdump.format.messages.metadata import messages
 from kdump.format.messages.reader import Field, parse_tables, uuid_text
+from support.forge import batch, control_batch, record, uvarint
+from support.forge_metadata import config
+from support.message_writer import write_fields
 
 KRAFT_VERSION, KRAFT_VOTERS = 5, 6
 _FEATURES = ("group.version", "transaction.version", "kraft.version")

@@ -6,7 +6,7 @@ import random
 import struct
 from collections.abc import Callable, Sequence
 
-import forge
+from support import forge
 
 PAGE_BYTES = 512  # of the fixtures' small files one of 4096 would be all
 

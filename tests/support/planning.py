@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crashing.seam import Around, Call, Watched
-from crashing.subjects import CHECKPOINTS
-from crashing.trees import Node, take
 
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.context import Context
@@ -33,6 +30,9 @@ from kdump.repair.transaction.undo import newest_repair, undo
 from kdump.storage.logdir import read_partition
 from kdump.storage.objects.address import AnyPath, typed_text
 from kdump.ui.options.targets import TargetOptions, find_scope
+from support.crashing.seam import Around, Call, Watched
+from support.crashing.subjects import CHECKPOINTS
+from support.crashing.trees import Node, take
 
 
 def truncation(partition: Path, at: int | None = None) -> Plan:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-import forge
-import forge_metadata
-from damaged import FIRST, LAST, Recipe, batches, name
-from forge import TIMESTAMP, TOPIC_ID, batch, checkpoint, record
-from forge_metadata import segment_name, snapshot_name
+from support import forge, forge_metadata
+from support.damaged import FIRST, LAST, Recipe, batches, name
+from support.forge import TIMESTAMP, TOPIC_ID, batch, checkpoint, record
+from support.forge_metadata import segment_name, snapshot_name
 
 OTHER_ID = "b3RoZXItdG9waWMtMTIzNA"
 CLUSTER_ID = "Y2x1c3Rlci0xMjM0NTY3OA"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
-import forge
-from damaged import FIRST, LAST, Recipe, batches, name
-from forge import TIMESTAMP, batch, flip, message, record, wrapper
+from support import forge
+from support.damaged import FIRST, LAST, Recipe, batches, name
+from support.forge import TIMESTAMP, batch, flip, message, record, wrapper
 
 Entries = list[tuple[int, int]]
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import forge
-from damaged import FIRST, LAST, Recipe, name
-from forge import TIMESTAMP, batch, flip, marker, record
+from support import forge
+from support.damaged import FIRST, LAST, Recipe, name
+from support.forge import TIMESTAMP, batch, flip, marker, record
 
 #: What a log directory has beside its partitions.
 TOP: Mapping[str, bytes | None] = {

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from crashing.seam import Call
+from support.crashing.seam import Call
 
 
 def cloning(call: Call, make: Callable[..., Any]) -> Any:

@@ -13,11 +13,12 @@ import zlib
 from collections.abc import Sequence
 
 import crc32c
-import forge
 import lz4.frame
 import snappy
 import zstandard
-from mutations import ANYWHERE
+
+from support import forge
+from support.mutations import ANYWHERE
 
 HEADER_BYTES = 61
 #: Of a message of magic 0 and 1, and of a batch of magic 2.

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import forge
+from support import forge
 
 EACH = 10  # offsets of a batch
 MOST = 40  # batches of a segment

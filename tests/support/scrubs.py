@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from commands import Ran
-from commands import kdump as command
-from fixtures_loader import copy_fixture
-
 import kdump.commands.scrub.reading
 from kdump.audit.survey.survey import Survey
 from kdump.history.rows import TABLES
+from support.commands import Ran
+from support.commands import kdump as command
+from support.fixtures_loader import copy_fixture
 
 FIXTURE = "4.3.1/killed"
 # Any: what is replaced here is not one of its own names.

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from brokers.oracle import Loaded, Oracle, Refused
-from commands import Ran, done, kdump, repair
-from starts import Start
-
 from kdump.format.batch import BatchTable, RecordBatch
 from kdump.format.snapshot import decode_snapshot
 from kdump.repair.transaction.plan import Cut, Plan, Put, Remove
 from kdump.storage.access import open_source
 from kdump.storage.walk import walk
+from support.commands import Ran, done, kdump, repair
+from support.starts import Start
 
 Of = Callable[[str], Oracle]
 VERSIONS = ("3.9.1", "4.3.1")

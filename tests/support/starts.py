@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import crc32c
-from fixtures_loader import ROOT, listing, topic_configs
-from resealing import places
+
+from support.fixtures_loader import ROOT, listing, topic_configs
+from support.resealing import places
 
 HEADER_BYTES = 61
 #: The fields of a header of magic 2: position and width.

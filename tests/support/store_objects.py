@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from object_stores import Bucket
+from support.object_stores import Bucket
 
 
 def objects(bucket: Bucket, prefix: str) -> dict[str, bytes]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import forge
+from support import forge
 
 #: The damages, by how often they come.
 KINDS = ("flip", "flip", "flip", "size", "zeros", "zeros", "torn", "gone", "index", "no index")

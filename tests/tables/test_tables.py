@@ -7,12 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import kdump
-from dumps import dumped
-from fixtures_loader import FIXTURES, REPLICAS, copy_fixture
-from forge import CODECS, batch, flip, marker, message, record, segment, wrapper, write_partition
 from hypothesis import given
 from hypothesis import strategies as st
+
+from support.commands import kdump
+from support.dumps import dumped
+from support.fixtures_loader import FIXTURES, REPLICAS, copy_fixture
+from support.forge import (
+    CODECS,
+    batch,
+    flip,
+    marker,
+    message,
+    record,
+    segment,
+    wrapper,
+    write_partition,
+)
 
 pa = pytest.importorskip("pyarrow")
 

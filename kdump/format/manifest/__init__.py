@@ -10,5 +10,5 @@ indexes      Indexes: the entries of an offset index or a time index, by the bat
 directories  Directories: the entries of a directory, their status, and where their content is.
 contents     Contents: when a manifest was made, of what, and where each directory is in it.
 
-Spec: kdump-manifest-format(5), which tests/support/manifest_reader.py follows too.
+Spec: kdump-manifest-format(5), which tests/format/manifest_reader.py follows too.
 """

@@ -15,19 +15,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pipeline
-
-from crashing.recorded import Recorded, record
-from crashing.running import Run, run
-from crashing.seam import Around
-from crashing.sound import misleads, sound_offsets
-from crashing.subjects import CHECKPOINTS, INTERVAL, MARKER, PARTITION, Subject
-from crashing.trees import Tree, differences, put, take
 from kdump.audit.judge import judge
 from kdump.audit.startup.outcome import Outcome
 from kdump.audit.verdicts.next_start import next_start
 from kdump.repair.rewrite import conversion
 from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS, REFUSED
+from support import pipeline
+from support.crashing.recorded import Recorded, record
+from support.crashing.running import Run, run
+from support.crashing.seam import Around
+from support.crashing.sound import misleads, sound_offsets
+from support.crashing.subjects import CHECKPOINTS, INTERVAL, MARKER, PARTITION, Subject
+from support.crashing.trees import Tree, differences, put, take
 
 LOCK = "data/.lock"
 #: Counts nights, of which each fails calls with other errors and loses other pages; 0 in CI.

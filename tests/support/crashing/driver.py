@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import kdump.cli.main
-from crashing.seam import Call, Watched
 from kdump.repair.transaction import disk
+from support.crashing.seam import Call, Watched
 
 
 def main() -> int:

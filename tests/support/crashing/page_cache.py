@@ -15,8 +15,8 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from crashing.seam import Operation
-from crashing.trees import Node, Tree
+from support.crashing.seam import Operation
+from support.crashing.trees import Node, Tree
 
 #: A directory by its number, and a name in it.
 _Entry = tuple[int, str]

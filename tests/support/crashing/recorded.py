@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crashing.running import Run, run
-from crashing.seam import Call, Operation, recording
-from crashing.trees import Tree, take
 from kdump.repair.transaction import disk
+from support.crashing.running import Run, run
+from support.crashing.seam import Call, Operation, recording
+from support.crashing.trees import Tree, take
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from importlib import import_module
 
 import kdump
 import kdump.cli.main
-from crashing.seam import Around, Watched
 from kdump.repair.transaction import disk
 from kdump.storage import liveness
+from support.crashing.seam import Around, Watched
 
 # Once here, instead of in every child; what runs on Spark repairs nothing.
 for _module in pkgutil.walk_packages(kdump.__path__, "kdump."):

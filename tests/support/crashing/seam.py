@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crashing.trees import Node, node_of
 from kdump.repair.transaction.disk import System
+from support.crashing.trees import Node, node_of
 
 #: What each method is to ``strace``: the kinds of calls that it may come out as.
 SYSCALLS = {

@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import forge
-from damaged import name
-from forge import TIMESTAMP, batch, flip, marker, message, record, wrapper
+from support import forge
+from support.damaged import name
+from support.forge import TIMESTAMP, batch, flip, marker, message, record, wrapper
 
 INTERVAL = 300
 BASES = (0, 100, 200)

@@ -1,0 +1,109 @@
+"""kdump help: the manual as man shows it, or as text; what is installed is what is written."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import termios
+from contextlib import suppress
+from pathlib import Path
+
+import click
+import pytest
+
+from kdump.cli.main import cli, main
+from kdump.ui import exits
+
+pytestmark = pytest.mark.once
+
+MAN = Path(__file__).resolve().parents[3] / "man"
+GUIDES = sorted(path.stem.removeprefix("kdump-") for path in MAN.glob("*.md"))
+COMMANDS = cli.list_commands(click.Context(cli))
+KDUMP = Path(sys.executable).parent / "kdump"
+
+
+def printed(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    assert main(argv) == exits.OK
+    found = capsys.readouterr()
+    assert found.err == ""
+    return found.out
+
+
+def test_without_a_topic_commands_and_guides_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "help")
+    commands, guides = text.split("\nGuides:\n")
+    assert commands == printed(capsys, "--help")
+    listed = [line.split()[0] for line in guides.splitlines() if line[2:3].strip()]
+    assert listed == GUIDES
+    assert "what to do, step by step, when a broker's" in guides
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_of_a_command_its_help_is_printed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "help", name)
+    assert text == printed(capsys, name, "--help")
+    assert text == printed(capsys, "help", f"kdump-{name}")
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_of_a_guide_its_text_is_printed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "help", name)
+    assert text.startswith((f"# kdump-{name}(5): ", f"# kdump-{name}(7): "))
+    assert "<!--" not in text
+    written = (MAN / f"kdump-{name}.md").read_text().splitlines()
+    assert set(text.splitlines()) <= set(written)
+    assert len(text.splitlines()) > 0.9 * len(written)
+
+
+def test_an_unknown_topic_names_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "torn-tail"]) == exits.USAGE
+    said = capsys.readouterr().err
+    assert "No page called torn-tail. There are check, compare, convert-v0-v2, " in said
+    assert "kdump explain CODE explains a finding." in said
+
+
+def on_terminal(folder: Path, *argv: str) -> str:
+    """What ``kdump argv`` writes to a terminal, with the programs of ``folder`` alone."""
+    master, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, 80))
+    with subprocess.Popen(
+        [KDUMP, *argv],
+        env={"PATH": str(folder), "TERM": "xterm", "PAGER": "/bin/cat"},
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+    ) as process:
+        os.close(terminal)
+        said = b""
+        with suppress(OSError):  # its other end is closed
+            while piece := os.read(master, 65536):
+                said += piece
+    os.close(master)
+    assert process.returncode == exits.OK
+    return said.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("page", ["kdump.1", "kdump-verify.1", "kdump-incident.7"])
+def test_on_a_terminal_man_gets_the_page(page: str, tmp_path: Path) -> None:
+    program = tmp_path / "man"
+    program.write_text('#!/bin/sh\n[ "$*" = "-l -" ] && exec /bin/cat\n')
+    program.chmod(0o755)
+    shown = on_terminal(tmp_path, "help", page.partition(".")[0])
+    assert shown == (MAN / page).read_text()
+
+
+def test_without_man_or_where_it_fails_the_text_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = printed(capsys, "help", "verify")
+    assert on_terminal(tmp_path, "help", "verify") == text
+    guide = on_terminal(tmp_path, "help", "incident")
+    assert guide.split() == printed(capsys, "help", "incident").split()
+    long = [line for line in guide.splitlines() if len(line) > 80]
+    assert set(long) <= set(printed(capsys, "help", "incident").splitlines())
+    program = tmp_path / "man"
+    program.write_text('#!/bin/sh\necho "unrecognized option: l" >&2; exit 1\n')
+    program.chmod(0o755)
+    assert on_terminal(tmp_path, "help", "verify") == text
