@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-PACKAGE = Path(__file__).parents[2] / "kdump"
+from support.maps import PACKAGE, STANDS_ON
 
 #: A layer imports itself and those before it.
 LAYERS = (
@@ -27,9 +26,6 @@ STRANGERS = {
     ("history", "repair"),
     ("fleet", "repair"),
 }
-
-#: The commands that stand on another one. This list only gets shorter.
-STANDS_ON = {"check": "export"}
 
 #: Libraries, and the layers that they belong to.
 OWNED = {

@@ -9,6 +9,9 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "kdump"
 
+#: The commands that stand on another one. This list only gets shorter.
+STANDS_ON = {"check": "export"}
+
 _ENTRY = re.compile(r"^(\w+)/? +(\S.*(?:\n {3,}\S.*)*)", re.MULTILINE)
 
 

@@ -1,0 +1,137 @@
+"""A command is deleted with its folder and its line in the registry, and everything else works.
+
+The commands that stand on it are deleted with it.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+import kdump
+from kdump.cli.main import _COMMANDS
+from support.maps import PACKAGE, STANDS_ON, imported
+
+TESTS = PACKAGE.parent / "tests" / "commands"
+#: The folder of each command.
+FOLDERS = {name: place.split(".")[2] for name, place in _COMMANDS.items()}
+
+
+def without(commands: Iterable[str], top: Path) -> tuple[Path, set[str]]:
+    """A copy of the installed package in ``top`` without these commands; the folders that went."""
+    package = top / "kdump"
+    shutil.copytree(
+        Path(kdump.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    gone = {FOLDERS[name] for name in commands}
+    gone |= {above for above, below in STANDS_ON.items() if below in gone}
+    registry = package / "cli" / "main.py"
+    text = registry.read_text()
+    for name, folder in FOLDERS.items():
+        if folder in gone:
+            shutil.rmtree(package / "commands" / folder)
+            text, lines = re.subn(rf'^    "{name}": .*\n', "", text, flags=re.MULTILINE)
+            assert lines == 1
+    registry.write_text(text)
+    return package, gone
+
+
+def dangling(package: Path) -> Iterator[str]:
+    """Imports of modules that are not there."""
+    for path in package.rglob("*.py"):
+        for line, name in imported(ast.walk(ast.parse(path.read_bytes()))):
+            parts = name.split(".")
+            if parts[:2] == ["kdump", "commands"]:
+                module = package.parent.joinpath(*parts[:3])
+                if not module.is_dir():
+                    yield f"{path.relative_to(package.parent)}:{line} imports {name}"
+
+
+def run(package: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Run the ``kdump`` of a copy."""
+    return subprocess.run(
+        [sys.executable, "-m", "kdump", *argv],
+        env={**os.environ, "PYTHONPATH": str(package.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("command", sorted(_COMMANDS))
+def test_nothing_misses_it(command: str, tmp_path: Path) -> None:
+    package, gone = without([command], tmp_path)
+    assert list(dangling(package)) == []
+    shown = run(package, "--help")  # which imports all commands
+    assert (shown.returncode, shown.stderr) == (0, "")
+    _, _, listed = shown.stdout.partition("Commands:\n")
+    found = {line.split()[0] for line in listed.splitlines() if re.match(r"  [a-z]", line)}
+    assert found == {name for name, folder in FOLDERS.items() if folder not in gone}
+    asked = run(package, command, "--help")
+    assert (asked.returncode, asked.stdout) == (2, "")
+    assert f"No such command '{command}'" in asked.stderr
+
+
+def test_a_command_that_another_needs_is_missed(tmp_path: Path) -> None:
+    package, _ = without(["heal"], tmp_path)
+    (package / "commands" / "undo" / "more.py").write_text("import kdump.commands.heal.plan\n")
+    assert list(dangling(package)) == [
+        "kdump/commands/undo/more.py:1 imports kdump.commands.heal.plan"
+    ]
+
+
+def picked() -> list[str]:
+    """Three commands that the hash of the commit picks."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=PACKAGE, capture_output=True, text=True, check=False
+    ).stdout
+    return random.Random(commit).sample(sorted(_COMMANDS), 3)
+
+
+def works_without(commands: list[str], top: Path) -> None:
+    """The rest types, and the tests of the other commands pass."""
+    package, gone = without(commands, top)
+    config, cache = PACKAGE.parent / "pyproject.toml", top / "cache"
+    settings = ("--config-file", str(config), "--cache-dir", str(cache))
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", *settings, str(package)],
+        cwd=top,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout
+    others = [str(path) for path in TESTS.iterdir() if path.name not in {*gone, "__pycache__"}]
+    tested = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *others],
+        cwd=PACKAGE.parent,
+        env={**os.environ, "PYTHONPATH": str(package.parent), "PYTHONSAFEPATH": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert tested.returncode == 0, tested.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.once
+def test_the_rest_works_without_three(tmp_path: Path) -> None:
+    commands = picked()
+    print("without", *commands)
+    works_without(commands, tmp_path)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("command", sorted(_COMMANDS))
+def test_the_rest_works_without_it(command: str, tmp_path: Path) -> None:
+    works_without([command], tmp_path)
