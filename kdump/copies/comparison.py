@@ -29,7 +29,7 @@ class DifferenceKind(StrEnum):
     RECREATED = "recreated"  # they are of topics with other ids
 
 
-class State(StrEnum):
+class ComparisonState(StrEnum):
     """The result of a comparison."""
 
     EQUAL = "equal"
@@ -64,7 +64,7 @@ class Difference:
 
 
 @frozen
-class Cut:
+class FollowerCut:
     """The effect of a leader on another copy, an index.
 
     ``truncation`` is None if the copy truncates nothing. ``lost`` are the offsets that it removes,
@@ -86,7 +86,7 @@ class Leadership:
     """What happens if the copy with index ``leader`` leads: a cut for each other copy."""
 
     leader: int
-    cuts: tuple[Cut, ...]
+    cuts: tuple[FollowerCut, ...]
 
 
 @frozen
@@ -130,17 +130,17 @@ class Comparison:
         return self.copies[0].partition
 
     @property
-    def state(self) -> State:
+    def state(self) -> ComparisonState:
         """The result. Damage is a difference too, and a start that takes a copy or its records."""
         if self.unread:
-            return State.UNREAD
+            return ComparisonState.UNREAD
         if self.differences or any(
             copy.lost or copy.start_loses or not copy.starts for copy in self.copies
         ):
-            return State.DIFFERENT
+            return ComparisonState.DIFFERENT
         if self.missing or len({(copy.log_start, copy.end) for copy in self.copies}) > 1:
-            return State.LAGGING
-        return State.ALONE if len(self.copies) == 1 else State.EQUAL
+            return ComparisonState.LAGGING
+        return ComparisonState.ALONE if len(self.copies) == 1 else ComparisonState.EQUAL
 
     @property
     def first(self) -> int:
@@ -410,7 +410,7 @@ def _parting(copies: Sequence[Copy], index: int, beside: int, shared: int) -> It
 
 def _cuts(
     copies: Sequence[Copy], index: int, count: Callable[[int, OffsetRange], int]
-) -> Iterator[Cut]:
+) -> Iterator[FollowerCut]:
     leader = copies[index]
     for number, copy in enumerate(copies):
         if number == index or not _same_topic(copy, leader):
@@ -421,18 +421,18 @@ def _cuts(
             deleted = OffsetRange(copy.start, min(leader.log_start, copy.end))
         deleted_records = 0 if deleted is None else count(number, deleted)
         if found is None:
-            yield Cut(number, None, deleted=deleted, deleted_records=deleted_records)
+            yield FollowerCut(number, None, deleted=deleted, deleted_records=deleted_records)
             continue
         if found.restart and leader.tiered is not None:
             # What it drops of the leader's lineage is in remote storage.
             first = max(shared_end(copy.epochs, leader.tiered), copy.start)
             if first >= copy.end:
-                yield Cut(number, found)
+                yield FollowerCut(number, found)
                 continue
         else:
             first = copy.start if found.restart else max(found.offset, copy.start)
         lost = OffsetRange(first, copy.end)
-        yield Cut(number, found, lost, count(number, lost), deleted, deleted_records)
+        yield FollowerCut(number, found, lost, count(number, lost), deleted, deleted_records)
 
 
 def _alone(

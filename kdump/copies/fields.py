@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from kdump.copies.comparison import Comparison, Cut, Difference, Held, Leadership
+from kdump.copies.comparison import Comparison, Difference, FollowerCut, Held, Leadership
 from kdump.copies.copy import LostOffsets
 from kdump.storage.objects.address import AnyPath
 
@@ -110,7 +110,7 @@ def _lost_fields(
     }
 
 
-def _cut_fields(cut: Cut) -> dict[str, object]:
+def _cut_fields(cut: FollowerCut) -> dict[str, object]:
     truncation, lost = cut.truncation, cut.lost
     return {
         "copy": cut.copy + 1,

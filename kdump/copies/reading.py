@@ -27,7 +27,7 @@ from kdump.values import frozen
 
 
 @frozen
-class Group:
+class CopyGroup:
     """The copies of one partition, as numbers of targets of a scope.
 
     ``topic_id`` and ``replicas`` are those of the newest metadata log at hand, None where it does
@@ -46,7 +46,7 @@ def identities(paths: Sequence[AnyPath]) -> list[object]:
 
 def group_copies(
     scope: Scope, identify: Callable[[Sequence[AnyPath]], Sequence[object]] = identities
-) -> list[Group]:
+) -> list[CopyGroup]:
     """Return the copies of each partition in a scope, by topic and number.
 
     Directories that a broker is about to delete or has set aside are left out of log directories,
@@ -81,13 +81,13 @@ def group_copies(
     images = [node.image for node in scope.context.nodes.values() if node.image is not None]
     newest = max(images, key=lambda image: image.end_offset, default=None)
     return [
-        Group(_distinct(numbers, known), *_assignment(newest, *partition))
+        CopyGroup(_distinct(numbers, known), *_assignment(newest, *partition))
         for partition, numbers in sorted(groups.items())
     ]
 
 
 def compare_copies(
-    groups: Iterable[Group],
+    groups: Iterable[CopyGroup],
     targets: Mapping[int, Target],
     context: Context,
     directories: Collection[NodeDirectory],
@@ -118,7 +118,7 @@ def compare_copies(
 
 def compare_scope(
     scope: Scope,
-    groups: Iterable[Group],
+    groups: Iterable[CopyGroup],
     on_progress: Callable[[int], None] | None = None,
     *,
     jobs: int,

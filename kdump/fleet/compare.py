@@ -18,10 +18,10 @@ from kdump.audit.targets.scope import Scope
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.copies.comparison import Comparison, NodeDirectory, compare
 from kdump.copies.copy import Copy, copy_of
-from kdump.copies.reading import Group, group_copies, identities, whole_directories
+from kdump.copies.reading import CopyGroup, group_copies, identities, whole_directories
 from kdump.fleet.job.packing import log_cost
 from kdump.fleet.job.spread import LostTask, failure_text, run_single, spread
-from kdump.fleet.verify.listing import Listing
+from kdump.fleet.verify.listing import FleetListing
 from kdump.fleet.verify.task import Depth
 from kdump.fleet.verify.verify import conclusions
 from kdump.storage.objects.address import AnyPath
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 def compare_copies(
     session: Session,
-    groups: Sequence[Group],
-    listing: Listing,
+    groups: Sequence[CopyGroup],
+    listing: FleetListing,
     on_progress: Callable[[int], None] | None = None,
 ) -> Generator[Comparison, None, None]:
     """Yield the comparison of each group of targets in ``listing``, in order.
@@ -71,7 +71,7 @@ def compare_copies(
     yield from in_order((number, _comparison(tasks[number], found)) for number, found in results)
 
 
-def find_groups(session: Session, scope: Scope) -> list[Group]:
+def find_groups(session: Session, scope: Scope) -> list[CopyGroup]:
     """Return the copies of each partition in a scope; an executor sees which paths are the same.
 
     Raise UsageError as ``group_copies`` does, and JobFailed.

@@ -45,7 +45,7 @@ from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.scope import Scope
 from kdump.audit.targets.target import Target
 from kdump.copies.comparison import NodeDirectory
-from kdump.copies.reading import Group, compare_copies, group_copies, whole_directories
+from kdump.copies.reading import CopyGroup, compare_copies, group_copies, whole_directories
 from kdump.errors import UsageError, VanishedError
 from kdump.fleet.job.packing import log_cost, pack_tasks
 from kdump.fleet.source.bad_records import BadRecords, shown_rows
@@ -58,7 +58,7 @@ from kdump.fleet.source.columns import (
 )
 from kdump.fleet.source.committed import WITHOUT_MARKERS, committed_records
 from kdump.fleet.source.offsets import PartitionLogs, is_gone, select_logs
-from kdump.fleet.source.options import Layout, Options, given_options, of_table
+from kdump.fleet.source.options import ColumnOptions, Options, given_options, of_table
 from kdump.fleet.source.paths import expand_paths
 from kdump.storage.manifests.path import paths_in
 from kdump.tables import tables
@@ -109,7 +109,7 @@ class KdumpDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the schema of the whole table; that of ``CREATE TABLE`` holds its options."""
-        schema = from_arrow_schema(_table_schema(Layout.parse(self.options)))
+        schema = from_arrow_schema(_table_schema(ColumnOptions.parse(self.options)))
         if of_table(self.options):
             schema.fields[0].metadata = {_OPTIONS: given_options(self.options)}
         return schema
@@ -165,7 +165,7 @@ class _Targets(InputPartition):
 class _Groups(InputPartition):
     """The partitions whose copies one task compares, and the targets of these by number."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[CopyGroup, ...]
     targets: Mapping[int, Target]
     context: Context
     directories: tuple[NodeDirectory, ...]
@@ -305,14 +305,14 @@ def _copy_rows(task: _Groups) -> Iterator[pa.RecordBatch]:
     return copy_batches(comparisons)
 
 
-def _table_schema(layout: Layout) -> pa.Schema:
+def _table_schema(layout: ColumnOptions) -> pa.Schema:
     """Return the columns of the whole table."""
     if layout.kafka:
         return KAFKA_WITH_HEADERS if layout.headers else KAFKA
     return TABLES[layout.table]
 
 
-def _arrow_schema(schema: StructType, layout: Layout) -> pa.Schema:
+def _arrow_schema(schema: StructType, layout: ColumnOptions) -> pa.Schema:
     """Return the schema as Arrow's. Raise UsageError for a column that the table does not have."""
     import pyarrow as pa
 

@@ -19,7 +19,7 @@ from kdump.audit.survey.survey import ReadFailure, Survey
 from kdump.audit.targets.target import Target
 from kdump.errors import SourceError
 from kdump.format.lines.text import time_text
-from kdump.history.records import FileState, Reading, SegmentRecord, encode_findings, signed
+from kdump.history.records import FileState, SegmentReading, SegmentRecord, encode_findings, signed
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Identity
@@ -30,8 +30,8 @@ from kdump.values import frozen
 class NewReading:
     """A segment of ``target`` that the release ``version`` read at ``read_ms``, with a digest.
 
-    ``ctime_ns`` is as for ``Reading``; ``findings`` are those on the segment. ``sealed``: it is not
-    its partition's last now.
+    ``ctime_ns`` is as for ``SegmentReading``; ``findings`` are those on the segment. ``sealed``: it
+    is not its partition's last now.
     """
 
     target: Target
@@ -44,7 +44,7 @@ class NewReading:
 
 
 @frozen
-class Comparison:
+class SegmentChange:
     """The finding that a comparison adds, if any, and the new record of the segment.
 
     ``record`` is None if each read gives other bytes.
@@ -59,7 +59,7 @@ def compare(
     new: NewReading,
     facts: Callable[[], PartitionFacts],
     read_again: Callable[[], Survey],
-) -> Comparison:
+) -> SegmentChange:
     """Compare a reading with the record ``before`` it.
 
     ``facts`` are called if digests differ, ``read_again`` if the file is the same nevertheless.
@@ -72,9 +72,9 @@ def compare(
         if _changed_silently(before, file, digest, new.ctime_ns, facts):
             again = read_again()
             if not again.complete or again.identity != found.identity:
-                return Comparison(None, None)
+                return SegmentChange(None, None)
             if again.header_digest != digest:
-                return Comparison(_unstable(new.target, found.segment), None)
+                return SegmentChange(_unstable(new.target, found.segment), None)
             finding = _finding(codes.SEGMENT_CHANGED_SILENTLY, log, last, digest)
             # The segment is compared with its first content until that is back.
             reading = replace(
@@ -83,7 +83,7 @@ def compare(
                 version=new.version,
                 findings=encode_findings((*new.findings, finding)),
             )
-            return Comparison(
+            return SegmentChange(
                 finding, replace(before, changed=False, tried_ms=None, reading=reading)
             )
         # If it has become the last segment, the broker has truncated the log.
@@ -94,7 +94,7 @@ def compare(
         same = last.digest == digest
         earlier = last.earlier if same else last.digest
         digest_ms = last.digest_ms if same else new.read_ms
-    reading = Reading(
+    reading = SegmentReading(
         new.read_ms,
         found.batches,
         digest,
@@ -109,7 +109,7 @@ def compare(
     record = SegmentRecord(
         before.base_offset, before.seen_ms, file, new.sealed, file.size, reading=reading
     )
-    return Comparison(finding, record)
+    return SegmentChange(finding, record)
 
 
 def steady_since(found: Survey, *, sealed: bool) -> int | None:
@@ -169,7 +169,9 @@ def repaired_since(facts: PartitionFacts, read_ms: int) -> bool:
     return any(begun_ns is not None and begun_ns >= read_ms * 1_000_000 for begun_ns in begun)
 
 
-def _finding(code: codes.FindingCode, log: AnyPath, before: Reading, digest: bytes) -> Finding:
+def _finding(
+    code: codes.FindingCode, log: AnyPath, before: SegmentReading, digest: bytes
+) -> Finding:
     return file_finding(
         code,
         log,

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from kdump.audit.targets.scope import wrong_paths
 from kdump.audit.targets.target import Root
 from kdump.format.properties import MetaProperties
-from kdump.history.state import State
+from kdump.history.state import ScrubState
 from kdump.storage.logdir import LogDirectory, is_log_directory
 from kdump.storage.objects.address import AnyPath
 
 
-def register_directories(state: State, roots: Iterable[Root]) -> list[int | None]:
+def register_directories(state: ScrubState, roots: Iterable[Root]) -> list[int | None]:
     """Return the number of each root in the state, which gets those that it does not have.
 
     It is None for a wrong path at which no run has found anything: a mistyped path is no directory.
@@ -25,12 +25,12 @@ def register_directories(state: State, roots: Iterable[Root]) -> list[int | None
     return list(_register(state, roots))
 
 
-def knows_any(state: State, roots: Iterable[Root]) -> bool:
+def knows_any(state: ScrubState, roots: Iterable[Root]) -> bool:
     """Return whether the state has one of ``roots``."""
     return any(find_root(state, root) is not None for root in roots)
 
 
-def _register(state: State, roots: Iterable[Root]) -> Iterator[int | None]:
+def _register(state: ScrubState, roots: Iterable[Root]) -> Iterator[int | None]:
     numbers = set[int]()
     for root in roots:
         ids, path = _ids(root), root.path.absolute()
@@ -51,7 +51,7 @@ def _register(state: State, roots: Iterable[Root]) -> Iterator[int | None]:
         yield number
 
 
-def find_root(state: State, root: Root) -> int | None:
+def find_root(state: ScrubState, root: Root) -> int | None:
     """Return the number of a root, or of a partition's log directory; None if both are new."""
     number = find_directory(state, _ids(root), root.path.absolute())
     if number is None and root.directory is not None:
@@ -60,7 +60,7 @@ def find_root(state: State, root: Root) -> int | None:
     return number
 
 
-def find_directory(state: State, ids: MetaProperties | None, path: AnyPath) -> int | None:
+def find_directory(state: ScrubState, ids: MetaProperties | None, path: AnyPath) -> int | None:
     """Return the number of the directory with these ids, now at ``path``; None if it is new."""
     number = state.find_directory(_key(ids, path))
     if number is not None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from kdump.audit.facts.small_files import read_topic_id
 from kdump.audit.targets.target import Target
 from kdump.history.records import FileState, SegmentRecord, signed
-from kdump.history.state import State
+from kdump.history.state import ScrubState
 from kdump.storage.names import PARTITION_METADATA
 from kdump.storage.source import Identity
 from kdump.values import frozen
@@ -41,7 +41,7 @@ Its arguments are the index of a target, the target, and the records of its segm
 
 
 def take_inventory(
-    state: State,
+    state: ScrubState,
     directory: int,
     numbers: range,
     targets: Sequence[Target],
@@ -70,7 +70,7 @@ def take_inventory(
 
 
 def _segments(
-    state: State, partition: int, number: int, target: Target, now_ms: int, removed: Removed
+    state: ScrubState, partition: int, number: int, target: Target, now_ms: int, removed: Removed
 ) -> Iterator[Item]:
     known = state.segments(partition)
     seen = set[int]()

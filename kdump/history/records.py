@@ -20,7 +20,7 @@ from kdump.values import frozen
 _STANDING: Final = (Severity.ERROR, Severity.INCOMPLETE, Severity.WARNING)
 
 
-class Reason(Enum):
+class EndReason(Enum):
     """Why a run ended."""
 
     DONE = "done"  # all that was due was read
@@ -46,7 +46,7 @@ class FileState:
 
 
 @frozen
-class Reading:
+class SegmentReading:
     """What was read of a segment at ``read_ms``, by the release ``version`` of kdump.
 
     ``digest`` are the 16 bytes of its ``HeaderDigest``, of the form ``digest_form``, as they were
@@ -93,7 +93,7 @@ class SegmentRecord:
     log_bytes: int
     changed: bool = False
     tried_ms: int | None = None
-    reading: Reading | None = None
+    reading: SegmentReading | None = None
 
     @property
     def known_ms(self) -> int:
@@ -118,7 +118,7 @@ class DirectoryRun:
 
 
 @frozen
-class Run:
+class PastRun:
     """The course of a run that ended: its times, and why it ended.
 
     ``max_age_s`` is the age in seconds within which everything has to be read.
@@ -126,12 +126,12 @@ class Run:
 
     begin_ms: int
     end_ms: int
-    reason: Reason
+    reason: EndReason
     max_age_s: int
 
 
 @frozen
-class Status:
+class DirectoryStatus:
     """A log directory: its last run that ended, and what is due at a time.
 
     ``directory`` is its number in the state.
@@ -142,7 +142,7 @@ class Status:
 
     directory: int
     path: Path
-    run: Run
+    run: PastRun
     of_run: DirectoryRun
     success_ms: int | None
     log_bytes: int
@@ -173,9 +173,9 @@ class ReadPace:
             return 0.0
         return size_bytes * self.seconds / self.read_bytes if self.read_bytes else math.inf
 
-    def is_too_slow(self, status: Status) -> bool:
+    def is_too_slow(self, status: DirectoryStatus) -> bool:
         """Return whether ``--max-age`` cannot be kept, by a run that did not read all."""
-        unfinished = status.run.reason is Reason.DURATION and status.due_bytes > 0
+        unfinished = status.run.reason is EndReason.DURATION and status.due_bytes > 0
         return unfinished and self.time_for(status.log_bytes) > status.run.max_age_s
 
 

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from kdump.errors import DecodeError
-from kdump.history.records import Reason
+from kdump.history.records import EndReason
 from kdump.values import frozen
 
 _LEAST: Final = -(2**63)
@@ -24,7 +24,7 @@ _DIGEST_BYTES: Final = 8
 
 
 @frozen
-class Column:
+class StateColumn:
     """A column: its name, the SQL type, and the values that it may have.
 
     A number is from ``least`` to ``most``. A text or a blob has ``least`` to ``most`` characters or
@@ -69,7 +69,7 @@ class Table:
     """
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[StateColumn, ...]
     rules: str
     options: str = ""
 
@@ -118,22 +118,22 @@ class Table:
         return blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 
-def _number(name: str, *, optional: bool = False) -> Column:
+def _number(name: str, *, optional: bool = False) -> StateColumn:
     """Return the column of a number that another row has, or of any 64 bits."""
-    return Column(name, int, _LEAST, optional=optional)
+    return StateColumn(name, int, _LEAST, optional=optional)
 
 
-def _time(name: str, *, optional: bool = False) -> Column:
-    return Column(name, int, 0, _LAST_MS, optional)
+def _time(name: str, *, optional: bool = False) -> StateColumn:
+    return StateColumn(name, int, 0, _LAST_MS, optional)
 
 
-def _hash(name: str) -> Column:
-    return Column(name, bytes, 16, 16, optional=True)
+def _hash(name: str) -> StateColumn:
+    return StateColumn(name, bytes, 16, 16, optional=True)
 
 
 DIRECTORIES: Final = Table(
     "directories",
-    (_number("id"), Column("key", bytes, 1, 1 << 20), Column("path", bytes, 1, 1 << 20)),
+    (_number("id"), StateColumn("key", bytes, 1, 1 << 20), StateColumn("path", bytes, 1, 1 << 20)),
     "PRIMARY KEY (id), UNIQUE (key)",
 )
 PARTITIONS: Final = Table(
@@ -141,8 +141,8 @@ PARTITIONS: Final = Table(
     (
         _number("id"),
         _number("directory"),
-        Column("name", bytes, 1, 1 << 20),
-        Column("topic_id", str, 0, 100),
+        StateColumn("name", bytes, 1, 1 << 20),
+        StateColumn("topic_id", str, 0, 100),
     ),
     "PRIMARY KEY (id), UNIQUE (directory, name, topic_id)",
 )
@@ -153,21 +153,21 @@ SEGMENTS: Final = Table(
         _number("base_offset"),
         _time("seen_ms"),
         _number("inode"),
-        Column("size", int),
+        StateColumn("size", int),
         _number("mtime_ns"),
-        Column("sealed", int, 0, 1),
-        Column("log_bytes", int),
-        Column("changed", int, 0, 1),
+        StateColumn("sealed", int, 0, 1),
+        StateColumn("log_bytes", int),
+        StateColumn("changed", int, 0, 1),
         _time("tried_ms", optional=True),
         _time("read_ms", optional=True),
-        Column("batches", int, optional=True),
+        StateColumn("batches", int, optional=True),
         _hash("digest"),
         _time("digest_ms", optional=True),
         _number("digest_form", optional=True),
         _number("ctime_ns", optional=True),
-        Column("version", str, 0, 1000, optional=True),
+        StateColumn("version", str, 0, 1000, optional=True),
         _hash("earlier"),
-        Column("findings", str, 0, 1 << 26, optional=True),
+        StateColumn("findings", str, 0, 1 << 26, optional=True),
         _number("max_timestamp", optional=True),
     ),
     "PRIMARY KEY (partition, base_offset)",
@@ -179,8 +179,10 @@ RUNS: Final = Table(
         _number("id"),
         _time("begin_ms"),
         _time("end_ms", optional=True),
-        Column("reason", str, 0, max(len(reason.value) for reason in Reason), optional=True),
-        Column("max_age_s", int, 0, _MOST_SECONDS),
+        StateColumn(
+            "reason", str, 0, max(len(reason.value) for reason in EndReason), optional=True
+        ),
+        StateColumn("max_age_s", int, 0, _MOST_SECONDS),
     ),
     "PRIMARY KEY (id)",
 )
@@ -189,9 +191,9 @@ RUN_DIRECTORIES: Final = Table(
     (
         _number("run"),
         _number("directory"),
-        Column("read_bytes", int),
-        Column("findings", str, 0, 1 << 26),
-        Column("exit", int, 0, 255),
+        StateColumn("read_bytes", int),
+        StateColumn("findings", str, 0, 1 << 26),
+        StateColumn("exit", int, 0, 255),
     ),
     "PRIMARY KEY (run, directory)",
     " WITHOUT ROWID",

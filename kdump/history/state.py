@@ -19,13 +19,13 @@ from typing import Any, Final
 from kdump.errors import DecodeError, StateError
 from kdump.history.records import (
     DirectoryRun,
+    DirectoryStatus,
+    EndReason,
     FileState,
-    Reading,
+    PastRun,
     ReadPace,
-    Reason,
-    Run,
+    SegmentReading,
     SegmentRecord,
-    Status,
     decode_findings,
 )
 from kdump.history.rows import DIRECTORIES, PARTITIONS, RUN_DIRECTORIES, RUNS, SEGMENTS, Table
@@ -41,7 +41,7 @@ BEGIN_AGAIN: Final = (
 _DAY: Final = 86_400.0
 
 
-class State:
+class ScrubState:
     """The rows of one file; ``state_file`` opens it.
 
     Every method raises StateError if the file cannot be read or written.
@@ -171,7 +171,7 @@ class State:
         return number
 
     def end_run(
-        self, number: int, end_ms: int, reason: Reason, directories: Mapping[int, DirectoryRun]
+        self, number: int, end_ms: int, reason: EndReason, directories: Mapping[int, DirectoryRun]
     ) -> None:
         """Write the end of a run, with what it did in each directory by the directory's number."""
         with self.transaction():
@@ -195,7 +195,9 @@ class State:
             (before_ms,),
         )
 
-    def status(self, now_ms: int, directories: Collection[int] | None = None) -> Iterator[Status]:
+    def status(
+        self, now_ms: int, directories: Collection[int] | None = None
+    ) -> Iterator[DirectoryStatus]:
         """Yield each directory that a run ended in, by path, with what is due at ``now_ms``.
 
         With ``directories``, only those of these numbers.
@@ -211,7 +213,7 @@ class State:
                 "WHERE partition IN (SELECT id FROM partitions WHERE directory = ?)", directory
             )
             due = [record.log_bytes for record in records if record.is_due(now_ms, run.max_age_s)]
-            yield Status(
+            yield DirectoryStatus(
                 directory,
                 path,
                 run,
@@ -224,7 +226,7 @@ class State:
                 min((record.known_ms for record in records), default=None),
             )
 
-    def pace(self, status: Status, now_ms: int) -> ReadPace:
+    def pace(self, status: DirectoryStatus, now_ms: int) -> ReadPace:
         """Return the pace of the runs in a directory within its ``--max-age``, until ``now_ms``."""
         after = now_ms - 1000 * status.run.max_age_s
         runs = [each for each in self._ended(status.directory) if each[0].begin_ms >= after]
@@ -232,7 +234,7 @@ class State:
         read_bytes = sum(of_run.read_bytes for _, of_run in runs)
         return ReadPace(read_bytes, max((now_ms - begin_ms) / 1000, _DAY))
 
-    def _ended(self, directory: int) -> list[tuple[Run, DirectoryRun]]:
+    def _ended(self, directory: int) -> list[tuple[PastRun, DirectoryRun]]:
         """Return the runs that ended in a directory, in their order."""
         runs = {
             number: (begin_ms, end_ms, reason, max_age_s)
@@ -322,7 +324,7 @@ def _record(row: tuple[Any, ...]) -> SegmentRecord:
         *needed, _, findings, _ = row[10:]
         if None in (*needed, findings):
             raise DecodeError("expected all of what was read of a segment, found no value")
-        reading = Reading(*row[10:])
+        reading = SegmentReading(*row[10:])
         decode_findings(findings, Path())
     return SegmentRecord(
         base_offset,
@@ -336,14 +338,14 @@ def _record(row: tuple[Any, ...]) -> SegmentRecord:
     )
 
 
-def _run(begin_ms: int, end_ms: int | None, reason: str | None, max_age_s: int) -> Run:
+def _run(begin_ms: int, end_ms: int | None, reason: str | None, max_age_s: int) -> PastRun:
     try:
-        ended = Reason(reason)
+        ended = EndReason(reason)
     except ValueError as error:
         raise DecodeError(f"expected why a run ended, found {reason!r}") from error
     if end_ms is None:
         raise DecodeError("expected the time at which a run ended, found none")
-    return Run(begin_ms, end_ms, ended, max_age_s)
+    return PastRun(begin_ms, end_ms, ended, max_age_s)
 
 
 def _counts(text: str) -> dict[tuple[str, str], int]:

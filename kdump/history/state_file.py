@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from kdump.errors import DecodeError, Refused, StateError
 from kdump.history.rows import TABLES
-from kdump.history.state import BEGIN_AGAIN, NO_STATE, State, state_errors
+from kdump.history.state import BEGIN_AGAIN, NO_STATE, ScrubState, state_errors
 from kdump.output.files import LOCK, check_owners, try_lock
 from kdump.storage.rights import Rights, acting
 
@@ -29,7 +29,7 @@ _APPLICATION: Final = 0x6B646D70
 
 
 @contextmanager
-def open_state(path: Path, rights: Rights | None = None) -> Iterator[State]:
+def open_state(path: Path, rights: Rights | None = None) -> Iterator[ScrubState]:
     """Yield the state in the file ``path``, which is created if it does not exist.
 
     As root, everything is done with ``rights``. Only one run at a time has the state. Raises
@@ -50,7 +50,7 @@ def open_state(path: Path, rights: Rights | None = None) -> Iterator[State]:
 
 
 @contextmanager
-def read_state(path: Path, rights: Rights | None = None) -> Iterator[State]:
+def read_state(path: Path, rights: Rights | None = None) -> Iterator[ScrubState]:
     """Yield the state in the file ``path``, only to be read; a run may be writing it.
 
     As root, everything is done with ``rights``. Raises Refused if another user may have put one of
@@ -74,10 +74,10 @@ def read_state(path: Path, rights: Rights | None = None) -> Iterator[State]:
             connection.close()
 
 
-def _checked(path: Path, connection: sqlite3.Connection, rights: Rights | None) -> State:
+def _checked(path: Path, connection: sqlite3.Connection, rights: Rights | None) -> ScrubState:
     """Return the state of an open file. Raises Refused and StateError."""
     check_owners(path)  # again: SQLite has made files since
-    state = State(path, connection, rights)
+    state = ScrubState(path, connection, rights)
     state.check()
     return state
 

@@ -53,7 +53,7 @@ def _column() -> array[int]:
 
 
 @dataclass(slots=True)
-class Batches:
+class MetadataBatches:
     """The sound batches of a log in file order, and its damage.
 
     Each batch has its base and last offset, leader epoch, checksum, number of records, and number
@@ -89,9 +89,9 @@ class Batches:
         return sum(self.counts[first:stop]), sum(self.changes[first:stop])
 
 
-def read_batches(segments: Sequence[Segment], pace: Pace | None = None) -> Batches:
+def read_batches(segments: Sequence[Segment], pace: Pace | None = None) -> MetadataBatches:
     """Read all segments of a metadata log, at ``pace``; an error is part of the result."""
-    batches = Batches()
+    batches = MetadataBatches()
     reader = RecordReader()
     for segment in segments:
         try:
@@ -125,7 +125,7 @@ def read_snapshot_entries(path: AnyPath, end_offset: int, epoch: int) -> tuple[E
 
 
 def _read_segment(
-    batches: Batches, reader: RecordReader, source: Source, segment: Segment, *, last: bool
+    batches: MetadataBatches, reader: RecordReader, source: Source, segment: Segment, *, last: bool
 ) -> None:
     for piece in walk(source, segment.base_offset):
         if isinstance(piece, Damage):

@@ -12,13 +12,13 @@ from array import array
 from bisect import bisect_left
 
 from kdump.copies.lineage import first_difference
-from kdump.quorum.batches import Batches
+from kdump.quorum.batches import MetadataBatches
 from kdump.quorum.replica import MetadataReplica
 from kdump.values import frozen
 
 
 @frozen
-class Loss:
+class ReplicaLoss:
     """The records of a copy, from ``first`` up to the offset ``end``, that a leader does not have.
 
     ``changes`` are those of its ``records`` that change metadata. ``cut`` says that the start of
@@ -75,7 +75,7 @@ def _columns(replica: MetadataReplica, start: int, end: int) -> tuple[array[int]
     return log.bases[first:stop], log.lasts[first:stop], log.crcs[first:stop]
 
 
-def losses(leader: MetadataReplica, replica: MetadataReplica) -> tuple[Loss, ...]:
+def losses(leader: MetadataReplica, replica: MetadataReplica) -> tuple[ReplicaLoss, ...]:
     """Return what of a copy is lost when another one leads; of the leader, what its start cuts."""
     found = []
     shared = shared_end(leader, replica)
@@ -85,17 +85,17 @@ def losses(leader: MetadataReplica, replica: MetadataReplica) -> tuple[Loss, ...
         first = bisect_left(log.lasts, shared, 0, count)
         if first < count:
             counts = log.count_from(shared, count)
-            found.append(Loss(log.bases[first], replica.end.offset, *counts, cut=False))
+            found.append(ReplicaLoss(log.bases[first], replica.end.offset, *counts, cut=False))
     tail = _tail(replica.log, replica.recovered, max(leader.end.offset, replica.end.offset))
     if tail is not None:
         found.append(tail)
     return tuple(loss for loss in found if loss.records)
 
 
-def _tail(log: Batches, recovered: int, offset: int) -> Loss | None:
+def _tail(log: MetadataBatches, recovered: int, offset: int) -> ReplicaLoss | None:
     """Return the sound batches that a start cuts and that reach ``offset``, None without one."""
     first = next((i for i in range(recovered, len(log)) if log.lasts[i] >= offset), None)
     if first is None:
         return None
     records, changes = log.count_from(offset, len(log))
-    return Loss(log.bases[first], max(log.lasts[first:]) + 1, records, changes, cut=True)
+    return ReplicaLoss(log.bases[first], max(log.lasts[first:]) + 1, records, changes, cut=True)

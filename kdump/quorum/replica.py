@@ -12,12 +12,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kdump.audit.facts.small_files import Read
-from kdump.audit.startup.outcome import Cut
+from kdump.audit.startup.outcome import LogCut
 from kdump.copies.lineage import EpochSpan
 from kdump.errors import SourceError
 from kdump.format.properties import MetaProperties, QuorumState
 from kdump.metadata.log import MetadataSnapshot
-from kdump.quorum.batches import Batches, LogDamage
+from kdump.quorum.batches import LogDamage, MetadataBatches
 from kdump.quorum.voter_set import (
     Entry,
     LeaderChange,
@@ -27,7 +27,7 @@ from kdump.quorum.voter_set import (
     VoterSet,
     directory_id,
 )
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
 
@@ -77,9 +77,9 @@ class MetadataReplica:
     quorum_state: Read[QuorumState] | None = None
     snapshots: tuple[MetadataSnapshot, ...] = ()
     recorded: tuple[tuple[Entry, ...], ...] = ()
-    log: Batches = field(default_factory=Batches)
+    log: MetadataBatches = field(default_factory=MetadataBatches)
     first_base: int | None = None
-    cuts: tuple[Cut, ...] = ()
+    cuts: tuple[LogCut, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     errors: tuple[SourceError, ...] = ()
 
@@ -103,7 +103,7 @@ class MetadataReplica:
     @property
     def live(self) -> bool:
         """Whether a broker or controller uses the copy."""
-        return self.liveness is not None and self.liveness.state is State.LIVE
+        return self.liveness is not None and self.liveness.state is BrokerState.LIVE
 
     @property
     def starts(self) -> bool:

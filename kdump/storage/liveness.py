@@ -65,7 +65,7 @@ _NETWORK_FILE_SYSTEMS = {
 }
 
 
-class State(Enum):
+class BrokerState(Enum):
     """Whether a broker uses a path. UNKNOWN counts as LIVE unless ``--assume-stopped`` is given."""
 
     LIVE = "live"
@@ -113,7 +113,7 @@ class Liveness:
     UNKNOWN. ``readers`` have files of the path open for reading only.
     """
 
-    state: State
+    state: BrokerState
     reason: str
     pid: int | None = None
     uninspected: tuple[Process, ...] = ()
@@ -130,7 +130,7 @@ def liveness(path: AnyPath, *, lock_held: bool = False) -> Liveness:
     if isinstance(path, ManifestPath):
         return _stored_liveness(path)
     if isinstance(path, RemotePath):
-        return Liveness(State.STOPPED, "brokers use no log directory in an object store")
+        return Liveness(BrokerState.STOPPED, "brokers use no log directory in an object store")
     targets = {_key(path)}
     log_directory = enclosing_log_directory(path)
     doubts: list[str] = []
@@ -138,16 +138,16 @@ def liveness(path: AnyPath, *, lock_held: bool = False) -> Liveness:
         targets.add(_key(log_directory))
         if not lock_held:
             lock = _lock_state(log_directory / LOCK)
-            if lock.state is State.LIVE:
+            if lock.state is BrokerState.LIVE:
                 return lock
-            if lock.state is State.UNKNOWN:
+            if lock.state is BrokerState.UNKNOWN:
                 doubts.append(lock.reason)
     uninspected: list[Process] = []
     readers: dict[Process, None] = {}
     if (_PROC / "self/fd").is_dir():
         for use in _open_files(targets, uninspected):
             if use.writes:
-                return Liveness(State.LIVE, f"{use} for writing", use.process.pid)
+                return Liveness(BrokerState.LIVE, f"{use} for writing", use.process.pid)
             if use.writes is None:
                 doubts.append(f"{use}, but kdump cannot determine whether for writing")
             readers[use.process] = None
@@ -166,14 +166,14 @@ def liveness(path: AnyPath, *, lock_held: bool = False) -> Liveness:
         )
     found = tuple(uninspected), tuple(readers)
     if doubts:
-        return Liveness(State.UNKNOWN, "; ".join(doubts), None, *found)
+        return Liveness(BrokerState.UNKNOWN, "; ".join(doubts), None, *found)
     reason = "no process has files of it open for writing"
     if log_directory is not None:
         lock_name = LOCK if log_directory == path else str(log_directory / LOCK)
         reason = f"{lock_name} is not locked and {reason}"
     if hidden is not None:
         reason += f", as far as kdump sees: {hidden}"
-    return Liveness(State.STOPPED, reason, None, *found)
+    return Liveness(BrokerState.STOPPED, reason, None, *found)
 
 
 def _stored_liveness(path: ManifestPath) -> Liveness:
@@ -183,8 +183,8 @@ def _stored_liveness(path: ManifestPath) -> Liveness:
     inner = path.inner
     for root in manifest.contents.roots:
         if inner == root.path or inner.startswith(root.path + b"/") or not root.path:
-            return Liveness(State(root.state), f"{when}, {root.reason}")
-    return Liveness(State.UNKNOWN, f"{when}, this was not asked")
+            return Liveness(BrokerState(root.state), f"{when}, {root.reason}")
+    return Liveness(BrokerState.UNKNOWN, f"{when}, this was not asked")
 
 
 def uses(files: Iterable[AnyPath]) -> Iterator[Use]:
@@ -213,22 +213,22 @@ def _lock_state(lock: AnyPath) -> Liveness:
     try:
         descriptor, _ = open_regular(as_local(lock))
     except VanishedError:  # since 3.8 a broker removes it when it stops
-        return Liveness(State.STOPPED, f"there is no {lock}")
+        return Liveness(BrokerState.STOPPED, f"there is no {lock}")
     except SourceError as error:
-        return Liveness(State.UNKNOWN, str(error))
+        return Liveness(BrokerState.UNKNOWN, str(error))
     try:
         pid = _conflicting_pid(descriptor)
     except OSError as error:
-        return Liveness(State.UNKNOWN, f"{lock}: its lock cannot be tested: {error.strerror}")
+        return Liveness(BrokerState.UNKNOWN, f"{lock}: its lock cannot be tested: {error.strerror}")
     finally:
         os.close(descriptor)
     if pid is None:
-        return Liveness(State.STOPPED, f"{lock} is not locked")
+        return Liveness(BrokerState.STOPPED, f"{lock} is not locked")
     if pid == _PID_OF_DESCRIPTION_LOCKS:
-        return Liveness(State.LIVE, f"{lock} is locked by another kdump")
+        return Liveness(BrokerState.LIVE, f"{lock} is locked by another kdump")
     if pid == _PID_OF_ANOTHER_NAMESPACE:
-        return Liveness(State.LIVE, f"{lock} is locked by a process in another container")
-    return Liveness(State.LIVE, f"{lock} is locked by {_process(pid)}", pid)
+        return Liveness(BrokerState.LIVE, f"{lock} is locked by a process in another container")
+    return Liveness(BrokerState.LIVE, f"{lock} is locked by {_process(pid)}", pid)
 
 
 def _conflicting_pid(descriptor: int) -> int | None:

@@ -72,7 +72,7 @@ class EntryType(Enum):
 
 
 @frozen
-class Entry:
+class DirectoryEntry:
     """An entry of ``directory`` that is not part of a segment."""
 
     directory: AnyPath
@@ -116,10 +116,10 @@ class Partition:
     name: DirectoryName | None
     segments: tuple[Segment, ...]
     transient: tuple[Segment, ...]
-    entries: tuple[Entry, ...]
+    entries: tuple[DirectoryEntry, ...]
 
     @property
-    def orphans(self) -> tuple[Entry, ...]:
+    def orphans(self) -> tuple[DirectoryEntry, ...]:
         """Index files without their ``.log``; a broker deletes them at its start."""
         return tuple(
             entry
@@ -139,10 +139,10 @@ class LogDirectory:
 
     path: AnyPath
     partition_paths: Sequence[AnyPath]
-    entries: tuple[Entry, ...]
+    entries: tuple[DirectoryEntry, ...]
 
     @property
-    def refused_directories(self) -> tuple[Entry, ...]:
+    def refused_directories(self) -> tuple[DirectoryEntry, ...]:
         """Directories whose name is not one of a partition: they stop a broker's start.
 
         The one with the name of the clean shutdown marker is removed before, or stops it by itself.
@@ -159,7 +159,7 @@ class LogDirectory:
         return map(list_partition, self.partition_paths)
 
 
-PathContent = LogDirectory | Partition | Segment | Entry
+PathContent = LogDirectory | Partition | Segment | DirectoryEntry
 """What a path can lead to."""
 
 
@@ -178,8 +178,8 @@ def open_path(path: AnyPath) -> PathContent:
     A log directory has ``meta.properties`` or a checkpoint at its top, or holds partition
     directories and few others. A partition directory holds a file of a partition, or has the name
     of one and lies in a log directory. A file of a segment gives that segment, any other file of a
-    broker an ``Entry``. Raises SourceError if ``path`` cannot be read or is none of these; the
-    error names the path that was perhaps meant.
+    broker a ``DirectoryEntry``. Raises SourceError if ``path`` cannot be read or is none of these;
+    the error names the path that was perhaps meant.
     """
     try:
         if not path.is_dir():
@@ -297,7 +297,7 @@ class _Below:
     mostly_foreign: bool
 
 
-def _look_below(children: Sequence[Entry]) -> _Below:
+def _look_below(children: Sequence[DirectoryEntry]) -> _Below:
     """Search ``_LEVELS`` levels from ``children`` on. No link is followed but to a partition."""
     named = {child.path for child in children if _partition_name(child) is not None}
     others = sum(child.type is EntryType.DIRECTORY for child in children) - len(named)
@@ -327,12 +327,12 @@ def _look_below(children: Sequence[Entry]) -> _Below:
     return _Below(directories, partitions, mostly_foreign=own == 0 or others > own)
 
 
-def _peek(path: AnyPath) -> list[Entry] | None:
+def _peek(path: AnyPath) -> list[DirectoryEntry] | None:
     """Return some entries of a directory, links aside; None if it cannot be listed."""
     try:
         with scan(path) as entries:
             return [
-                Entry(path, parse_file_name(entry.name), _type(entry, follow=False))
+                DirectoryEntry(path, parse_file_name(entry.name), _type(entry, follow=False))
                 for entry in islice(entries, _READ_NAMES)
             ]
     except OSError:
@@ -343,7 +343,7 @@ def _is_link(path: AnyPath) -> bool:
     return isinstance(path, Path) and os.path.islink(path)  # noqa: PTH114 - raises no error
 
 
-def _is_of_partition(child: Entry) -> bool:
+def _is_of_partition(child: DirectoryEntry) -> bool:
     """Return whether a broker, or a repair, makes such an entry in partition directories."""
     name = child.name
     if child.type is EntryType.DIRECTORY:
@@ -353,7 +353,7 @@ def _is_of_partition(child: Entry) -> bool:
     return name.kind in _NAMED_KINDS
 
 
-def _foreign_text(path: AnyPath, children: Sequence[Entry], below: _Below) -> str:
+def _foreign_text(path: AnyPath, children: Sequence[DirectoryEntry], below: _Below) -> str:
     """Return what was found in place of a directory of a broker, and what was perhaps meant."""
     if below.directories:
         inside = _instead_of(("a log directory", "log directories"), below.directories)
@@ -421,11 +421,13 @@ def _near(above: Path, missing: str) -> str:
     return f": {_spelled(above)} has no {missing}"
 
 
-def _list(path: AnyPath) -> list[Entry]:
+def _list(path: AnyPath) -> list[DirectoryEntry]:
     """List a directory by name."""
     try:
         with scan(path) as entries:
-            children = [Entry(path, parse_file_name(entry.name), _type(entry)) for entry in entries]
+            children = [
+                DirectoryEntry(path, parse_file_name(entry.name), _type(entry)) for entry in entries
+            ]
     except OSError as error:
         raise source_error(path, error) from error
     children.sort(key=lambda child: child.name.name)
@@ -455,12 +457,12 @@ def _open_file(path: AnyPath) -> PathContent:
             return _segment(name.base_offset, name.suffix, existing)
     if name.kind is FileKind.UNKNOWN:
         raise ForeignFileError(path, f"{path}: {_EXPECTED}, found a file that no broker writes")
-    return Entry(path.parent, name, EntryType.FILE if path.is_file() else EntryType.OTHER)
+    return DirectoryEntry(path.parent, name, EntryType.FILE if path.is_file() else EntryType.OTHER)
 
 
-def _log_directory(path: AnyPath, children: list[Entry]) -> LogDirectory:
+def _log_directory(path: AnyPath, children: list[DirectoryEntry]) -> LogDirectory:
     partitions: list[tuple[DirectoryName, AnyPath]] = []
-    entries: list[Entry] = []
+    entries: list[DirectoryEntry] = []
     for child in children:
         name = _partition_name(child)
         if name is None:
@@ -471,13 +473,13 @@ def _log_directory(path: AnyPath, children: list[Entry]) -> LogDirectory:
     return LogDirectory(path, tuple(child for _, child in partitions), tuple(entries))
 
 
-def _partition_name(child: Entry) -> DirectoryName | None:
+def _partition_name(child: DirectoryEntry) -> DirectoryName | None:
     return parse_directory_name(child.name.name) if child.type is EntryType.DIRECTORY else None
 
 
-def _partition(path: AnyPath, children: list[Entry]) -> Partition:
-    segment_files: dict[tuple[int, Suffix], dict[FileKind, Entry]] = {}
-    entries: list[Entry] = []
+def _partition(path: AnyPath, children: list[DirectoryEntry]) -> Partition:
+    segment_files: dict[tuple[int, Suffix], dict[FileKind, DirectoryEntry]] = {}
+    entries: list[DirectoryEntry] = []
     for child in children:
         name = child.name
         if (

@@ -17,7 +17,7 @@ LISTED: Final = 3
 
 
 @frozen
-class Entry:
+class FoldedEntry:
     """The lines of an entry; entries with an equal ``likeness`` say the same of other files."""
 
     lines: tuple[str, ...]
@@ -31,7 +31,7 @@ def likeness(text: str, *names: str) -> str:
     return text
 
 
-def fold(entries: Iterable[Entry]) -> Iterator[str]:
+def fold(entries: Iterable[FoldedEntry]) -> Iterator[str]:
     """Yield the lines of ``entries``, and after the third equal one how many more there are."""
     entries = tuple(entries)
     counts, seen = Counter(entry.likeness for entry in entries), Counter[str]()
@@ -45,7 +45,9 @@ def fold(entries: Iterable[Entry]) -> Iterator[str]:
 
 def fold_texts(texts: Sequence[str], likenesses: Sequence[str]) -> Iterator[str]:
     """Yield ``texts``, and after the third equal one how many more there are."""
-    for line in fold(Entry((text,), like) for text, like in zip(texts, likenesses, strict=True)):
+    for line in fold(
+        FoldedEntry((text,), like) for text, like in zip(texts, likenesses, strict=True)
+    ):
         yield line.lstrip()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kdump.audit.findings import Finding
 from kdump.cli.main import main
-from kdump.storage.liveness import State
+from kdump.storage.liveness import BrokerState
 from kdump.ui import exits
 from support.damaged import Recipe, batches
 from support.forge import TOPIC_ID
@@ -115,9 +115,9 @@ def test_a_directory_in_sight_has_its_replicas(tmp_path: Path) -> None:
 
 def test_beside_a_running_broker_only_the_configuration_tells(tmp_path: Path) -> None:
     data = node(tmp_path / "data", *assigned(OTHER_ID))
-    assert of_replicas(judge(data, state=State.LIVE)) == []
+    assert of_replicas(judge(data, state=BrokerState.LIVE)) == []
     config = {"log.dirs": str(data)}
-    assert of_replicas(judge(data, state=State.LIVE, config=config)) == [ALONE]
+    assert of_replicas(judge(data, state=BrokerState.LIVE, config=config)) == [ALONE]
 
 
 @pytest.mark.parametrize("command", ["verify", "next-start"])

@@ -15,7 +15,7 @@ from kdump.audit.codes import CODES, Outcome, Severity
 from kdump.audit.facts.small_files import read_small
 from kdump.audit.findings import Detail, Finding, Offsets
 from kdump.format.snapshot import decode_snapshot
-from kdump.storage.liveness import State
+from kdump.storage.liveness import BrokerState
 from support.damaged import Recipe, batches
 from support.fixtures_loader import FIXTURES, copy_fixture
 from support.forge import TOPIC_ID, checkpoint, flip
@@ -65,9 +65,11 @@ def test_names_of_recipes_are_unique() -> None:
 # --- what real brokers left
 
 
-@pytest.mark.parametrize("state", [State.STOPPED, State.LIVE])
+@pytest.mark.parametrize("state", [BrokerState.STOPPED, BrokerState.LIVE])
 @pytest.mark.parametrize("name", FIXTURES)
-def test_nothing_above_info_on_undamaged_fixtures(name: str, state: State, grown: Grown) -> None:
+def test_nothing_above_info_on_undamaged_fixtures(
+    name: str, state: BrokerState, grown: Grown
+) -> None:
     found = judge(grown(name), state=state)
     assert {finding.code.severity for finding in found} <= {Severity.INFO}
     expected = {"snapshot-stray", "timestamps-future", "segments-gap", "transaction-open"}
@@ -75,7 +77,7 @@ def test_nothing_above_info_on_undamaged_fixtures(name: str, state: State, grown
         expected |= {"segment-bytes-small"}
     if name.endswith("killed"):
         expected |= {"preallocated-tail"}
-    if state is State.LIVE:
+    if state is BrokerState.LIVE:
         expected = expected - {"snapshot-stray"} | {"clean-marker-live"}
     assert set(codes(found)) <= expected
 
@@ -316,14 +318,14 @@ def test_checkpoints_of_another_moment_contradict_nothing(tmp_path: Path) -> Non
         top=top,
     ).write(tmp_path)
     assert len(judge(tmp_path)) > 6
-    assert codes(judge(tmp_path, state=State.LIVE)) == ["snapshot-unreadable"]
-    assert codes(judge(tmp_path, state=State.UNKNOWN)) == ["snapshot-unreadable"]
+    assert codes(judge(tmp_path, state=BrokerState.LIVE)) == ["snapshot-unreadable"]
+    assert codes(judge(tmp_path, state=BrokerState.UNKNOWN)) == ["snapshot-unreadable"]
 
 
 def test_a_marker_beside_a_running_broker_is_a_note(tmp_path: Path) -> None:
     kraft("marker", top=CLEAN).write(tmp_path)
-    assert codes(judge(tmp_path, state=State.LIVE)) == ["clean-marker-live"]
-    assert judge(tmp_path, state=State.UNKNOWN) == []
+    assert codes(judge(tmp_path, state=BrokerState.LIVE)) == ["clean-marker-live"]
+    assert judge(tmp_path, state=BrokerState.UNKNOWN) == []
 
 
 # --- what findings say

@@ -25,7 +25,7 @@ from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import read_directory
 from kdump.audit.findings import Finding
 from kdump.format.index import TransactionIndex
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, open_path
 from kdump.storage.objects.address import as_local
 from support import forge
@@ -86,7 +86,7 @@ def judging(
     """``alone`` leaves the log directory out of account."""
     top = open_path(directory.parent)
     assert isinstance(top, LogDirectory)
-    liveness = Liveness(State.STOPPED if stopped else State.LIVE, "")
+    liveness = Liveness(BrokerState.STOPPED if stopped else BrokerState.LIVE, "")
     around = None if alone else read_directory(top, liveness)
     given = evidence(directory, around, compacted=compacted, live=not stopped, now_ms=now_ms)
     assert given.replay is not None
@@ -290,10 +290,12 @@ def test_of_what_is_being_deleted_no_index_is_missed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "missed"), [(State.LIVE, False), (State.STOPPED, True)], ids=lambda value: str(value)
+    ("state", "missed"),
+    [(BrokerState.LIVE, False), (BrokerState.STOPPED, True)],
+    ids=lambda value: str(value),
 )
 def test_what_a_broker_has_just_deleted_is_no_abort_that_an_index_misses(
-    state: State, missed: bool, tmp_path: Path
+    state: BrokerState, missed: bool, tmp_path: Path
 ) -> None:
     """Of a segment that the log start lies in, a cleaner drops the entries below that.
 

@@ -18,7 +18,7 @@ from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.target import Root, Target, assign
 from kdump.audit.verdicts.next_start import add_forecast
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, open_path
 from support import forge
 from support.damaged import FIRST, LAST, Recipe, batches, name
@@ -26,7 +26,7 @@ from support.forge import TIMESTAMP
 
 
 def opened(path: Path) -> tuple[list[Target], Context]:
-    target, liveness = open_path(path), Liveness(State.STOPPED, "a test says so")
+    target, liveness = open_path(path), Liveness(BrokerState.STOPPED, "a test says so")
     assert isinstance(target, LogDirectory)
     root = Root(path, target, liveness, read_directory(target, liveness))
     assert root.directory is not None

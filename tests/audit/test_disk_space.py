@@ -17,7 +17,7 @@ from kdump.audit.facts.small_files import DirectoryFacts, read_directory
 from kdump.audit.facts.space import Space
 from kdump.audit.startup.room import Room, space_findings
 from kdump.cli.main import main
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, open_path
 from support.commands import Ran, kdump
 from support.crashing.places import mounted
@@ -30,7 +30,7 @@ RUNS = pytest.mark.parametrize(
     ids=" ".join,
 )
 BLOCK = 4096
-STOPPED = Liveness(State.STOPPED, "a test says so")
+STOPPED = Liveness(BrokerState.STOPPED, "a test says so")
 
 
 def give(monkeypatch: pytest.MonkeyPatch, free_bytes: int, free_files: int | None) -> None:

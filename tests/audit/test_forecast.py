@@ -21,7 +21,7 @@ from kdump.audit.startup.outcome import Outcome, RecoveryReason, Release
 from kdump.audit.survey.log_end import lower_bound
 from kdump.audit.survey.recovery import Records, Span
 from kdump.audit.survey.survey import Survey, survey
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
 from kdump.storage.objects.address import as_local
 from kdump.ui.verdicts.forecast_text import directory_sentences
@@ -299,7 +299,7 @@ def test_the_metadata_log_is_recovered_after_every_stop(tmp_path: Path) -> None:
     (tmp_path / ".kafka_cleanshutdown").touch()
     target = open_path(tmp_path)
     assert isinstance(target, LogDirectory)
-    directory = read_directory(target, Liveness(State.STOPPED, "no process has it open"))
+    directory = read_directory(target, Liveness(BrokerState.STOPPED, "no process has it open"))
     clean = {}
     for title in ("t", "__cluster_metadata"):
         partition = read_partition(Forged(title).write(tmp_path))

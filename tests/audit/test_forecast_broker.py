@@ -21,7 +21,7 @@ from brokers.oracle import Loaded, Oracle, Refused
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings, read_partition_facts
 from kdump.audit.startup.forecast import Forecast, forecast, forecast_by
 from kdump.audit.startup.inputs import read_log_facts, violations
-from kdump.audit.startup.outcome import LogFacts, Outcome, Release, Violation
+from kdump.audit.startup.outcome import LogFacts, Outcome, RejectedBatch, Release
 from kdump.audit.survey.survey import Survey, survey
 from kdump.format.batch import BatchTable
 from kdump.format.index import OffsetIndex, TimeIndex
@@ -65,7 +65,7 @@ def surveys(directory: Path, settings: TopicSettings) -> list[Survey]:
     ]
 
 
-Known = tuple[PartitionFacts, tuple[LogFacts, ...], tuple[Violation, ...]]
+Known = tuple[PartitionFacts, tuple[LogFacts, ...], tuple[RejectedBatch, ...]]
 
 
 def known(start: Start, directory: Path, log_start: int, recovery_point: int) -> Known:

@@ -12,7 +12,7 @@ import pytest
 
 from kdump.audit.findings import Finding
 from kdump.cli.main import main
-from kdump.storage.liveness import State
+from kdump.storage.liveness import BrokerState
 from kdump.ui import exits
 from support.fixtures_loader import copy_fixture
 from support.forge_metadata import METADATA
@@ -75,7 +75,7 @@ def test_a_node_that_fetches_the_log_again_is_a_warning(
 
 
 def test_beside_a_running_broker_the_log_may_be_anywhere(data: Path) -> None:
-    assert of_metadata(judge(data, state=State.LIVE)) == []
+    assert of_metadata(judge(data, state=BrokerState.LIVE)) == []
 
 
 @COMMANDS

@@ -18,7 +18,7 @@ from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.next_start import next_start
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, Segment, open_path
 from support import damaged, recipes_directory, recipes_indexes, recipes_producers
 from support.damaged import Recipe
@@ -26,7 +26,7 @@ from support.fixtures_loader import FIXTURES, copy_fixture
 from support.forge_metadata import METADATA
 from support.pipeline import Read, read
 
-STOPPED = Liveness(State.STOPPED, "a test says so")
+STOPPED = Liveness(BrokerState.STOPPED, "a test says so")
 WORSE = {Outcome.STARTS: 0, Outcome.OFFLINE: 1, Outcome.REFUSES: 2}
 #: They say in other words that a start does, or does not depend on them.
 WORDS = ("not start", "offline")

@@ -23,7 +23,7 @@ from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.target import Root, Target, assign
 from kdump.audit.verdicts.next_start import add_forecast
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, Segment, open_path
 from kdump.storage.objects.address import as_local
 from support import damaged, recipes_directory
@@ -31,7 +31,7 @@ from support.damaged import FIRST, name
 from support.pipeline import NOW_MS
 
 
-def opened(path: Path, state: State = State.STOPPED) -> tuple[list[Target], Context]:
+def opened(path: Path, state: BrokerState = BrokerState.STOPPED) -> tuple[list[Target], Context]:
     target, liveness = open_path(path), Liveness(state, "a test says so")
     assert isinstance(target, LogDirectory)
     root = Root(path, target, liveness, read_directory(target, liveness))
@@ -105,7 +105,7 @@ def test_beside_a_broker_ends_alone_are_read_and_nothing_is_mapped(
 
     monkeypatch.setattr(kdump.audit.run.prescan, "quick_survey", unmapped)
     monkeypatch.setattr("kdump.audit.run.reconcile._RECHECK_SECONDS", 0)
-    targets, context = opened(directory, State.LIVE)
+    targets, context = opened(directory, BrokerState.LIVE)
     found = list(quick_pass(targets[:20], context, jobs=1, small=Small.HEADERS))
     assert len(found) == 20
     assert all(verdict.quick for verdict in found)

@@ -23,7 +23,7 @@ from kdump.format.batch import BatchTable, RecordBatch
 from kdump.format.kernel import recovery as _recovery
 from kdump.repair.transaction.plan import RebuiltIndex
 from kdump.repair.transaction.recipes import make
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import open_path, read_partition
 from kdump.storage.objects.address import as_local
 from kdump.storage.source import WindowedFile
@@ -322,7 +322,7 @@ def test_a_survey_has_them_where_they_are_asked_for(tmp_path: Path) -> None:
 def test_verify_passes_it_on(tmp_path: Path, rebuilding: bool) -> None:
     log = write(tmp_path, *batches(FIRST))
     target = open_path(log.parent)
-    root = Root(log.parent, target, Liveness(State.STOPPED, "a test says so"))
+    root = Root(log.parent, target, Liveness(BrokerState.STOPPED, "a test says so"))
     (verdict,) = verify(assign(root), deep=False, jobs=1, rebuild=rebuilding)
     assert [survey.rebuilt is not None for survey in verdict.surveys] == [rebuilding] * 2
 

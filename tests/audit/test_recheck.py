@@ -22,7 +22,7 @@ from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import read_context
 from kdump.audit.targets.target import Target, assign, open_roots
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import Segment, read_partition
 from kdump.storage.objects.address import as_local
 from support.damaged import FIRST, LAST, RECIPES, Recipe, batches, name
@@ -41,7 +41,7 @@ def recipe(title: str) -> Recipe:
     return found
 
 
-def targets(path: Path, state: State) -> tuple[Target, ...]:
+def targets(path: Path, state: BrokerState) -> tuple[Target, ...]:
     (root,) = open_roots([path])
     changed = type(root)(root.path, root.content, Liveness(state, "as the test says"))
     return assign(changed)
@@ -59,7 +59,7 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Verdict]:
             act()
 
         monkeypatch.setattr(time, "sleep", pause)
-        (verdict,) = verify(targets(path, State.LIVE), deep=deep, jobs=1)
+        (verdict,) = verify(targets(path, BrokerState.LIVE), deep=deep, jobs=1)
         assert len(pauses) <= 1
         return verdict
 
@@ -251,7 +251,7 @@ def test_what_was_replaced_while_it_was_read_is_read_after_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = recipe("sound").write(tmp_path)
-    found = targets(directory, State.LIVE)
+    found = targets(directory, BrokerState.LIVE)
     log, swap = directory / name(FIRST, ".log"), directory / name(FIRST, ".log.swap")
     log.rename(swap)
     monkeypatch.setattr(time, "sleep", lambda _: swap.rename(log))
@@ -262,7 +262,7 @@ def test_what_was_replaced_while_it_was_read_is_read_after_all(
 
 def test_what_is_gone_stays_a_note(tmp_path: Path) -> None:
     directory = recipe("sound").write(tmp_path)
-    found = targets(directory, State.LIVE)
+    found = targets(directory, BrokerState.LIVE)
     (directory / name(FIRST, ".log")).unlink()
     (verdict,) = verify(found, deep=False, jobs=1)
     assert names(verdict) == ["vanished-live"]
@@ -276,7 +276,7 @@ def test_a_batch_that_is_half_in_a_preallocated_segment_is_a_torn_tail(
     recipe = Recipe("half", [], batches(FIRST), [*batches(LAST)[:-1], tail])
     directory = recipe.write(tmp_path)
     assert names(between(directory)) == ["torn-tail-live"]
-    (stopped,) = verify(targets(directory, State.STOPPED), deep=False, jobs=1)
+    (stopped,) = verify(targets(directory, BrokerState.STOPPED), deep=False, jobs=1)
     assert set(names(stopped)) & {"batch-crc-mismatch", "batch-size-impossible"}
 
 
@@ -298,7 +298,7 @@ def test_without_errors_nothing_is_read_twice(
     def refuse(path: Path) -> None:
         raise AssertionError(f"listed {path} again")
 
-    found = targets(recipe("torn-last").write(tmp_path), State.LIVE)
+    found = targets(recipe("torn-last").write(tmp_path), BrokerState.LIVE)
     monkeypatch.setattr(kdump.audit.run.reconcile, "read_partition", refuse)
     (verdict,) = verify(found, deep=False, jobs=1)
     assert names(verdict) == ["torn-tail-live"]
@@ -307,7 +307,7 @@ def test_without_errors_nothing_is_read_twice(
 def test_errors_of_a_stopped_partition_are_reported_without_a_second_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = targets(recipe("crc-sealed").write(tmp_path), State.STOPPED)
+    found = targets(recipe("crc-sealed").write(tmp_path), BrokerState.STOPPED)
     monkeypatch.setattr(recheck, "suspects", None)
     (verdict,) = verify(found, deep=False, jobs=1)
     assert names(verdict) == ["batch-crc-mismatch"]
@@ -325,7 +325,7 @@ def test_errors_of_files_that_changed_though_believed_stopped_are_read_again(
         return found
 
     monkeypatch.setattr(kdump.audit.run.tasks, "survey", healed_behind)
-    (verdict,) = verify(targets(directory, State.STOPPED), deep=False, jobs=1)
+    (verdict,) = verify(targets(directory, BrokerState.STOPPED), deep=False, jobs=1)
     assert names(verdict) == ["changed-while-read"]
 
 
@@ -345,7 +345,9 @@ def test_a_swap_file_that_is_gone_though_believed_stopped_is_a_note(
         (root,) = open_roots([directory])
         assert root.directory is not None
         context = read_context([root.directory], None, NOW_MS)
-        (found,) = verify(targets(directory, State.STOPPED), deep=False, jobs=1, context=context)
+        (found,) = verify(
+            targets(directory, BrokerState.STOPPED), deep=False, jobs=1, context=context
+        )
         return found
 
     assert "swap-overlaps" in names(verdict())
@@ -378,7 +380,9 @@ def test_what_changes_though_believed_stopped_has_time_to_finish(
     (root,) = open_roots([partition])
     assert root.directory is not None
     context = read_context([root.directory], None, NOW_MS)
-    (verdict,) = verify(targets(partition, State.STOPPED), deep=False, jobs=1, context=context)
+    (verdict,) = verify(
+        targets(partition, BrokerState.STOPPED), deep=False, jobs=1, context=context
+    )
     assert "segment-missing" not in names(verdict)
 
 
@@ -404,7 +408,7 @@ def test_a_file_that_comes_while_logs_are_read_again(
     (root,) = open_roots([partition])
     assert root.directory is not None
     (verdict,) = verify(
-        targets(partition, State.LIVE),
+        targets(partition, BrokerState.LIVE),
         deep=False,
         jobs=1,
         context=read_context([root.directory], None, NOW_MS),

@@ -21,7 +21,7 @@ from kdump.audit.survey.survey import Survey
 from kdump.cli.main import main
 from kdump.storage import access, source, workers
 from kdump.storage import walk as storage_walk
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.ui import exits
 from support.damaged import RECIPES
 from support.restless import changing
@@ -96,7 +96,7 @@ def test_what_is_wrongly_believed_stopped_gives_no_false_alarm(
     (directory / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
     (torn,) = [recipe for recipe in RECIPES if recipe.name == "torn-sealed"]
     torn.write(directory)
-    believed = Liveness(State.STOPPED, "as the test says")
+    believed = Liveness(BrokerState.STOPPED, "as the test says")
     monkeypatch.setattr(kdump.audit.targets.target, "liveness", lambda _: believed)
     faulthandler.disable()  # pytest's would print the last words of workers
     chance, codes = random.Random(_RUNS), Counter[str]()

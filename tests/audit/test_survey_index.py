@@ -20,7 +20,7 @@ from kdump.audit.checks.indexes import (
     check_time_entries,
 )
 from kdump.audit.findings import Finding
-from kdump.audit.survey.index_promises import LISTED, EntryFault, EntryKind, IndexFacts
+from kdump.audit.survey.index_promises import LISTED, BrokenPromise, EntryFault, IndexFacts
 from kdump.audit.survey.survey import Survey, survey
 from kdump.storage.logdir import Segment, open_path
 from kdump.storage.objects.address import as_local
@@ -282,7 +282,7 @@ def test_lookups_skip_just_where_an_entry_is_at_fault(tmp_path: Path, entries: E
     for fault in index.faults:
         offset, position = fault.entry
         assert fault.entry == entries[fault.number]
-        if fault.kind is EntryKind.MISPLACED:
+        if fault.kind is BrokenPromise.MISPLACED:
             assert position not in STARTS
         else:
             assert by_index(entries, offset) != search(offset, 0)
@@ -308,7 +308,7 @@ def test_lookups_by_time_skip_just_where_an_entry_is_at_fault(
     entries = rising(drawn)
     pieces = [batch(BASE + n, [record()], base_timestamp=stamp) for n, stamp in enumerate(stamps)]
     _, times = facts(of(write(tmp_path, pieces, b"", entries)))
-    skipping = [fault for fault in times.faults if fault.kind is EntryKind.SKIPS]
+    skipping = [fault for fault in times.faults if fault.kind is BrokenPromise.SKIPS]
     for stamp, _ in (fault.entry for fault in skipping):
         assert by_time(entries, stamps, stamp) != by_time([], stamps, stamp)
     equals = any(stamp in stamps[: offset - BASE] for stamp, offset in entries)
@@ -321,7 +321,7 @@ def test_a_timestamp_that_no_batch_has_up_to_there(tmp_path: Path) -> None:
     entries = [(TIMESTAMP + 5, BASE + 4), (TIMESTAMP + 7, BASE + 8)]
     _, times = facts(of(write(tmp_path, RECORDS, b"", entries)))
     assert times.faults == (
-        EntryFault(EntryKind.UNMATCHED, 0, (TIMESTAMP + 5, BASE + 4), TIMESTAMP + 4),
+        EntryFault(BrokenPromise.UNMATCHED, 0, (TIMESTAMP + 5, BASE + 4), TIMESTAMP + 4),
     )
 
 
@@ -331,7 +331,7 @@ def test_a_timestamp_that_no_batch_has_up_to_there(tmp_path: Path) -> None:
 def test_faults_are_counted_beyond_what_is_listed(tmp_path: Path) -> None:
     entries = [(BASE + number, 1 + number) for number in range(50)]
     index, _ = facts(of(write(tmp_path, [batch(BASE, [record(bytes(90))])], entries, b"")))
-    assert index.counts == {EntryKind.MISPLACED: 50}
+    assert index.counts == {BrokenPromise.MISPLACED: 50}
     assert [fault.number for fault in index.faults] == list(range(LISTED))
     assert {fault.reference for fault in index.faults} == {0}
 
@@ -339,13 +339,13 @@ def test_faults_are_counted_beyond_what_is_listed(tmp_path: Path) -> None:
 def test_entries_beyond_the_log_are_counted_beyond_what_is_listed(tmp_path: Path) -> None:
     entries = [(BASE + number, 7000 + number) for number in range(1, 40)]
     index, _ = facts(of(write(tmp_path, RECORDS, entries, b"")))
-    assert index.counts == {EntryKind.BEYOND: 39}
+    assert index.counts == {BrokenPromise.BEYOND: 39}
     assert [fault.reference for fault in index.faults] == [sum(map(len, RECORDS))] * LISTED
 
 
 def test_a_skipping_entry_names_the_last_offset_before_it(tmp_path: Path) -> None:
     index, _ = facts(of(write(tmp_path, RECORDS, [(BASE + 2, STARTS[6])], b"")))
-    assert index.faults == (EntryFault(EntryKind.SKIPS, 0, (BASE + 2, STARTS[6]), BASE + 5),)
+    assert index.faults == (EntryFault(BrokenPromise.SKIPS, 0, (BASE + 2, STARTS[6]), BASE + 5),)
     assert index.last == (BASE + 2, STARTS[6])
 
 
@@ -353,7 +353,7 @@ def test_the_two_entries_that_break_the_order_are_not_checked(tmp_path: Path) ->
     entries = [(BASE + 1, 3), (BASE + 2, 1 << 20), (BASE + 3, 5)]
     index, _ = facts(of(write(tmp_path, RECORDS, entries, b"")))
     assert index.disorder == 1
-    assert index.counts == {EntryKind.MISPLACED: 1}
+    assert index.counts == {BrokenPromise.MISPLACED: 1}
 
 
 def test_entries_in_damage_are_not_checked(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from kdump.audit.facts.small_files import (
 from kdump.audit.startup.unread_tail import tail_records
 from kdump.audit.survey.recovery import Span, Tail, recover
 from kdump.storage.access import open_source
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
 from kdump.storage.objects.address import as_local
 from kdump.ui import exits
@@ -36,7 +36,7 @@ def facts(
     point: int | None = None,
     mark: int | None = None,
     clean: bool = False,
-    state: State = State.STOPPED,
+    state: BrokerState = BrokerState.STOPPED,
 ) -> PartitionFacts:
     partition = write_partition(directory, "tail", 0, {FIRST: batches(FIRST)})
     for name, offset in ((_POINT, point), (_MARK, mark)):
@@ -47,7 +47,7 @@ def facts(
     target = open_path(directory)
     assert isinstance(target, LogDirectory)
     top = read_directory(target, Liveness(state, "a test says so"))
-    stopped = state is State.STOPPED
+    stopped = state is BrokerState.STOPPED
     return read_partition_facts(read_partition(partition), top, TopicSettings(), stopped=stopped)
 
 
@@ -68,7 +68,7 @@ BYTES = Tail(100, None, torn=False)
         (BYTES, {"point": 139}, Span(39, 100, unbounded=True)),
         (BYTES, {"point": 139, "clean": True}, Span(39, 100, 138)),
         (BYTES, {"point": 139, "mark": 150, "clean": True}, Span(50, 100, unbounded=True)),
-        (BYTES, {"mark": 139, "state": State.LIVE}, Span(0, 100, unbounded=True)),
+        (BYTES, {"mark": 139, "state": BrokerState.LIVE}, Span(0, 100, unbounded=True)),
         (TORN, {}, Span()),
         (TORN, {"mark": 100, "point": 100, "clean": True}, Span()),
         (TORN, {"mark": 105}, Span(5, 100, unbounded=True)),

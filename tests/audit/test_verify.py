@@ -20,7 +20,7 @@ from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.target import Root, Target, assign, open_roots
 from kdump.audit.verdicts.verdict import Coverage, Verdict
 from kdump.errors import SourceError, UsageError
-from kdump.storage.liveness import State
+from kdump.storage.liveness import BrokerState
 from kdump.storage.logdir import Segment
 from kdump.storage.workers import WorkerBug
 from support.children import children
@@ -252,7 +252,7 @@ def test_beside_a_broker_a_torn_tail_is_a_note(beside_a_broker: Path) -> None:
     recipe("torn-sealed").write(beside_a_broker)
     (root,) = roots(beside_a_broker)
     assert root.liveness is not None
-    assert root.liveness.state is State.LIVE
+    assert root.liveness.state is BrokerState.LIVE
     assert found(beside_a_broker) == ["torn-tail-live", "torn-tail-sealed"]
 
 

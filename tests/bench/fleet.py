@@ -182,13 +182,13 @@ def _expect(verdicts: Iterable[Verdict], size_bytes: int) -> None:
 def _export(session: Session, paths: Sequence[Path], to: Path) -> int:
     """How many records are in the files of a new directory, which is taken away again."""
     from kdump.commands.export import export as fleet
-    from kdump.commands.export.output import Form
+    from kdump.commands.export.output import FileFormat
     from kdump.fleet.job.spread import spread
     from kdump.fleet.verify.listing import list_paths
     from kdump.output.destination import create_destination
 
     listed = list_paths(session, paths, None, TopicSelection())
-    order = fleet.Order(Form.PARQUET, selection.Selection())
+    order = fleet.Order(FileFormat.PARQUET, selection.Selection())
     sizes = listed.sizes()
     with create_destination(to) as destination:
         manifest = fleet.export(listed.open(), order, destination, partial(spread, session), sizes)

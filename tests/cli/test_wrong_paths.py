@@ -15,7 +15,7 @@ from kdump.audit.targets.target import TopicSelection
 from kdump.cli.main import cli, main
 from kdump.errors import ForeignDirectoryError, ForeignFileError, VanishedError
 from kdump.storage import logdir
-from kdump.storage.logdir import Entry, LogDirectory, Partition, open_path
+from kdump.storage.logdir import DirectoryEntry, LogDirectory, Partition, open_path
 from kdump.ui import exits
 from support.directory_state import state
 from support.forge import batch, flip, record, write_partition
@@ -398,7 +398,7 @@ def test_the_search_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     looked: list[Path] = []
     peek = logdir._peek
 
-    def counting(path: Path) -> list[Entry] | None:
+    def counting(path: Path) -> list[DirectoryEntry] | None:
         looked.append(path)
         return peek(path)
 

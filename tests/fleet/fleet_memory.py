@@ -30,13 +30,13 @@ def list_absent(path: Path, order: Any) -> Any:
     from kdump.fleet.verify.inventory import PackedTargets
     from kdump.fleet.verify.listing import _Part
     from kdump.fleet.verify.packed import pack_root
-    from kdump.storage.liveness import Liveness, State
+    from kdump.storage.liveness import BrokerState, Liveness
     from kdump.storage.logdir import LogDirectory, Partition, Segment, directory_name
 
     topic = f"events-of-{path.name}"
     paths = tuple(path / f"{topic}-{number}" for number in range(EACH))
     lines = {(topic, number): number * 7919 for number in range(EACH)}
-    stopped = Liveness(State.STOPPED, "a test says so")
+    stopped = Liveness(BrokerState.STOPPED, "a test says so")
     content = LogDirectory(path, paths, ())
     points: Read[Offsets] = Read(path / "points", dict(lines))
     marks: Read[Offsets] = Read(path / "marks", dict(lines))

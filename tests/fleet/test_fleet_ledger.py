@@ -11,7 +11,7 @@ import pytest
 from kdump.audit.survey.survey import survey
 from kdump.audit.targets.target import assign, open_roots
 from kdump.fleet.verify.inventory import Inventory
-from kdump.fleet.verify.ledger import Line, coverage_findings
+from kdump.fleet.verify.ledger import LedgerLine, coverage_findings
 from support.damaged import FIRST, LAST, RECIPES
 
 pytestmark = pytest.mark.once
@@ -26,7 +26,7 @@ def test_each_log_has_just_one_line(tmp_path: Path) -> None:
         survey(one, lambda _: None, mapped=False, sealed=False, deep=False)
         for one in target.segments
     ]
-    first, last = lines = [Line.from_survey(one, "host") for one in surveys]
+    first, last = lines = [LedgerLine.from_survey(one, "host") for one in surveys]
     assert [line.path.name for line in lines] == [f"{base:020d}.log" for base in (FIRST, LAST)]
     assert last.bytes == last.path.stat().st_size
     assert (last.host, last.batches) == ("host", surveys[1].batches)

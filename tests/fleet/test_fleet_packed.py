@@ -22,9 +22,9 @@ from kdump.audit.verdicts.packs import PACK, PackedList, PackedVerdicts, Packs, 
 from kdump.errors import SourceError
 from kdump.fleet.job.packing import JobSize
 from kdump.fleet.verify import listing
-from kdump.fleet.verify.inventory import Column, Inventory, PackedTargets
+from kdump.fleet.verify.inventory import Inventory, PackedColumn, PackedTargets
 from kdump.fleet.verify.packed import PackedOffsets, PackedPaths, pack_root
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory
 from support import forge
 
@@ -46,7 +46,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Root:
     (top / "recovery-point-offset-checkpoint").write_text(f"0\n{COUNT}\n{lines}")
     (found,) = open_roots([top])
     assert isinstance(found.content, LogDirectory)
-    stopped = Liveness(State.STOPPED, "a test says so")
+    stopped = Liveness(BrokerState.STOPPED, "a test says so")
     return replace(found, directory=read_directory(found.content, stopped))
 
 
@@ -202,8 +202,8 @@ def test_targets_come_out_as_they_were_listed(
     place = Packs()
     kept = [part.moved_to(place) for part in pickle.loads(pickle.dumps(parts))]
     assert {type(each) for part in kept for each in part.packs} == {Written if not held else bytes}
-    found: Column[Target] = Column(kept, itemgetter(0))
-    inventories: Column[Inventory] = Column(kept, itemgetter(1))
+    found: PackedColumn[Target] = PackedColumn(kept, itemgetter(0))
+    inventories: PackedColumn[Inventory] = PackedColumn(kept, itemgetter(1))
     wanted = [*targets, *targets[:3]]
     opened = [each.open(one) for one, each in zip(found, inventories, strict=True)]
     assert [each.path for each in found] == [each.path for each in wanted]

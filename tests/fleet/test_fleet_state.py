@@ -26,8 +26,8 @@ from fleet.remembering import (
 )
 from kdump.cli.main import main
 from kdump.commands.verify import engine as verify_engine
-from kdump.fleet.state.rows import Row, decode_rows, encode_rows
-from kdump.storage.liveness import Liveness, State
+from kdump.fleet.state.rows import EvidenceRow, decode_rows, encode_rows
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.ui import exits
 from support.fixtures_loader import ROOT
 from support.fleet_reports import Verified, verified
@@ -90,7 +90,7 @@ def reseal(log: Path, *, silently: bool) -> None:
     rewrite(log, bytes(content), silently=silently)
 
 
-def change_rows(runs: World, change: Callable[[Row], Row]) -> None:
+def change_rows(runs: World, change: Callable[[EvidenceRow], EvidenceRow]) -> None:
     for path in runs.files():
         rows = decode_rows(path.read_bytes())
         path.write_bytes(encode_rows([change(row) for row in rows]))
@@ -278,11 +278,11 @@ def test_a_lost_index_is_found(ending: str, runs: World, data: Path) -> None:
 def test_evidence_of_something_else_does_not_count(runs: World) -> None:
     """Each row is of something else in another way."""
 
-    def reading(row: Row, **other: Any) -> Row:
+    def reading(row: EvidenceRow, **other: Any) -> EvidenceRow:
         changed = replace(row.reading, **other)
         return replace(row, record=replace(row.record, reading=changed))
 
-    changes: Iterator[Callable[[Row], Row]] = cycle(
+    changes: Iterator[Callable[[EvidenceRow], EvidenceRow]] = cycle(
         (
             lambda row: replace(row, form="0" * 16),
             lambda row: replace(row, settings="[true,1,2]"),
@@ -657,7 +657,7 @@ def test_files_that_change_all_the_time_give_no_false_alarm(
     directory = tmp_path / "restless"
     directory.mkdir()
     (directory / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
-    running = Liveness(State.LIVE, "as the test says")
+    running = Liveness(BrokerState.LIVE, "as the test says")
     monkeypatch.setattr("kdump.audit.targets.target.liveness", lambda _: running)
     runs.paths = [directory]
     monkeypatch.setattr("restless._PAUSE_SECONDS", 0.2)  # some segments stay for a run or two

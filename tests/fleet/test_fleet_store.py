@@ -201,7 +201,7 @@ def changed(bucket: Bucket, logs: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     key, data, find = f"logs/{LOG}", (logs / LOG).read_bytes(), listing.list_paths
 
     def of(change: Callable[[str, bytes], None]) -> None:
-        def finding(*arguments: Any) -> listing.Listing:
+        def finding(*arguments: Any) -> listing.FleetListing:
             bucket.put(key, data)
             found = find(*arguments)
             change(key, data)

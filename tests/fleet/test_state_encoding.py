@@ -17,8 +17,8 @@ from kdump.audit.survey.statistics import BatchSums
 from kdump.audit.survey.survey import Survey, survey
 from kdump.errors import DecodeError
 from kdump.fleet.state.encoding import decode_survey, encode_survey, survey_form
-from kdump.fleet.state.rows import Files, Row, decode_rows, encode_rows
-from kdump.history.records import Reading, SegmentRecord
+from kdump.fleet.state.rows import EvidenceRow, SegmentFiles, decode_rows, encode_rows
+from kdump.history.records import SegmentReading, SegmentRecord
 from kdump.storage.logdir import Segment, open_path
 from support import damaged, recipes_indexes, recipes_producers
 from support.fixtures_loader import FIXTURES
@@ -156,15 +156,15 @@ def test_other_bytes_are_refused(data: bytes, tmp_path: Path) -> None:
         decode_survey(data, tmp_path)
 
 
-def row(made: Survey) -> Row:
+def row(made: Survey) -> EvidenceRow:
     assert made.identity is not None
-    files = Files.of(made.segment, made.identity)
+    files = SegmentFiles.of(made.segment, made.identity)
     assert made.header_digest is not None
-    reading = Reading(1, made.batches, made.header_digest, 1, 1, 5, "1.0", b"\0" * 16, "[]")
+    reading = SegmentReading(1, made.batches, made.header_digest, 1, 1, 5, "1.0", b"\0" * 16, "[]")
     record = SegmentRecord(
         made.segment.base_offset, 3, files.log, True, files.log.size, reading=reading
     )
-    return Row.of(record, files, "[null,1,2]", made)
+    return EvidenceRow.of(record, files, "[null,1,2]", made)
 
 
 def test_rows_come_back(made: Survey) -> None:

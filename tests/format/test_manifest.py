@@ -22,7 +22,7 @@ from kdump.format.manifest.contents import (
     encode_contents,
 )
 from kdump.format.manifest.directories import (
-    Content,
+    FileContent,
     StoredEntry,
     StoredStatus,
     decode_directory,
@@ -30,7 +30,7 @@ from kdump.format.manifest.directories import (
 )
 from kdump.format.manifest.indexes import IndexFold, decode_index, encode_index, unfold
 from kdump.format.manifest.logs import BlockEntry, StoredLog, decode_log, encode_log
-from kdump.format.manifest.sections import Kind, pack_section, unpack_section
+from kdump.format.manifest.sections import SectionKind, pack_section, unpack_section
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 INT = st.integers(-(2**31), 2**31 - 1)
@@ -181,12 +181,14 @@ NAME = st.binary(min_size=1, max_size=255).filter(
 @given(
     st.dictionaries(
         NAME,
-        st.tuples(STATUS, st.sampled_from(Content), st.integers(0, 2**64 - 1), st.text(max_size=9)),
+        st.tuples(
+            STATUS, st.sampled_from(FileContent), st.integers(0, 2**64 - 1), st.text(max_size=9)
+        ),
         max_size=9,
     )
 )
 def test_a_directory_is_decoded_to_its_entries(
-    drawn: dict[bytes, tuple[StoredStatus, Content, int, str]],
+    drawn: dict[bytes, tuple[StoredStatus, FileContent, int, str]],
 ) -> None:
     entries = [StoredEntry(name, *fields) for name, fields in sorted(drawn.items())]
     assert list(decode_directory(encode_directory(entries[::-1]))) == entries
@@ -227,12 +229,12 @@ def test_a_log_is_decoded_to_its_blocks() -> None:
 
 @pytest.mark.parametrize("payload", [b"", b"a" * 10_000, bytes(range(256))])
 def test_a_section_is_unpacked_and_no_changed_one(payload: bytes) -> None:
-    section = pack_section(Kind.DATA, payload)
-    assert unpack_section(Kind.DATA, section) == payload
+    section = pack_section(SectionKind.DATA, payload)
+    assert unpack_section(SectionKind.DATA, section) == payload
     for place in range(0, len(section), max(len(section) // 50, 1)):
         changed = bytearray(section)
         changed[place] ^= 4
         with pytest.raises(DecodeError):
-            unpack_section(Kind.DATA, bytes(changed))
+            unpack_section(SectionKind.DATA, bytes(changed))
     with pytest.raises(DecodeError):
-        unpack_section(Kind.LOG, section)
+        unpack_section(SectionKind.LOG, section)

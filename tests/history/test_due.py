@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kdump.history.due import Item, reading_order
-from kdump.history.records import FileState, Reading, SegmentRecord
+from kdump.history.records import FileState, SegmentReading, SegmentRecord
 
 RECORD = SegmentRecord(0, 1000, FileState(1, 2, 3), True, 2)
 DAMAGED = '[{"code":"batch-crc-mismatch"}]'
@@ -14,7 +14,7 @@ DAMAGED = '[{"code":"batch-crc-mismatch"}]'
 def item(base: int, read_ms: int | None, findings: str = "", *, sealed: bool = True) -> Item:
     reading = None
     if read_ms is not None:
-        reading = Reading(read_ms, 1, bytes(16), read_ms, 1, 5, "1", None, findings)
+        reading = SegmentReading(read_ms, 1, bytes(16), read_ms, 1, 5, "1", None, findings)
     return Item(0, 1, base, sealed, replace(RECORD, base_offset=base, reading=reading))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kdump.errors import StateError
-from kdump.history.records import DirectoryRun, FileState, Reading, Reason, SegmentRecord
+from kdump.history.records import DirectoryRun, EndReason, FileState, SegmentReading, SegmentRecord
 from kdump.history.state_file import open_state, read_state
 from support.commands import kdump
 from support.crashing.places import mounted
@@ -22,7 +22,7 @@ from support.scrubs import World, status, summary
 pytestmark = pytest.mark.once
 
 RECORD = SegmentRecord(5, 1000, FileState(7, 80, 9), sealed=True, log_bytes=80)
-READING = Reading(2000, 3, bytes(range(16)), 1500, 1, 77, "1.2.3", None, "")
+READING = SegmentReading(2000, 3, bytes(range(16)), 1500, 1, 77, "1.2.3", None, "")
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
             FileState(1, 2, 3),
             True,
             2,
-            reading=Reading(1, 0, bytes(16), 1, 1, -5, "", bytes(16), "[]"),
+            reading=SegmentReading(1, 0, bytes(16), 1, 1, -5, "", bytes(16), "[]"),
         ),
     ]
     with open_state(path) as state:
@@ -80,7 +80,7 @@ def test_a_run_that_was_killed_has_no_end(tmp_path: Path) -> None:
     with open_state(tmp_path / "state") as state:
         directory = state.add_directory("key", tmp_path)
         killed, ended = state.begin_run(1, 60), state.begin_run(2, 60)
-        state.end_run(ended, 3, Reason.DONE, {})
+        state.end_run(ended, 3, EndReason.DONE, {})
         assert killed != ended
         assert list(state.status(5)) == []
         assert directory
@@ -322,7 +322,7 @@ def test_runs_are_forgotten_but_the_last_success(tmp_path: Path) -> None:
         for begin_ms, code in ((1, 0), (2, 4), (30, 4)):
             run = state.begin_run(begin_ms, 60)
             done = {directory: DirectoryRun(5, {}, code)}
-            state.end_run(run, begin_ms + 1, Reason.DONE, done)
+            state.end_run(run, begin_ms + 1, EndReason.DONE, done)
         state.forget_runs(10)
         (found,) = state.status(50)
         assert (found.run.begin_ms, found.success_ms) == (30, 2)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from support.maps import PACKAGE, STANDS_ON
 
 #: A layer imports itself and those before it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,3 +100,13 @@ def test_a_planted_breach_of_the_maps_is_found(
     package: Callable[[str], Path], code: str, breaches: list[str]
 ) -> None:
     assert upward(package(code)) == breaches
+
+
+def test_a_public_class_name_is_there_once() -> None:
+    places = Counter(
+        node.name
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.parse(path.read_bytes()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in places.items() if count > 1] == []

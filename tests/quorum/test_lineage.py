@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.quorum.batches import Batches
+from kdump.quorum.batches import MetadataBatches
 from kdump.quorum.lineage import different_content, losses, shared_end
 from kdump.quorum.replica import MetadataReplica
 from support.epoch_logs import Log, common, histories
@@ -15,7 +15,7 @@ from support.epoch_logs import Log, common, histories
 
 def replica(log: Log, node: int = 1) -> MetadataReplica:
     """A copy with a batch for each record."""
-    batches = Batches()
+    batches = MetadataBatches()
     for offset, epoch in enumerate(log):
         batches.bases.append(offset)
         batches.lasts.append(offset)

@@ -18,7 +18,7 @@ from kdump.format.codecs import Codec, decompress
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
 from kdump.repair.rewrite import conversion
-from kdump.repair.rewrite.conversion import Conversion, Part, Rules
+from kdump.repair.rewrite.conversion import Conversion, NewPart, Rules
 from kdump.repair.rewrite.measure import measure
 from kdump.repair.rewrite.read_back import LogReader
 from kdump.storage.access import open_source
@@ -389,7 +389,7 @@ def test_offsets_that_no_index_can_say_begin_a_new_log(convert: Convert) -> None
 def test_an_empty_log_stays_one(convert: Convert) -> None:
     logs, made = convert(b"", 17)
     assert logs == {0: b""}
-    assert made.parts == (Part(17, 0, 0, 0, RecordDigest().hexdigest()),)
+    assert made.parts == (NewPart(17, 0, 0, 0, RecordDigest().hexdigest()),)
 
 
 def test_a_batch_that_begins_a_log_must_hold_what_was_read(

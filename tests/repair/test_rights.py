@@ -317,7 +317,7 @@ def export_to(to: Path, origin: Path) -> None:
     """What ``kdump export --to`` does, with its tasks in this process."""
     create = destination().create_destination
     from kdump.commands.export.export import Order, export
-    from kdump.commands.export.output import Form
+    from kdump.commands.export.output import FileFormat
 
     def here(
         work: Callable[[Any], Any], tasks: Sequence[Any], sizes: Sequence[int], **_: object
@@ -326,7 +326,7 @@ def export_to(to: Path, origin: Path) -> None:
 
     groups = [each.with_listing() for root in open_roots([origin]) for each in assign(root)]
     with create(to) as directory:
-        export(groups, Order(Form.JSONL, Selection()), directory, here, {})
+        export(groups, Order(FileFormat.JSONL, Selection()), directory, here, {})
 
 
 # --- swaps

@@ -13,7 +13,7 @@ import kdump.audit.run.verify
 import kdump.audit.targets.target
 import kdump.cli.main
 import kdump.commands.verify.engine
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.throttle import Pace
 from kdump.ui import exits
 from kdump.ui.units import parse_size
@@ -62,7 +62,7 @@ def partition(tmp_path: Path) -> Path:
     return forge.write_partition(tmp_path, "paced", 0, {0: batches(0), 100: batches(100)})
 
 
-@pytest.fixture(params=[State.LIVE, State.UNKNOWN])
+@pytest.fixture(params=[BrokerState.LIVE, BrokerState.UNKNOWN])
 def beside_a_broker(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:

@@ -18,7 +18,7 @@ import pytest
 
 from kdump.errors import SourceError, VanishedError
 from kdump.storage import liveness as module
-from kdump.storage.liveness import Process, State, liveness
+from kdump.storage.liveness import BrokerState, Process, liveness
 from support.descriptors import none_left_open
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -87,7 +87,7 @@ os.close(file)
 def test_a_free_lock_and_no_open_file_mean_stopped(log_directory: Path) -> None:
     for path in (log_directory, log_directory / "orders-0", log_directory / "orders-0" / BASE):
         answer = liveness(path)
-        assert (answer.state, answer.pid) == (State.STOPPED, None)
+        assert (answer.state, answer.pid) == (BrokerState.STOPPED, None)
         lock = ".lock" if path == log_directory else f"{log_directory}/.lock"
         assert (
             answer.reason == f"{lock} is not locked and no process has files of it open for writing"
@@ -96,7 +96,7 @@ def test_a_free_lock_and_no_open_file_mean_stopped(log_directory: Path) -> None:
 
 def test_a_broker_of_today_leaves_no_lock_file(log_directory: Path) -> None:
     (log_directory / ".lock").unlink()
-    assert liveness(log_directory).state is State.STOPPED
+    assert liveness(log_directory).state is BrokerState.STOPPED
     assert not (log_directory / ".lock").exists()
 
 
@@ -104,15 +104,15 @@ def test_a_broker_of_today_leaves_no_lock_file(log_directory: Path) -> None:
 def test_a_brokers_lock_means_live(log_directory: Path, inside: str) -> None:
     with child(POSIX_LOCK, log_directory / ".lock") as pid:
         answer = liveness(log_directory / inside)
-    assert (answer.state, answer.pid) == (State.LIVE, pid)
+    assert (answer.state, answer.pid) == (BrokerState.LIVE, pid)
     assert f".lock is locked by process {pid} (python" in answer.reason
-    assert liveness(log_directory).state is State.STOPPED
+    assert liveness(log_directory).state is BrokerState.STOPPED
 
 
 def test_the_lock_of_another_kdump_has_no_process(log_directory: Path) -> None:
     with child(DESCRIPTION_LOCK, log_directory / ".lock"):
         answer = liveness(log_directory)
-    assert (answer.state, answer.pid) == (State.LIVE, None)
+    assert (answer.state, answer.pid) == (BrokerState.LIVE, None)
     assert "another kdump" in answer.reason
 
 
@@ -148,7 +148,7 @@ def test_asking_takes_no_lock_and_changes_nothing(
 
     before = (log_directory / ".lock").stat()
     monkeypatch.setattr(fcntl, "fcntl", watch)
-    assert liveness(log_directory).state is State.STOPPED
+    assert liveness(log_directory).state is BrokerState.STOPPED
     assert commands == {fcntl.F_GETLK}
     assert (log_directory / ".lock").stat() == before
 
@@ -158,7 +158,7 @@ def test_a_process_with_a_file_open_means_live(log_directory: Path) -> None:
     with child(OPEN, file) as pid:
         for path in (log_directory, log_directory / "orders-0", file):
             answer = liveness(path)
-            assert (answer.state, answer.pid) == (State.LIVE, pid)
+            assert (answer.state, answer.pid) == (BrokerState.LIVE, pid)
             assert answer.reason.endswith(f"has {file} open for writing")
 
 
@@ -166,17 +166,17 @@ def test_a_live_broker_is_seen_after_its_lock_file_was_unlinked(log_directory: P
     with child(POSIX_LOCK, log_directory / ".lock") as pid:
         (log_directory / ".lock").unlink()
         answer = liveness(log_directory / "orders-0")
-        assert (answer.state, answer.pid) == (State.LIVE, pid)
+        assert (answer.state, answer.pid) == (BrokerState.LIVE, pid)
         assert ".lock (deleted) open" in answer.reason
         (log_directory / ".lock").touch()  # which would now be granted
-        assert liveness(log_directory).state is State.LIVE
+        assert liveness(log_directory).state is BrokerState.LIVE
 
 
 def test_an_open_file_of_a_removed_partition_counts(log_directory: Path) -> None:
     with child(OPEN, log_directory / "orders-0" / BASE):
         shutil.rmtree(log_directory / "orders-0")
         answer = liveness(log_directory)
-    assert answer.state is State.LIVE
+    assert answer.state is BrokerState.LIVE
     assert "(deleted) open" in answer.reason
 
 
@@ -189,7 +189,7 @@ def test_a_process_that_reads_is_named_and_is_no_broker(log_directory: Path, ins
             assert liveness(log_directory).pid == writer
     (reader,) = answer.readers
     assert reader.pid == pid
-    assert (answer.state, answer.reason, answer.pid) == (State.STOPPED, alone.reason, None)
+    assert (answer.state, answer.reason, answer.pid) == (BrokerState.STOPPED, alone.reason, None)
     assert alone.readers == ()
 
 
@@ -199,7 +199,7 @@ def test_an_index_mapped_as_a_broker_does_means_live(log_directory: Path) -> Non
     with child(MAP, index, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE) as pid:
         for path in (log_directory, index):
             answer = liveness(path)
-            assert (answer.state, answer.pid) == (State.LIVE, pid)
+            assert (answer.state, answer.pid) == (BrokerState.LIVE, pid)
             assert answer.reason.endswith(f"has {index} mapped for writing")
         index.unlink()
         assert liveness(log_directory).pid == pid
@@ -220,7 +220,7 @@ def test_maps_that_only_root_may_follow(
     mapped = log_directory / "orders-0" / BASE
     with child(MAP, mapped, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE) as pid:
         answer = liveness(log_directory)
-        assert (answer.state, answer.pid) == (State.LIVE, pid)
+        assert (answer.state, answer.pid) == (BrokerState.LIVE, pid)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_a_map_that_changes_no_file_is_of_a_reader(
     with child(MAP, log_directory / "orders-0" / BASE, flags, protection) as pid:
         answer = liveness(log_directory)
     named = [pid] if flags == mmap.MAP_SHARED else []
-    assert (answer.state, [reader.pid for reader in answer.readers]) == (State.STOPPED, named)
+    assert (answer.state, [reader.pid for reader in answer.readers]) == (BrokerState.STOPPED, named)
 
 
 def test_where_flags_cannot_be_read_it_is_unknown(
@@ -253,7 +253,7 @@ def test_where_flags_cannot_be_read_it_is_unknown(
     monkeypatch.setattr(Path, "read_text", refuse)
     with child(READ, log_directory / "orders-0" / BASE) as pid:
         answer = liveness(log_directory)
-    assert (answer.state, answer.pid) == (State.UNKNOWN, None)
+    assert (answer.state, answer.pid) == (BrokerState.UNKNOWN, None)
     assert f"process {pid} (" in answer.reason
     assert "cannot determine whether for writing" in answer.reason
 
@@ -269,12 +269,12 @@ def test_who_uses_which_file(log_directory: Path) -> None:
 def test_a_shell_that_stands_in_a_directory_does_not_count(log_directory: Path) -> None:
     code = "import os, sys; os.chdir(sys.argv[1]); here = os.open('.', os.O_RDONLY)"
     with child(code, log_directory / "orders-0"):
-        assert liveness(log_directory).state is State.STOPPED
+        assert liveness(log_directory).state is BrokerState.STOPPED
 
 
 def test_what_this_process_has_open_does_not_count(log_directory: Path) -> None:
     with (log_directory / "orders-0" / BASE).open():
-        assert liveness(log_directory).state is State.STOPPED
+        assert liveness(log_directory).state is BrokerState.STOPPED
 
 
 def test_outside_any_log_directory_only_open_files_count(tmp_path: Path) -> None:
@@ -285,14 +285,14 @@ def test_outside_any_log_directory_only_open_files_count(tmp_path: Path) -> None
     with child(POSIX_LOCK, tmp_path / "copied" / ".lock"):
         answer = liveness(partition)
         assert (answer.state, answer.reason) == (
-            State.STOPPED,
+            BrokerState.STOPPED,
             "no process has files of it open for writing",
         )
     with child(OPEN, partition / BASE) as pid:
         assert liveness(partition).pid == pid
         assert liveness(partition / BASE).pid == pid
         (partition / "other").touch()
-        assert liveness(partition / "other").state is State.STOPPED
+        assert liveness(partition / "other").state is BrokerState.STOPPED
 
 
 def test_a_hard_link_to_an_open_file_is_that_file(tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_a_lock_that_is_no_file_leaves_it_unknown(log_directory: Path, kind: str
     else:
         (log_directory / ".lock").mkdir()
     answer = liveness(log_directory)
-    assert answer.state is State.UNKNOWN
+    assert answer.state is BrokerState.UNKNOWN
     assert f"expected a regular file, found a {kind}" in answer.reason
 
 
@@ -354,7 +354,7 @@ def test_an_unreadable_lock_leaves_it_unknown_unless_a_process_is_found(
 
     monkeypatch.setattr(os, "open", refuse)
     answer = liveness(log_directory)
-    assert (answer.state, answer.pid) == (State.UNKNOWN, None)
+    assert (answer.state, answer.pid) == (BrokerState.UNKNOWN, None)
     assert "Permission denied" in answer.reason
     monkeypatch.undo()
     with child(OPEN, log_directory / "orders-0" / BASE) as pid:
@@ -375,7 +375,7 @@ def test_a_lock_that_cannot_be_tested_leaves_it_unknown(
 
     monkeypatch.setattr(fcntl, "fcntl", refuse)
     answer = liveness(log_directory)
-    assert answer.state is State.UNKNOWN
+    assert answer.state is BrokerState.UNKNOWN
     assert "cannot be tested: No locks available" in answer.reason
 
 
@@ -384,11 +384,15 @@ def test_without_proc_it_is_unknown(
 ) -> None:
     monkeypatch.setattr(module, "_PROC", tmp_path / "no-proc")
     answer = liveness(log_directory)
-    assert answer.state is State.UNKNOWN
+    assert answer.state is BrokerState.UNKNOWN
     assert "no /proc" in answer.reason
     with child(POSIX_LOCK, log_directory / ".lock") as pid:
         answer = liveness(log_directory)
-    assert (answer.state, answer.reason.endswith("(ended)"), answer.pid) == (State.LIVE, True, pid)
+    assert (answer.state, answer.reason.endswith("(ended)"), answer.pid) == (
+        BrokerState.LIVE,
+        True,
+        pid,
+    )
 
 
 def test_a_network_file_system_leaves_it_unknown(
@@ -398,7 +402,7 @@ def test_a_network_file_system_leaves_it_unknown(
     assert ctypes.CDLL(None).statfs(os.fsencode(log_directory), buffer) == 0
     monkeypatch.setitem(module._NETWORK_FILE_SYSTEMS, buffer[0] & 0xFFFFFFFF, "NFS")
     answer = liveness(log_directory)
-    assert answer.state is State.UNKNOWN
+    assert answer.state is BrokerState.UNKNOWN
     assert "is on NFS" in answer.reason
     assert module._network_file_system(Path("/proc")) is None
     assert module._network_file_system(log_directory / "gone") is None
@@ -429,7 +433,7 @@ def test_processes_that_may_not_be_inspected_are_named(
 ) -> None:
     fake_proc(tmp_path / "proc", monkeypatch)
     answer = liveness(log_directory)
-    assert answer.state is State.STOPPED
+    assert answer.state is BrokerState.STOPPED
     assert answer.uninspected == (Process(70, "java (x) y"),)
     assert str(answer.uninspected[0]) == "process 70 (java (x) y)"
     assert "processes of other users are hidden" in answer.reason  # this one shows no process 1
@@ -443,24 +447,24 @@ def test_a_bare_partition_is_stopped_only_where_all_processes_are_seen(
     bare.mkdir(parents=True)
     (bare / BASE).touch()
     monkeypatch.setattr(module, "_FIRST_PROCESS_NAMESPACE", os.readlink("/proc/self/ns/pid"))
-    assert liveness(bare).state is State.STOPPED
+    assert liveness(bare).state is BrokerState.STOPPED
     monkeypatch.setattr(module, "_FIRST_PROCESS_NAMESPACE", "pid:[1]")
     answer = liveness(bare)
-    assert answer.state is State.UNKNOWN
+    assert answer.state is BrokerState.UNKNOWN
     assert (
         "processes outside of this container are hidden, and there is no log directory"
         in answer.reason
     )
     answer = liveness(log_directory / "orders-0")  # its lock is seen
-    assert answer.state is State.STOPPED
+    assert answer.state is BrokerState.STOPPED
     assert "as far as kdump sees: processes outside of this container are" in answer.reason
     fake_proc(tmp_path / "proc", monkeypatch)  # shows no process 1
     answer = liveness(bare)
-    assert answer.state is State.UNKNOWN
+    assert answer.state is BrokerState.UNKNOWN
     assert "processes of other users are hidden, and there is no log directory" in answer.reason
     (tmp_path / "proc" / "1").mkdir()
     answer = liveness(bare)
-    assert (answer.state, answer.uninspected) == (State.STOPPED, (Process(70, "java (x) y"),))
+    assert (answer.state, answer.uninspected) == (BrokerState.STOPPED, (Process(70, "java (x) y"),))
 
 
 def test_a_descriptor_that_is_closed_during_the_search_is_skipped(
@@ -475,7 +479,7 @@ def test_a_descriptor_that_is_closed_during_the_search_is_skipped(
     (descriptors / "2").symlink_to("/nowhere/at/all")
     monkeypatch.setattr(module, "_PROC", tmp_path / "proc")
     answer = liveness(log_directory)
-    assert (answer.state, answer.uninspected) == (State.STOPPED, ())
+    assert (answer.state, answer.uninspected) == (BrokerState.STOPPED, ())
 
 
 def test_a_broker_in_another_mount_namespace_is_seen(log_directory: Path, tmp_path: Path) -> None:
@@ -496,7 +500,7 @@ def test_a_broker_in_another_mount_namespace_is_seen(log_directory: Path, tmp_pa
         if process.stdout.readline() != b"\n":
             pytest.skip("may not make a mount namespace")
         answer = liveness(log_directory)
-        assert (answer.state, answer.pid) == (State.LIVE, process.pid)
+        assert (answer.state, answer.pid) == (BrokerState.LIVE, process.pid)
         assert f"{tmp_path}/inside/orders-0/{BASE} open" in answer.reason
     finally:
         process.communicate(b"\n")

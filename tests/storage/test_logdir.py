@@ -11,7 +11,7 @@ import pytest
 from kdump.errors import ForeignDirectoryError, KdumpError, SourceError, VanishedError
 from kdump.storage import logdir
 from kdump.storage.logdir import (
-    Entry,
+    DirectoryEntry,
     EntryType,
     LogDirectory,
     Partition,
@@ -37,7 +37,7 @@ def segment_files(base_offset: int, suffix: str = "") -> list[str]:
     return [f"{base_offset:020d}.{ext}{suffix}" for ext in ("log", "index", "timeindex")]
 
 
-def names(entries: tuple[Entry, ...]) -> list[str]:
+def names(entries: tuple[DirectoryEntry, ...]) -> list[str]:
     return [entry.name.name for entry in entries]
 
 
@@ -278,7 +278,7 @@ def test_a_file_that_waits_for_deletion_is_a_segment_of_its_own(partition_path: 
 def test_any_other_file_is_an_entry(tmp_path: Path, name: str, kind: FileKind) -> None:
     fill(tmp_path, name)
     opened = open_path(tmp_path / name)
-    assert isinstance(opened, Entry)
+    assert isinstance(opened, DirectoryEntry)
     assert (opened.path, opened.name.kind) == (tmp_path / name, kind)
     assert opened.type is EntryType.FILE
 
@@ -286,7 +286,7 @@ def test_any_other_file_is_an_entry(tmp_path: Path, name: str, kind: FileKind) -
 def test_a_fifo_is_an_entry_and_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "00000000000000000000.log")
     opened = open_path(tmp_path / "00000000000000000000.log")
-    assert isinstance(opened, Entry)
+    assert isinstance(opened, DirectoryEntry)
     assert opened.type is EntryType.OTHER
 
 
@@ -412,7 +412,7 @@ def test_each_directory_is_listed_once(
     listed: list[Path] = []
     inner = logdir._list
 
-    def counting(path: Path) -> list[Entry]:
+    def counting(path: Path) -> list[DirectoryEntry]:
         listed.append(path)
         return inner(path)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kdump.errors import SourceError
-from kdump.format.manifest.sections import TRAILER_BYTES, Kind
+from kdump.format.manifest.sections import TRAILER_BYTES, SectionKind
 from kdump.storage.access import open_source, read_end
 from kdump.storage.manifests.content import BytesInManifest, IndexInManifest
 from kdump.storage.manifests.file import is_manifest, open_manifest
@@ -143,9 +143,9 @@ def test_sections_that_are_not_where_they_should_be(partition: ManifestPath) -> 
     (block,) = manifest.log(log).blocks
     for position in (0, log - 1, manifest.identity.size, manifest.identity.size - TRAILER_BYTES):
         with pytest.raises(SourceError, match="manifest"):
-            manifest.section(Kind.LOG, position)
+            manifest.section(SectionKind.LOG, position)
     with pytest.raises(SourceError, match="section"):
-        manifest.section(Kind.BLOCK, log)
+        manifest.section(SectionKind.BLOCK, log)
     with pytest.raises(SourceError, match=f"expected {block.batches + 1} batches"):
         manifest.block(replace(block, batches=block.batches + 1))
 

@@ -20,7 +20,7 @@ from kdump.storage import object_source
 from kdump.storage.object_source import ObjectSource
 from kdump.storage.objects import arrow, client, listings, ranges
 from kdump.storage.objects.address import RemotePath, as_path
-from kdump.storage.objects.client import Listed, Status
+from kdump.storage.objects.client import ListedName, ObjectStatus
 from kdump.storage.objects.ranges import Range
 from kdump.storage.objects.s3 import S3Bucket, _explained
 from kdump.storage.objects.server import Stores
@@ -211,8 +211,8 @@ def test_other_stores(gs: RemotePath, tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     for number in range(6):
         (tmp_path / "t-0" / f"{number}.log").write_bytes(b"0123456789")
-    assert stores.status(gs) == Status(directory=True)
-    assert stores.entries(gs) == [Listed("t-0", Status(directory=True))]
+    assert stores.status(gs) == ObjectStatus(directory=True)
+    assert stores.entries(gs) == [ListedName("t-0", ObjectStatus(directory=True))]
     assert sorted(entry.name for entry in stores.entries(gs / "t-0")) == [
         f"{number}.log" for number in range(6)
     ]
@@ -354,7 +354,7 @@ def test_what_is_asked_ahead_is_sent_once(
         path = gs / f"{number}.log"
         status = Stores().status(path)
         assert not status.version  # these are not remembered
-        wanted.append(Range(path, Status(False, 40, status.mtime_ns, f"v{number}"), 0, 40))
+        wanted.append(Range(path, ObjectStatus(False, 40, status.mtime_ns, f"v{number}"), 0, 40))
     ranges.read_ahead(wanted)
     ranges.read_ahead(wanted[2:])
     assert [name for _, name in asked] == ["0.log", "1.log", "2.log", "3.log"]

@@ -17,7 +17,7 @@ from kdump.audit.targets.target import assign, open_roots
 from kdump.cli.main import main
 from kdump.commands.export.export import Order, export
 from kdump.commands.export.manifest import Manifest
-from kdump.commands.export.output import Form
+from kdump.commands.export.output import FileFormat
 from kdump.output.destination import create_destination
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import Selection
@@ -42,7 +42,7 @@ def exported(
     paths: Sequence[AnyPath], to: AnyPath, context: Context | None = None, **options: Any
 ) -> Manifest:
     targets = [one.with_listing() for root in open_roots(paths) for one in assign(root)]
-    order = Order(**{"form": Form.JSONL, "selection": Selection(), **options})
+    order = Order(**{"form": FileFormat.JSONL, "selection": Selection(), **options})
     with create_destination(to) as destination:
         return export(targets, order, destination, here, {}, context=context)
 

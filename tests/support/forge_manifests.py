@@ -16,7 +16,7 @@ from pathlib import Path
 
 from xxhash import xxh3_128_digest
 
-from kdump.commands.manifest.output import Output
+from kdump.commands.manifest.output import ManifestOutput
 from kdump.format.batch import BatchTable
 from kdump.format.kernel.headers import BATCH_FIELDS
 from kdump.format.manifest.blocks import BATCHES, encode_block
@@ -27,14 +27,14 @@ from kdump.format.manifest.contents import (
     encode_contents,
 )
 from kdump.format.manifest.directories import (
-    Content,
+    FileContent,
     StoredEntry,
     StoredStatus,
     encode_directory,
 )
 from kdump.format.manifest.indexes import IndexFold, StoredIndex, encode_index
 from kdump.format.manifest.logs import BlockEntry, StoredLog, encode_log
-from kdump.format.manifest.sections import Kind, pack_section
+from kdump.format.manifest.sections import SectionKind, pack_section
 from kdump.storage.manifests.log import header_bytes
 from support.forge import TOPIC_ID
 
@@ -174,7 +174,7 @@ def forge(
     ends = {}
     directories = []
     with file.open("wb") as stream:
-        output = Output(stream)
+        output = ManifestOutput(stream)
         for partition in range(partitions) if isinstance(partitions, int) else partitions:
             entries = [_data(output, b"leader-epoch-checkpoint", b"0\n1\n5 0\n", 3)]
             if node is not None:
@@ -186,20 +186,22 @@ def forge(
                 entries += _put_segment(output, stored, inode)
                 total += stored.size
                 ends[partition] = stored.end
-            section = output.put(Kind.DIRECTORY, encode_directory(entries))
+            section = output.put(SectionKind.DIRECTORY, encode_directory(entries))
             path = f"logs/big-{partition}".encode()
             directories.append(StoredDirectory(path, _status(_DIRECTORY, 0, inode + 1), section))
         top = list(_top(output, node, ends))
-        section = output.put(Kind.DIRECTORY, encode_directory(top))
+        section = output.put(SectionKind.DIRECTORY, encode_directory(top))
         directories.append(StoredDirectory(b"logs", _status(_DIRECTORY, 0, 2), section))
         root = StoredRoot(b"logs", "stopped", "it never ran")
         now = _NOW_MS * 1_000_000
         contents = Contents(now, now, False, "a test", b"/", (root,), tuple(directories))
-        output.finish(output.put(Kind.CONTENTS, encode_contents(contents)))
+        output.finish(output.put(SectionKind.CONTENTS, encode_contents(contents)))
     return total
 
 
-def _top(output: Output, node: int | None, ends: Mapping[int, int]) -> Iterator[StoredEntry]:
+def _top(
+    output: ManifestOutput, node: int | None, ends: Mapping[int, int]
+) -> Iterator[StoredEntry]:
     """The files at the top; ``ends`` are the log end offsets of the partitions."""
     if node is None:
         yield _data(output, b"recovery-point-offset-checkpoint", b"0\n0\n", 1)
@@ -226,7 +228,7 @@ def _store(rows: array[int], base: int) -> _Stored:
     for first in range(0, len(table), BATCHES):
         part = table.part(first, min(first + BATCHES, len(table)))
         payload = encode_block(part.rows, (), array("q"), b"")
-        section = pack_section(Kind.BLOCK, payload, compressed=False)
+        section = pack_section(SectionKind.BLOCK, payload, compressed=False)
         blocks.append((section, part.end, len(part), _digest(part)))
         for fold in folds:
             fold.add(part.rows)
@@ -244,29 +246,33 @@ def _digest(table: BatchTable) -> bytes:
     return xxh3_128_digest(b"".join(map(header_bytes, table)))
 
 
-def _put_segment(output: Output, stored: _Stored, inode: int) -> list[StoredEntry]:
+def _put_segment(output: ManifestOutput, stored: _Stored, inode: int) -> list[StoredEntry]:
     blocks = []
     start = 0
     for block, end, batches, digest in stored.blocks:
         blocks.append(BlockEntry(start, end, batches, output.add(block), digest))
         start = end
     payload = encode_log(StoredLog(stored.size, True, stored.digest, tuple(blocks), ()))
-    log = output.put(Kind.LOG, payload)
+    log = output.put(SectionKind.LOG, payload)
     name = f"{stored.base:020d}"
     entries = [
-        StoredEntry(f"{name}.log".encode(), _status(_FILE, stored.size, inode), Content.LOG, log)
+        StoredEntry(
+            f"{name}.log".encode(), _status(_FILE, stored.size, inode), FileContent.LOG, log
+        )
     ]
     for number, (index, size) in enumerate(stored.indexes, 1):
-        section = output.put(Kind.INDEX, encode_index(replace(index, log=log)))
+        section = output.put(SectionKind.INDEX, encode_index(replace(index, log=log)))
         status = _status(_FILE, size, inode + number)
         extension = "timeindex" if index.times else "index"
-        entries.append(StoredEntry(f"{name}.{extension}".encode(), status, Content.INDEX, section))
+        entries.append(
+            StoredEntry(f"{name}.{extension}".encode(), status, FileContent.INDEX, section)
+        )
     return entries
 
 
-def _data(output: Output, name: bytes, data: bytes, inode: int) -> StoredEntry:
-    section = output.put(Kind.DATA, data)
-    return StoredEntry(name, _status(_FILE, len(data), inode), Content.DATA, section)
+def _data(output: ManifestOutput, name: bytes, data: bytes, inode: int) -> StoredEntry:
+    section = output.put(SectionKind.DATA, data)
+    return StoredEntry(name, _status(_FILE, len(data), inode), FileContent.DATA, section)
 
 
 def _status(mode: int, size: int, inode: int) -> StoredStatus:

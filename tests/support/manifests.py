@@ -19,7 +19,7 @@ from kdump.audit.targets.target import TopicSelection
 from kdump.audit.verdicts.next_start import add_forecast
 from kdump.commands.compare.json_lines import JsonComparisons
 from kdump.commands.compare.text import TextComparisons
-from kdump.commands.manifest.making import Made, NamedRoot, Request, make_manifest
+from kdump.commands.manifest.making import Made, ManifestRequest, NamedRoot, make_manifest
 from kdump.commands.manifest.names import Names
 from kdump.commands.manifest.output import new_manifest
 from kdump.commands.manifest.tree import bases_of
@@ -36,8 +36,8 @@ _PRESENT = re.compile(r"[-0-9T:.]+Z, the present")
 def make(file: Path, *paths: Path, key: bytes | None = None, state: str = "stopped") -> Made:
     """Make a manifest of ``paths`` in ``file`` with no worker; with a ``key`` it is anonymous."""
     origin, bases = bases_of(paths, anonymous=key is not None)
-    live = liveness.Liveness(liveness.State(state), "a test says so")
-    request = Request(
+    live = liveness.Liveness(liveness.BrokerState(state), "a test says so")
+    request = ManifestRequest(
         origin=origin,
         bases=bases,
         roots=tuple(NamedRoot(path, live) for path in paths),

@@ -52,14 +52,14 @@ class _Stream:
         careful: Callable[[Any], Any] | None = None,
     ) -> None:
         self._work = pickle.loads(pickle.dumps(work))
-        self._further: list[spread.Entry[Any, Any]] = []
+        self._further: list[spread.StreamEntry[Any, Any]] = []
 
-    def add(self, entry: spread.Entry[Any, Any]) -> None:
+    def add(self, entry: spread.StreamEntry[Any, Any]) -> None:
         self._further.append(entry)
 
     def run(
         self,
-        source: Iterable[spread.Entry[Any, Any]],
+        source: Iterable[spread.StreamEntry[Any, Any]],
         total_cost: int,
         on_progress: Callable[[float], None] | None = None,
     ) -> Generator[tuple[Any, Any], None, None]:
@@ -71,6 +71,6 @@ class _Stream:
         if on_progress is not None:
             on_progress(1.0)
 
-    def _added(self) -> Iterator[spread.Entry[Any, Any]]:
+    def _added(self) -> Iterator[spread.StreamEntry[Any, Any]]:
         while self._further:
             yield self._further.pop()

@@ -23,7 +23,7 @@ from kdump.audit.run.gather import gather
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.target import Root, Target, assign
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, Segment, open_path, read_partition
 
 NOW_MS = 1_795_000_000_000
@@ -50,7 +50,7 @@ class Read:
 
 
 def judge(
-    *paths: Path, state: State = State.STOPPED, config: Mapping[str, str] | None = None
+    *paths: Path, state: BrokerState = BrokerState.STOPPED, config: Mapping[str, str] | None = None
 ) -> list[Finding]:
     """All findings in log directories, which a ``config`` says to be of one node."""
     return read(*paths, state=state, config=config).findings()
@@ -58,7 +58,7 @@ def judge(
 
 def read(
     *paths: Path,
-    state: State = State.STOPPED,
+    state: BrokerState = BrokerState.STOPPED,
     config: Mapping[str, str] | None = None,
     deep: bool = False,
     compacted: bool | None = None,
@@ -118,7 +118,7 @@ def _facts(
     return replace(facts, settings=replace(facts.settings, compacted=compacted))
 
 
-def _root(path: Path, state: State) -> Root:
+def _root(path: Path, state: BrokerState) -> Root:
     target, liveness = open_path(path), Liveness(state, "a test says so")
     directory = read_directory(target, liveness) if isinstance(target, LogDirectory) else None
     return Root(path, target, liveness, directory)

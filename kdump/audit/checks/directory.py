@@ -31,8 +31,8 @@ from kdump.format.properties import (
     is_reserved_directory,
 )
 from kdump.metadata.log import metadata_partition
-from kdump.storage.liveness import State
-from kdump.storage.logdir import Entry, EntryType, directory_name, has_lines, holds_entries
+from kdump.storage.liveness import BrokerState
+from kdump.storage.logdir import DirectoryEntry, EntryType, directory_name, has_lines, holds_entries
 from kdump.storage.names import (
     CLEAN_MARKER,
     CLUSTER_METADATA_TOPIC,
@@ -87,7 +87,7 @@ def check_foreign_files(facts: DirectoryFacts) -> Iterator[Finding]:
 
 def check_clean_marker(facts: DirectoryFacts) -> Iterator[Finding]:
     """Report a clean shutdown marker beside a running broker, or one that cannot be removed."""
-    if facts.clean_marker and facts.liveness.state is State.LIVE:
+    if facts.clean_marker and facts.liveness.state is BrokerState.LIVE:
         yield Finding(codes.CLEAN_MARKER_LIVE, facts.directory.path / CLEAN_MARKER)
     for entry in facts.directory.entries:
         directory = entry.type is EntryType.DIRECTORY and entry.name.name == CLEAN_MARKER
@@ -274,7 +274,9 @@ def check_remote_cache(evidence: NodeEvidence) -> Iterator[Finding]:
                 )
 
 
-def _has_remote_storage(evidence: NodeEvidence, facts: DirectoryFacts, entry: Entry) -> bool:
+def _has_remote_storage(
+    evidence: NodeEvidence, facts: DirectoryFacts, entry: DirectoryEntry
+) -> bool:
     """Return whether a start reads the cache in this directory, as far as known.
 
     It is in the first of log.dirs. Only a broker with remote storage makes the directory.

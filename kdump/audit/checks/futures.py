@@ -13,13 +13,13 @@ from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence, NodeEvidence
 from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.audit.startup.future_loss import lost_to_successor
-from kdump.audit.targets.future_logs import Fate
+from kdump.audit.targets.future_logs import FutureFate
 from kdump.storage.logdir import directory_name
 
 _EXPECTED: Final = {
-    Fate.REFUSED: (codes.FUTURE_BESIDE_CURRENT, "the current log in another log directory"),
-    Fate.IGNORED: (codes.FUTURE_UNUSED, "the current log in another log directory"),
-    Fate.EMPTIED: (codes.FUTURE_ALONE, "a current log in one of the node's log directories"),
+    FutureFate.REFUSED: (codes.FUTURE_BESIDE_CURRENT, "the current log in another log directory"),
+    FutureFate.IGNORED: (codes.FUTURE_UNUSED, "the current log in another log directory"),
+    FutureFate.EMPTIED: (codes.FUTURE_ALONE, "a current log in one of the node's log directories"),
 }
 
 
@@ -31,7 +31,7 @@ def check_future_logs(evidence: NodeEvidence) -> Iterator[Finding]:
     stopped = all(facts.stopped for facts in evidence.directories)
     for future in evidence.futures:
         name = directory_name(future.path)
-        if future.fate is Fate.STRAY and name is not None:
+        if future.fate is FutureFate.STRAY and name is not None:
             alone = future.current is None and evidence.node.holds(name.topic, name.partition)
             code: FindingCode = codes.FUTURE_ALONE if alone else codes.FUTURE_STRAY
             expected = "the id of a topic that this node has in partition.metadata"
@@ -41,7 +41,7 @@ def check_future_logs(evidence: NodeEvidence) -> Iterator[Finding]:
             found = "none" if future.current is None else str(future.current)
         else:
             continue
-        if stopped or future.fate is Fate.REFUSED:
+        if stopped or future.fate is FutureFate.REFUSED:
             yield file_finding(code, future.path, expected, found)
 
 

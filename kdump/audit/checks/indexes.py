@@ -17,7 +17,7 @@ from kdump.audit.codes import FindingCode, Severity
 from kdump.audit.evidence import Evidence
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.startup.swaps import resolve_swaps
-from kdump.audit.survey.index_promises import LISTED, EntryFault, EntryKind, IndexFacts
+from kdump.audit.survey.index_promises import LISTED, BrokenPromise, EntryFault, IndexFacts
 from kdump.audit.survey.survey import Survey
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
@@ -151,9 +151,9 @@ def _offset_entries(survey: Survey, *, sealed: bool, live: bool) -> Iterator[Fin
     if facts is None:
         return
     for fault, repeats in _faults(facts):
-        if sealed or not live or fault.kind is not EntryKind.BEYOND:
+        if sealed or not live or fault.kind is not BrokenPromise.BEYOND:
             yield _offset_entry(facts, fault, repeats, sealed=sealed)
-    if not sealed and not live and EntryKind.BEYOND not in facts.counts:
+    if not sealed and not live and BrokenPromise.BEYOND not in facts.counts:
         yield from _beyond_end(survey, _OFFSET, facts, codes.INDEX_BEYOND_LOG)
 
 
@@ -166,7 +166,7 @@ def _time_entries(survey: Survey, *, sealed: bool, live: bool) -> Iterator[Findi
     for fault, repeats in _faults(facts):
         # check_last_timestamp reports a last entry that is too large.
         at_end = sealed and fault.entry == facts.last
-        if fault.kind is EntryKind.SKIPS or not (times_unindexed or at_end):
+        if fault.kind is BrokenPromise.SKIPS or not (times_unindexed or at_end):
             yield _time_entry(facts, fault, repeats)
     if not sealed and not live:
         yield from _beyond_end(survey, _TIME, facts, codes.TIMEINDEX_BEYOND_LOG)
@@ -237,7 +237,7 @@ def _file(kind: _Kind, facts: IndexFacts, *, sealed: bool) -> Iterator[Finding]:
 
 def _faults(facts: IndexFacts) -> Iterator[tuple[EntryFault, int]]:
     """Yield the listed faults, the last of a kind with the number of unlisted ones."""
-    listed: Counter[EntryKind] = Counter()
+    listed: Counter[BrokenPromise] = Counter()
     for fault in facts.faults:
         listed[fault.kind] += 1
         more = facts.counts[fault.kind] - LISTED
@@ -248,13 +248,13 @@ def _offset_entry(facts: IndexFacts, fault: EntryFault, repeats: int, *, sealed:
     offset, position = fault.entry
     offsets = None
     match fault.kind:
-        case EntryKind.SKIPS:
+        case BrokenPromise.SKIPS:
             code = codes.INDEX_SKIPS
             offsets = Offsets(offset, fault.reference)
             expected = (
                 f"an offset above {fault.reference}, the last offset before position {position}"
             )
-        case EntryKind.BEYOND:
+        case BrokenPromise.BEYOND:
             code = codes.INDEX_BEYOND_LOG_SEALED if sealed else codes.INDEX_BEYOND_LOG
             expected = f"a position below {fault.reference}, the size of the log"
         case _:
@@ -264,7 +264,7 @@ def _offset_entry(facts: IndexFacts, fault: EntryFault, repeats: int, *, sealed:
 
 
 def _time_entry(facts: IndexFacts, fault: EntryFault, repeats: int) -> Finding:
-    if fault.kind is EntryKind.SKIPS:
+    if fault.kind is BrokenPromise.SKIPS:
         code = codes.TIMEINDEX_SKIPS
         expected = f"a timestamp of at least {fault.reference}, as records before it have"
     else:

@@ -12,7 +12,7 @@ from typing import Final
 from kdump.audit import codes
 from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence, NodeEvidence
-from kdump.audit.facts.metadata_log import MissingMetadata, Quorum
+from kdump.audit.facts.metadata_log import MissingMetadata, QuorumFacts
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command, file_finding
 from kdump.errors import DecodeError
 from kdump.metadata.replay import Note
@@ -31,7 +31,7 @@ def check_metadata_log(evidence: NodeEvidence) -> Iterator[Finding]:
         return
     code = (
         codes.METADATA_LOG_MISSING
-        if missing.quorum is Quorum.HOLDS
+        if missing.quorum is QuorumFacts.HOLDS
         else codes.METADATA_LOG_MISSING_ONLY
     )
     expected = "the records of the cluster's metadata"
@@ -40,12 +40,12 @@ def check_metadata_log(evidence: NodeEvidence) -> Iterator[Finding]:
 
 def _quorum_text(missing: MissingMetadata) -> str:
     voters = ", ".join(map(str, sorted(missing.voters or ())))
-    if missing.quorum is Quorum.UNKNOWN:
+    if missing.quorum is QuorumFacts.UNKNOWN:
         return (
             "nothing names the voters (--config): if the node is the only voter, the records are "
             "gone. If it has further log directories, name them too"
         )
-    if missing.quorum is Quorum.LOST:
+    if missing.quorum is QuorumFacts.LOST:
         lost = ", ".join(map(str, sorted(missing.without)))
         return f"of the voters {voters} the majority has no record: {lost}"
     if missing.voters is None:

@@ -18,7 +18,7 @@ from kdump.errors import DecodeError
 from kdump.format.checkpoint import CheckpointNumberError, EpochEntry
 from kdump.storage.logdir import (
     MAX_LOG_BYTES,
-    Entry,
+    DirectoryEntry,
     EntryType,
     Partition,
     holds_entries,
@@ -106,7 +106,7 @@ def check_types(evidence: Evidence) -> Iterator[Finding]:
             yield file_finding(codes.INDEX_IS_DIRECTORY, path, "a file", "a directory")
 
 
-def _is_in_the_way(entry: Entry, facts: PartitionFacts) -> bool:
+def _is_in_the_way(entry: DirectoryEntry, facts: PartitionFacts) -> bool:
     """Return whether a directory has the name of a file that a start writes, or deletes.
 
     A new leader epoch is written at once. What is deleted may be a directory, if it is empty.
@@ -122,7 +122,7 @@ def _is_in_the_way(entry: Entry, facts: PartitionFacts) -> bool:
     return deleted and holds_entries(entry.path)
 
 
-def _newest_snapshot(partition: Partition) -> Entry | None:
+def _newest_snapshot(partition: Partition) -> DirectoryEntry | None:
     """Return the metadata snapshot that a node reads, by its name."""
     if not is_metadata_log(partition):
         return None

@@ -41,7 +41,7 @@ TopicPartition = tuple[str, int]
 """A topic and the number of a partition."""
 
 
-class Status(IntEnum):
+class TransactionStatus(IntEnum):
     """The states of a transaction."""
 
     EMPTY = 0
@@ -54,10 +54,10 @@ class Status(IntEnum):
     PREPARE_EPOCH_FENCE = 7
 
 
-_ENDING: Final = (Status.PREPARE_COMMIT, Status.PREPARE_ABORT)
+_ENDING: Final = (TransactionStatus.PREPARE_COMMIT, TransactionStatus.PREPARE_ABORT)
 
 
-class Entry(NamedTuple):
+class CoordinatorEntry(NamedTuple):
     """A state of a producer: its epoch, and the partitions of its transaction."""
 
     epoch: int
@@ -80,7 +80,7 @@ class History:
     damage follows the last entry.
     """
 
-    runs: tuple[tuple[Entry, ...], ...] = ()
+    runs: tuple[tuple[CoordinatorEntry, ...], ...] = ()
     current: bool = True
 
     def epoch_outcome(self, epoch: int, topic_partition: TopicPartition) -> EpochOutcome | None:
@@ -90,31 +90,34 @@ class History:
             first = next((at for at, entry in enumerate(replicated) if entry.epoch == epoch), None)
             if first is None or all(entry.epoch <= epoch for entry in replicated[first:]):
                 continue
-            if first or replicated[0].status == Status.EMPTY:
+            if first or replicated[0].status == TransactionStatus.EMPTY:
                 return _epoch_outcome(replicated[first:], epoch, topic_partition)
         return None
 
     def names(self, topic_partition: TopicPartition) -> bool | None:
         """Return whether a transaction has yet to end at ``topic_partition``; None if unknown."""
-        last = self.runs[-1][-1] if self.runs else Entry(_GONE, Status.DEAD)
-        if last.status in (Status.ONGOING, *_ENDING) and topic_partition in last.partitions:
+        last = self.runs[-1][-1] if self.runs else CoordinatorEntry(_GONE, TransactionStatus.DEAD)
+        if (
+            last.status in (TransactionStatus.ONGOING, *_ENDING)
+            and topic_partition in last.partitions
+        ):
             return True
         return False if self.current else None
 
 
 def _epoch_outcome(
-    entries: Sequence[Entry], epoch: int, topic_partition: TopicPartition
+    entries: Sequence[CoordinatorEntry], epoch: int, topic_partition: TopicPartition
 ) -> EpochOutcome | None:
     commits: set[bool] = set()
     epochs: set[int] = set()
     for before, after in pairwise(entries):
-        if (before.epoch, before.status) != (epoch, Status.ONGOING):
+        if (before.epoch, before.status) != (epoch, TransactionStatus.ONGOING):
             continue
         if after.status in _ENDING:
             if topic_partition in before.partitions | after.partitions:
-                commits.add(after.status == Status.PREPARE_COMMIT)
+                commits.add(after.status == TransactionStatus.PREPARE_COMMIT)
                 epochs.add(after.epoch)
-        elif after.status != Status.ONGOING:
+        elif after.status != TransactionStatus.ONGOING:
             return None
     return EpochOutcome(commits.pop(), frozenset(epochs)) if len(commits) == 1 else None
 
@@ -166,7 +169,7 @@ class _Log:
     """The entries of ``producers`` in one partition, each with the index of its run."""
 
     def __init__(self, producers: frozenset[int]) -> None:
-        self.entries: dict[int, list[tuple[int, Entry]]] = defaultdict(list)
+        self.entries: dict[int, list[tuple[int, CoordinatorEntry]]] = defaultdict(list)
         self.damages = 0
         self.damages_before: dict[int, int] = {}  # before the last entry of each producer
         self._producers = producers
@@ -215,24 +218,26 @@ class _Log:
         before = self._ids.get(key)
         if before is not None and before != producer:
             del self._ids[key]
-            self._add(before, Entry(_GONE, Status.DEAD))
+            self._add(before, CoordinatorEntry(_GONE, TransactionStatus.DEAD))
         if producer in self._producers and producer is not None:
             self._ids[key] = producer
             self._add(producer, _entry(value))
 
-    def _add(self, producer: int, entry: Entry) -> None:
+    def _add(self, producer: int, entry: CoordinatorEntry) -> None:
         self.entries[producer].append((self._run, entry))
         self.damages_before[producer] = self.damages
 
 
-def _entry(value: memoryview) -> Entry:
+def _entry(value: memoryview) -> CoordinatorEntry:
     fields: dict[str, Any] = decode_transaction(value)
     partitions = (
         (topic["topic"], number)
         for topic in fields["transactionPartitions"] or ()
         for number in topic["partitionIds"]
     )
-    return Entry(fields["producerEpoch"], fields["transactionStatus"], frozenset(partitions))
+    return CoordinatorEntry(
+        fields["producerEpoch"], fields["transactionStatus"], frozenset(partitions)
+    )
 
 
 def _history(producer: int, logs: Iterable[_Log], intact: bool) -> History:

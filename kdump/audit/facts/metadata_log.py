@@ -25,7 +25,7 @@ _CONTROLLER = "controller"
 _KRAFT_VERSION = 1
 
 
-class Quorum(Enum):
+class QuorumFacts(Enum):
     """The quorum of a node whose metadata log is gone."""
 
     HOLDS = "holds"  # a majority of the voters may have the records
@@ -43,7 +43,7 @@ class MissingMetadata:
 
     path: AnyPath
     found: str
-    quorum: Quorum
+    quorum: QuorumFacts
     voters: frozenset[int] | None
     without: frozenset[int]
 
@@ -122,17 +122,17 @@ def missing_metadata(
     blank = {other.meta.node_id for other in nodes if other.blank and other.meta is not None}
     without = frozenset(number for number in voters or () if number in blank)
     quorum = _quorum(voters, without, roles)
-    if quorum is Quorum.UNKNOWN and node.path is None and not (roles or node.formatted):
+    if quorum is QuorumFacts.UNKNOWN and node.path is None and not (roles or node.formatted):
         return None  # some partitions of a node, as they are copied
     return MissingMetadata(path, found, quorum, voters, without)
 
 
 def _quorum(
     voters: frozenset[int] | None, without: frozenset[int], roles: frozenset[str]
-) -> Quorum:
+) -> QuorumFacts:
     if voters is not None:
-        return Quorum.LOST if len(without) > len(voters) // 2 else Quorum.HOLDS
-    return Quorum.HOLDS if roles and _CONTROLLER not in roles else Quorum.UNKNOWN
+        return QuorumFacts.LOST if len(without) > len(voters) // 2 else QuorumFacts.HOLDS
+    return QuorumFacts.HOLDS if roles and _CONTROLLER not in roles else QuorumFacts.UNKNOWN
 
 
 def _found(node: Sighted) -> str | None:

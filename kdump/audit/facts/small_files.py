@@ -38,9 +38,9 @@ from kdump.format.snapshot import ProducerEntries, decode_snapshot
 from kdump.metadata.log import MetadataSnapshot, decode_bootstrap
 from kdump.metadata.replay import Note
 from kdump.storage.access import read_end
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import (
-    Entry,
+    DirectoryEntry,
     EntryType,
     LogDirectory,
     Partition,
@@ -154,7 +154,7 @@ class DirectoryFacts:
     @property
     def stopped(self) -> bool:
         """Whether certainly no broker uses it; an unknown state counts as live."""
-        return self.liveness.state is State.STOPPED
+        return self.liveness.state is BrokerState.STOPPED
 
     @property
     def identity(self) -> MetaProperties | None:
@@ -355,7 +355,7 @@ def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFact
     )
 
 
-def _has_clean_marker(entry: Entry | None) -> bool:
+def _has_clean_marker(entry: DirectoryEntry | None) -> bool:
     """Return whether an entry counts as the marker: it need not be a file, but is removed first."""
     return entry is not None and not (
         entry.type is EntryType.DIRECTORY and holds_entries(entry.path)
@@ -494,5 +494,5 @@ def _offsets(data: bytes) -> Offsets:
     return {(entry.topic, entry.partition): entry.offset for entry in decode_offsets(data)}
 
 
-def _is_plain_file(entry: Entry) -> bool:
+def _is_plain_file(entry: DirectoryEntry) -> bool:
     return entry.type is EntryType.FILE and entry.name.suffix == "" and entry.name.canonical

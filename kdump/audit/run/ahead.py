@@ -12,7 +12,7 @@ from typing import Final
 from kdump.storage.logdir import EntryType, Partition, Segment
 from kdump.storage.names import FileKind
 from kdump.storage.objects.address import AnyPath, RemotePath
-from kdump.storage.objects.client import Status
+from kdump.storage.objects.client import ObjectStatus
 from kdump.storage.objects.listings import list_ahead, listed_status
 from kdump.storage.objects.ranges import LARGEST_BYTES, LEAST_BYTES, Range, read_ahead
 
@@ -74,7 +74,7 @@ def _segment(segment: Segment, whole: bool) -> Iterator[Range]:
                 yield Range(remote, status, 0, length)
 
 
-def _listed(path: AnyPath | None) -> Iterator[tuple[RemotePath, Status]]:
+def _listed(path: AnyPath | None) -> Iterator[tuple[RemotePath, ObjectStatus]]:
     """Yield ``path`` if it is an object by the last listings, with its status."""
     if isinstance(path, RemotePath):
         try:

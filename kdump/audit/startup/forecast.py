@@ -19,13 +19,13 @@ from kdump.audit.findings import Finding
 from kdump.audit.startup.loader import Loader
 from kdump.audit.startup.outcome import (
     Cause,
-    Cut,
+    LogCut,
     LogFacts,
     Outcome,
     RecoveryReason,
+    RejectedBatch,
     Release,
     StartFailure,
-    Violation,
 )
 from kdump.audit.startup.room import Room, room_of
 from kdump.audit.survey.recovery import Records
@@ -61,7 +61,7 @@ class Forecast:
     log_start_offset: int | None
     log_end_offset: int | None
     segments: tuple[int, ...]
-    cuts: tuple[Cut, ...]
+    cuts: tuple[LogCut, ...]
     deleted: tuple[int, ...]
     split: tuple[int, ...]
     replaced: tuple[AnyPath, ...]
@@ -131,7 +131,7 @@ class DirectoryForecast:
 
 
 def forecast(
-    facts: PartitionFacts, logs: Iterable[LogFacts], violations: Sequence[Violation] = ()
+    facts: PartitionFacts, logs: Iterable[LogFacts], violations: Sequence[RejectedBatch] = ()
 ) -> Forecast:
     """Return the effect of the next start on a partition; the worse one if releases differ.
 
@@ -159,7 +159,7 @@ def forecast_by(
     release: Release,
     facts: PartitionFacts,
     logs: Iterable[LogFacts],
-    violations: Sequence[Violation] = (),
+    violations: Sequence[RejectedBatch] = (),
 ) -> Forecast:
     """Return the effect of the next start of a broker of ``release`` on a partition."""
     known = tuple(logs)

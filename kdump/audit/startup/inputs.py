@@ -16,7 +16,7 @@ from typing import Final
 from kdump.audit.facts.small_files import PartitionFacts, Read
 from kdump.audit.facts.space import allocated_bytes
 from kdump.audit.replay.replay import Replay, SegmentReplay, ViolationKind, replay
-from kdump.audit.startup.outcome import Effect, LogFacts, Violation
+from kdump.audit.startup.outcome import Effect, LogFacts, RejectedBatch
 from kdump.audit.startup.swaps import pending_swaps, resolve_swaps
 from kdump.audit.survey.log_end import LogEnd, Search, read_end, search
 from kdump.audit.survey.recovery import RecoveryResult, recover
@@ -40,7 +40,7 @@ _TEXTS: Final = {
 def read_log_facts(
     facts: PartitionFacts,
     surveys: Iterable[Survey],
-    violations: Sequence[Violation] = (),
+    violations: Sequence[RejectedBatch] = (),
     replayed: Replay | None = None,
 ) -> tuple[LogFacts, ...]:
     """Return the facts of each log that will be opened, and of those that a swap replaces.
@@ -93,7 +93,7 @@ def read_log_facts(
 
 def violations(
     facts: PartitionFacts, surveys: Sequence[Survey], replayed: Replay | None = None
-) -> tuple[Violation, ...]:
+) -> tuple[RejectedBatch, ...]:
     """Return the batches that stop a starting broker, or at which its recovery cuts.
 
     ``surveys`` are those of the partition's segments, ascending by base offset. The state before
@@ -162,13 +162,13 @@ def _has_entry_below(base: int, read: Read[TransactionIndex]) -> bool:
     return read.value is not None and any(entry.last_offset < base for entry in read.value.entries)
 
 
-def _violations(segment: SegmentReplay) -> Iterator[Violation]:
+def _violations(segment: SegmentReplay) -> Iterator[RejectedBatch]:
     base_offset = segment.survey.segment.base_offset
     for violation in segment.violations:
         if violation.kind in _TEXTS:
             cuts = violation.kind is ViolationKind.CONTROL_CUT
             effect = Effect.CUTS if cuts else Effect.STOPS
-            yield Violation(
+            yield RejectedBatch(
                 base_offset, violation.position, violation.offset, _TEXTS[violation.kind], effect
             )
     for before, entry in pairwise(segment.aborted):
@@ -178,7 +178,7 @@ def _violations(segment: SegmentReplay) -> Iterator[Violation]:
                 for marker in segment.survey.events.markers()
                 if marker.offset == entry.last_offset
             )
-            yield Violation(
+            yield RejectedBatch(
                 base_offset,
                 position,
                 entry.last_offset,
@@ -194,7 +194,7 @@ def _swap(segment: Segment, facts: PartitionFacts) -> LogFacts:
 
 
 def _recover(
-    segment: Segment, facts: PartitionFacts, cut: Violation | None
+    segment: Segment, facts: PartitionFacts, cut: RejectedBatch | None
 ) -> RecoveryResult | None:
     with suppress(SourceError), open_source(segment.log, mapped=False) as source:
         # Recovery counts the batch as valid before it finds the record invalid.

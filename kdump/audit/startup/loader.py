@@ -18,14 +18,14 @@ from kdump.audit.facts.small_files import PartitionFacts, Read
 from kdump.audit.startup.open_log import OpenLog, nothing_from
 from kdump.audit.startup.outcome import (
     Cause,
-    Cut,
     Effect,
+    LogCut,
     LogFacts,
     Outcome,
     RecoveryReason,
+    RejectedBatch,
     Release,
     StartFailure,
-    Violation,
 )
 from kdump.audit.startup.snapshot_reload import SnapshotError, Snapshots
 from kdump.audit.startup.swaps import misnamed_file, pending_swaps, resolve_swaps
@@ -59,13 +59,13 @@ class Loader:
         self,
         facts: PartitionFacts,
         logs: Iterable[LogFacts],
-        violations: Iterable[Violation],
+        violations: Iterable[RejectedBatch],
         release: Release,
     ) -> None:
         self.exact = True
         self.log_start_offset = 0
         self.log_end_offset: int | None = None
-        self.cuts: list[Cut] = []
+        self.cuts: list[LogCut] = []
         self.deleted: list[int] = []
         self.recovered: dict[int, RecoveryReason] = {}
         self.split: list[int] = []
@@ -76,7 +76,7 @@ class Loader:
         self._read: set[AnyPath] = set()
         self._facts, self._release = facts, release
         self._log_start = facts.log_start or 0
-        self._violations: dict[int, list[Violation]] = defaultdict(list)
+        self._violations: dict[int, list[RejectedBatch]] = defaultdict(list)
         for violation in sorted(violations, key=lambda violation: violation.position):
             self._violations[violation.base_offset].append(violation)
         self._logs: dict[int, OpenLog] = {}
@@ -316,7 +316,7 @@ class Loader:
         self._count_deleted(log)
         self.cuts = [cut for cut in self.cuts if cut.segment != log.base]
         if size:
-            self.cuts.append(Cut(log.base, 0, log.base, size))
+            self.cuts.append(LogCut(log.base, 0, log.base, size))
         log.empty()
         return size > 0
 
@@ -334,7 +334,7 @@ class Loader:
             case Ending.SPLIT:
                 self._split(log, result)
 
-    def _violations_in(self, log: OpenLog, result: RecoveryResult) -> Iterator[Violation]:
+    def _violations_in(self, log: OpenLog, result: RecoveryResult) -> Iterator[RejectedBatch]:
         """Yield the violations that recovery reads in a segment."""
         stop = result.position + result.passed_bytes
         for violation in self._violations.get(log.file_base, ()):
@@ -362,7 +362,7 @@ class Loader:
 
     def _cut(self, log: OpenLog, result: RecoveryResult) -> None:
         position, size = result.position + result.valid_bytes, result.size - result.valid_bytes
-        self.cuts.append(Cut(log.base, position, result.next_offset, size))
+        self.cuts.append(LogCut(log.base, position, result.next_offset, size))
         self.deleted_bytes += size
         self.lost += result.later_records + self._tail_records(log, result)
 

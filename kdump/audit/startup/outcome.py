@@ -63,7 +63,7 @@ class Effect(Enum):
 
 
 @frozen
-class Violation:
+class RejectedBatch:
     """A batch that a broker rejects when it replays producers and transactions.
 
     ``base_offset`` is that of its segment, ``position`` and ``offset`` are its own.
@@ -87,7 +87,7 @@ class Cause:
 
 
 @frozen
-class Cut:
+class LogCut:
     """A cut of a log, at ``position`` of a segment's file; the log continues at ``offset``.
 
     ``size`` is the number of bytes that are cut.

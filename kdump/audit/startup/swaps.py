@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kdump.storage.logdir import Entry, EntryType, Partition, Segment
+from kdump.storage.logdir import DirectoryEntry, EntryType, Partition, Segment
 from kdump.storage.names import EXTENSIONS, FileKind, Suffix
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
@@ -36,7 +36,7 @@ class _File:
     path: AnyPath
 
 
-def misnamed_file(partition: Partition) -> Entry | None:
+def misnamed_file(partition: Partition) -> DirectoryEntry | None:
     """Return the first file whose name lacks the number that a loader reads there, or None."""
     for entry in partition.entries:
         is_transient = entry.name.suffix in (".swap", ".cleaned")
@@ -117,7 +117,7 @@ def _resolve_plain(partition: Partition) -> ResolvedSwaps | None:
     return ResolvedSwaps(partition.segments, frozenset(snapshots), ())
 
 
-def _is_numbered(entry: Entry) -> bool:
+def _is_numbered(entry: DirectoryEntry) -> bool:
     return entry.type is EntryType.FILE and entry.name.base_offset is not None
 
 

@@ -34,7 +34,7 @@ _INDEX_BYTES: Final = 64 << 20
 _NO_MAGIC: Final = 128
 
 
-class EntryKind(Enum):
+class BrokenPromise(Enum):
     """The ways in which an index entry breaks its promise."""
 
     MISPLACED = _entries.MISPLACED  # its position is not the start of a batch
@@ -44,7 +44,7 @@ class EntryKind(Enum):
 
 
 #: The first of these kinds among the counts at the end of the state.
-_FIRST_COUNT: Final = _entries.J_COUNTS + min(kind.value for kind in EntryKind)
+_FIRST_COUNT: Final = _entries.J_COUNTS + min(kind.value for kind in BrokenPromise)
 
 
 @frozen
@@ -56,14 +56,14 @@ class EntryFault:
     batch (SKIPS), the largest timestamp up to its batch (UNMATCHED), the size of the log (BEYOND).
     """
 
-    kind: EntryKind
+    kind: BrokenPromise
     number: int
     entry: tuple[int, int]
     reference: int
 
 
 #: The counts of an index whose entries break no promise, as nearly all.
-_NO_COUNTS: Final[Counter[EntryKind]] = Counter()
+_NO_COUNTS: Final[Counter[BrokenPromise]] = Counter()
 
 
 @frozen
@@ -87,7 +87,7 @@ class IndexFacts:
     first_disorder: tuple[int, tuple[int, int], tuple[int, int]] | None
     room: bool = False
     last: tuple[int, int] | None = None
-    counts: Counter[EntryKind] = field(default_factory=lambda: _NO_COUNTS)
+    counts: Counter[BrokenPromise] = field(default_factory=lambda: _NO_COUNTS)
     faults: tuple[EntryFault, ...] = ()
 
 
@@ -210,7 +210,7 @@ class _EntryCheck(Generic[Index]):
         counts = Counter(
             {
                 kind: count
-                for kind in EntryKind
+                for kind in BrokenPromise
                 if (count := self.state[_entries.J_COUNTS + kind.value])
             }
         )

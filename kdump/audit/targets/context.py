@@ -23,7 +23,7 @@ from kdump.audit.facts.settings import (
     topic_settings,
 )
 from kdump.audit.facts.small_files import DirectoryFacts, TopicSettings, read_small
-from kdump.audit.targets.future_logs import Fate, FutureLog, find_future_logs
+from kdump.audit.targets.future_logs import FutureFate, FutureLog, find_future_logs
 from kdump.audit.targets.node_directories import copies, siblings
 from kdump.audit.targets.target import Target, identity
 from kdump.format.properties import decode_partition_metadata
@@ -97,7 +97,7 @@ class Context:
             (
                 future.path
                 for future in self.futures
-                if future.fate is Fate.PROMOTED and future.current == target.path
+                if future.fate is FutureFate.PROMOTED and future.current == target.path
             ),
             None,
         )

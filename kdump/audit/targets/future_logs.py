@@ -18,7 +18,7 @@ from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
 
 
-class Fate(Enum):
+class FutureFate(Enum):
     """What a start does with a future log."""
 
     CONTINUES = "the move goes on"
@@ -39,7 +39,7 @@ class FutureLog:
 
     path: AnyPath
     current: AnyPath | None
-    fate: Fate
+    fate: FutureFate
 
 
 def find_future_logs(
@@ -89,29 +89,29 @@ def _fate(
     *,
     kept: bool,
     beside: bool,
-) -> Fate:
+) -> FutureFate:
     """Return the fate of one future log; ``kept``: a current log remains, ``beside``: beside it."""
     if not node.kraft:
-        return Fate.IGNORED if beside else Fate.CONTINUES
+        return FutureFate.IGNORED if beside else FutureFate.CONTINUES
     topic_id, readable = _topic_id(path)
     if not readable:
-        return Fate.CONTINUES
+        return FutureFate.CONTINUES
     if node.sets_aside(topic_id, name.partition):
-        return Fate.STRAY
+        return FutureFate.STRAY
     if node.image is None:
         # The cluster assigns the replica to the directory of the current log, but for rare cases.
-        return Fate.REFUSED if beside else Fate.CONTINUES
+        return FutureFate.REFUSED if beside else FutureFate.CONTINUES
     replicas = node.image.replicas.get(topic_id or "", {}).get(name.partition)
     assigned = None
     if replicas is not None and node.node_id is not None:
         assigned = replicas.directory_of(node.node_id)
     here = None if facts.identity is None else facts.identity.directory_id
     if assigned is not None and assigned == here:
-        return Fate.REFUSED if beside else Fate.PROMOTED
+        return FutureFate.REFUSED if beside else FutureFate.PROMOTED
     if beside:
-        return Fate.IGNORED
+        return FutureFate.IGNORED
     known = {each.identity.directory_id for each in directories if each.identity is not None}
-    return Fate.CONTINUES if kept or assigned not in known else Fate.EMPTIED
+    return FutureFate.CONTINUES if kept or assigned not in known else FutureFate.EMPTIED
 
 
 def _is_set_aside(path: AnyPath, partition: int, node: Node) -> bool:

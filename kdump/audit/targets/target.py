@@ -21,9 +21,9 @@ from kdump.errors import (
     UsageError,
     VanishedError,
 )
-from kdump.storage.liveness import Liveness, State, liveness
+from kdump.storage.liveness import BrokerState, Liveness, liveness
 from kdump.storage.logdir import (
-    Entry,
+    DirectoryEntry,
     LogDirectory,
     Partition,
     PathContent,
@@ -60,7 +60,7 @@ class Root:
     @property
     def stopped(self) -> bool:
         """Whether certainly no broker uses it; an unknown state counts as live."""
-        return self.liveness is not None and self.liveness.state is State.STOPPED
+        return self.liveness is not None and self.liveness.state is BrokerState.STOPPED
 
 
 @frozen
@@ -143,10 +143,10 @@ def open_roots(paths: Iterable[AnyPath], configured: Collection[AnyPath] = ()) -
         try:
             head = path.manifest().head if isinstance(path, ManifestPath) else None
             content, state = open_path(path), liveness(path)
-            if is_configured and isinstance(content, Entry | Segment):
+            if is_configured and isinstance(content, DirectoryEntry | Segment):
                 yield Root(path, MissingDirectoryError.file(path), None)
                 continue
-            if isinstance(content, Entry):
+            if isinstance(content, DirectoryEntry):
                 raise UsageError(
                     f"{path}: expected a segment, a partition directory or a log directory, found "
                     f"a file of another kind ({content.name.kind.value})"

@@ -7,7 +7,7 @@ from enum import Enum
 from kdump.audit.codes import Severity
 
 
-class State(Enum):
+class RunState(Enum):
     """What is known after a run, as far as it was asked about.
 
     OK and WARNING are said only where everything was read that could show an error. An error that
@@ -21,16 +21,16 @@ class State(Enum):
     INCOMPLETE = "incomplete"  # something that was asked for could not be read
 
 
-def state_of(worst: Severity | None, *, whole: bool) -> State:
+def state_of(worst: Severity | None, *, whole: bool) -> RunState:
     """Return the state of a run whose ``worst`` finding is above INFO, None without one.
 
     ``whole``: everything was read that could show an error.
     """
     match worst:
         case Severity.ERROR:
-            return State.ERROR
+            return RunState.ERROR
         case Severity.INCOMPLETE:
-            return State.INCOMPLETE
+            return RunState.INCOMPLETE
     if not whole:
-        return State.NOT_CHECKED
-    return State.WARNING if worst is Severity.WARNING else State.OK
+        return RunState.NOT_CHECKED
+    return RunState.WARNING if worst is Severity.WARNING else RunState.OK

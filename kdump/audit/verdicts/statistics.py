@@ -17,7 +17,7 @@ _RUN: Final = len(_producers.RUN_FIELDS)
 
 
 @frozen
-class Reading:
+class LogReading:
     """The reading of one log by ``host``: how many bytes, in how many seconds."""
 
     path: AnyPath
@@ -27,7 +27,7 @@ class Reading:
 
 
 @frozen
-class Batches:
+class PartitionBatches:
     """The batches of a whole partition. Offsets are None without a batch.
 
     ``records`` are those of ``sums``, None if wrappers of magic 0 or 1 were not read.
@@ -55,8 +55,8 @@ class Statistics:
 
     segments: int
     complete: bool
-    readings: tuple[Reading, ...]
-    batches: Batches | None
+    readings: tuple[LogReading, ...]
+    batches: PartitionBatches | None
 
 
 def statistics_of(
@@ -67,7 +67,7 @@ def statistics_of(
     ``replay`` is that of the verdict. ``quick``: only the ends of logs were read, or nothing.
     """
     readings = tuple(
-        Reading(
+        LogReading(
             survey.segment.log,
             survey.statistics.host,
             survey.read_bytes,
@@ -83,7 +83,7 @@ def statistics_of(
     return Statistics(len(surveys), complete, readings, _batches(surveys, replay))
 
 
-def _batches(surveys: Sequence[Survey], replay: Replay | None) -> Batches:
+def _batches(surveys: Sequence[Survey], replay: Replay | None) -> PartitionBatches:
     sums = BatchSums()
     producers: set[int] = set()
     committed = aborted = 0
@@ -96,7 +96,7 @@ def _batches(surveys: Sequence[Survey], replay: Replay | None) -> Batches:
         aborted += kinds.count(_producers.ABORT)
     first = [survey.first_offset for survey in surveys if survey.first_offset is not None]
     last = [survey.last_offset for survey in surveys if survey.last_offset is not None]
-    return Batches(
+    return PartitionBatches(
         sums,
         None if any(survey.wrappers for survey in surveys) else sums.records,
         first[0] if first else None,

@@ -18,7 +18,7 @@ from zstandard import ZstdDecompressor, ZstdError
 
 from kdump.commands.export.files import Ledger
 from kdump.commands.export.manifest import FileEntry, Lack, decode_manifest
-from kdump.commands.export.output import Form
+from kdump.commands.export.output import FileFormat
 from kdump.errors import DecodeError, SourceError, VanishedError
 from kdump.format.lines.shell import operand, shell_text
 from kdump.output.destination import LOCK, MANIFEST
@@ -39,7 +39,7 @@ _IGNORED: Final = ("_", ".")
 _UNFINISHED: Final = f"no {MANIFEST}: it was not finished"
 
 
-class Kind(Enum):
+class FileFault(Enum):
     """How a file differs from the manifest."""
 
     MISSING = "missing"
@@ -51,10 +51,10 @@ class Kind(Enum):
 
 
 @frozen
-class Difference:
+class FileDifference:
     """How the file at ``path`` below the export differs from the manifest."""
 
-    kind: Kind
+    kind: FileFault
     path: str
     expected: str
     found: str
@@ -110,7 +110,7 @@ def _instead(path: AnyPath) -> str:
 
 def check_file(
     export: AnyPath, file: FileEntry, report: Callable[[int], None]
-) -> Difference | None:
+) -> FileDifference | None:
     """Return the first difference between a file and its entry, None without one.
 
     ``report`` gets counts of bytes that were compared.
@@ -119,29 +119,33 @@ def check_file(
     try:
         with open_source(path, mapped=False, sealed=True) as source:
             if source.size != file.bytes:
-                return Difference(
-                    Kind.SIZE, file.path, f"{file.bytes} bytes", f"{source.size} bytes"
+                return FileDifference(
+                    FileFault.SIZE, file.path, f"{file.bytes} bytes", f"{source.size} bytes"
                 )
             digest = _digest(source, report)
             if digest != file.sha256:
-                return Difference(
-                    Kind.DIGEST, file.path, f"sha256 {file.sha256}", f"sha256 {digest}"
+                return FileDifference(
+                    FileFault.DIGEST, file.path, f"sha256 {file.sha256}", f"sha256 {digest}"
                 )
             for expected, found in _compare(file, _read_logs(file.path, source)):
-                return Difference(Kind.RECORDS, file.path, expected, found)
+                return FileDifference(FileFault.RECORDS, file.path, expected, found)
     except VanishedError:
-        return Difference(Kind.MISSING, file.path, f"a file of {file.bytes} bytes", "nothing")
+        return FileDifference(
+            FileFault.MISSING, file.path, f"a file of {file.bytes} bytes", "nothing"
+        )
     except (SourceError, DecodeError) as error:
-        return Difference(Kind.UNREAD, file.path, f"{file.records} records", str(error))
+        return FileDifference(FileFault.UNREAD, file.path, f"{file.records} records", str(error))
     return None
 
 
-def extra_files(export: Export) -> Iterator[Difference]:
+def extra_files(export: Export) -> Iterator[FileDifference]:
     """Yield the files below the export that are not in the manifest. Raise SourceError."""
     known = {file.path for file in export.files}
     for name in _listing(export.path, "", _DEPTH):
         if name not in known:
-            yield Difference(Kind.EXTRA, name, "only files of the manifest", "another file")
+            yield FileDifference(
+                FileFault.EXTRA, name, "only files of the manifest", "another file"
+            )
 
 
 def _listing(directory: AnyPath, prefix: str, depth: int) -> Iterator[str]:
@@ -210,7 +214,7 @@ def _add(logs: _Logs, key: tuple[str, int | None], more: _Found) -> None:
 def _read_logs(name: str, source: Source) -> _Logs:
     """Return what a file holds of each log. Raise SourceError and DecodeError."""
     logs: _Logs = {}
-    read = _read_parquet if name.endswith(Form.PARQUET.value) else _read_lines
+    read = _read_parquet if name.endswith(FileFormat.PARQUET.value) else _read_lines
     for key, found in read(source):
         _add(logs, key, found)
     return logs

@@ -15,7 +15,7 @@ from kdump.ui.options.targets import LogPath
 from kdump.ui.progress import progress_option
 
 if TYPE_CHECKING:
-    from kdump.commands.check.check import Difference, Export
+    from kdump.commands.check.check import Export, FileDifference
     from kdump.storage.objects.address import AnyPath
     from kdump.ui.progress import Mode
 
@@ -48,13 +48,13 @@ def check(
     """
     from kdump.commands.check.check import extra_files, read_export
     from kdump.commands.check.text import CheckReport, JsonCheck, TextCheck
-    from kdump.commands.export.output import Form
+    from kdump.commands.export.output import FileFormat
     from kdump.errors import UsageError
     from kdump.storage.workers import default_jobs
     from kdump.ui.progress import Progress
 
     export = read_export(manifest)
-    parquet = any(file.path.endswith(Form.PARQUET.value) for file in export.files)
+    parquet = any(file.path.endswith(FileFormat.PARQUET.value) for file in export.files)
     if parquet and find_spec("pyarrow") is None:
         raise UsageError("expected the extra parquet: pip install 'kafka-kdump[parquet]'")
     report: CheckReport
@@ -72,14 +72,14 @@ def check(
 
 def _compare(
     export: Export, jobs: int, on_progress: Callable[[int], None]
-) -> Iterator[Difference | None]:
+) -> Iterator[FileDifference | None]:
     """Yield the first difference of each file, in order; None for a file without one."""
-    from kdump.commands.check.check import Difference, Kind, check_file
+    from kdump.commands.check.check import FileDifference, FileFault, check_file
     from kdump.errors import KdumpError
     from kdump.storage import workers
     from kdump.storage.workers import WorkerDied
 
-    def work(number: int, report: Callable[[int], None]) -> Difference | None:
+    def work(number: int, report: Callable[[int], None]) -> FileDifference | None:
         return check_file(export.path, export.files[number], report)
 
     tasks = range(len(export.files))
@@ -90,7 +90,9 @@ def _compare(
             match value:
                 case WorkerDied():
                     path = export.files[number].path
-                    yield Difference(Kind.UNREAD, path, "a result of the worker", value.label)
+                    yield FileDifference(
+                        FileFault.UNREAD, path, "a result of the worker", value.label
+                    )
                 case KdumpError():
                     raise value
                 case _:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Protocol
 
-from kdump.commands.check.check import Difference, Export, Kind
+from kdump.commands.check.check import Export, FileDifference, FileFault
 from kdump.commands.export.manifest import FileEntry
 from kdump.format.lines.text import printable
 from kdump.ui import jsonl
@@ -18,7 +18,7 @@ from kdump.ui.units import count_text
 class CheckReport(Protocol):
     """The report, file by file."""
 
-    def add(self, path: str, file: FileEntry | None, difference: Difference | None) -> None:
+    def add(self, path: str, file: FileEntry | None, difference: FileDifference | None) -> None:
         """Report the file at ``path`` below the export; ``file`` is its entry in the manifest."""
 
     def finish(self) -> int:
@@ -27,14 +27,14 @@ class CheckReport(Protocol):
 
 class _Summary:
     def __init__(self, export: Export) -> None:
-        self.kinds: Counter[Kind] = Counter()
+        self.kinds: Counter[FileFault] = Counter()
         self.damaged = sum(lack.damaged for lack in export.lacks)
         self.incomplete = len(export.lacks) - self.damaged
 
     @property
     def exit_code(self) -> int:
         """The code of the comparison, and of the export that it is about."""
-        if self.kinds[Kind.UNREAD] or self.incomplete:
+        if self.kinds[FileFault.UNREAD] or self.incomplete:
             return INCOMPLETE
         return PROBLEMS if self.kinds.total() or self.damaged else OK
 
@@ -50,7 +50,7 @@ class TextCheck:
             kind = "damage" if lack.damaged else "incomplete"
             emit(printable(f"{kind}: {lack.path}: {lack.reason}"))
 
-    def add(self, path: str, file: FileEntry | None, difference: Difference | None) -> None:
+    def add(self, path: str, file: FileEntry | None, difference: FileDifference | None) -> None:
         """Print a line if the file differs."""
         if difference is not None:
             self._summary.kinds[difference.kind] += 1
@@ -91,7 +91,7 @@ class JsonCheck:
         for lack in export.lacks:
             emit(jsonl.line("trouble", asdict(lack)))
 
-    def add(self, path: str, file: FileEntry | None, difference: Difference | None) -> None:
+    def add(self, path: str, file: FileEntry | None, difference: FileDifference | None) -> None:
         """Emit the line of a file."""
         if difference is not None:
             self._summary.kinds[difference.kind] += 1
@@ -113,7 +113,7 @@ class JsonCheck:
             "exit": self._summary.exit_code,
             "files": len(self._export.files),
             "records": self._export.records,
-            **{kind.value: kinds[kind] for kind in Kind},
+            **{kind.value: kinds[kind] for kind in FileFault},
             "incomplete": self._summary.incomplete,
             "damaged": self._summary.damaged,
         }

@@ -16,7 +16,7 @@ from kdump.audit.commands import (
     salvage_command,
     unclean_election_command,
 )
-from kdump.copies.comparison import Comparison, State
+from kdump.copies.comparison import Comparison, ComparisonState
 from kdump.copies.copy import Copy
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.objects.address import AnyPath
@@ -25,7 +25,7 @@ from kdump.values import frozen
 
 
 @frozen
-class Step:
+class AdviceStep:
     """A step after a comparison, with the commands that take it, if there are any."""
 
     text: str
@@ -59,7 +59,7 @@ class Advice:
         self._first: Counter[int] = Counter()
         self._heals: list[_Heal] = []
         self._saves: list[_Save] = []
-        self._unclean: list[Step] = []
+        self._unclean: list[AdviceStep] = []
 
     def add(self, found: Comparison) -> None:
         """Add a partition."""
@@ -67,7 +67,7 @@ class Advice:
         if heals:  # the first choice, and what it cuts, may then be others
             self._heals.extend(heals)
             return
-        if found.state not in (State.DIFFERENT, State.LAGGING):
+        if found.state not in (ComparisonState.DIFFERENT, ComparisonState.LAGGING):
             return
         if len(found.copies) == 1 and not found.missing:
             return
@@ -84,36 +84,36 @@ class Advice:
             self._first[first.node_id] += 1
         if found.unclean and first.can_lead:
             self._unclean.append(
-                Step(
+                AdviceStep(
                     f"{name} is not in sync for {found.topic}-{found.partition}: start it alone, "
                     "then elect it",
                     (unclean_election_command(found.topic, found.partition),),
                 )
             )
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[AdviceStep]:
         """Yield the steps in their order."""
         changed = [*(heal.copy.path for heal in self._heals), *(save.path for save in self._saves)]
         for before in dict.fromkeys(map(copy_text, changed)):
             if before is not None:
-                yield Step(before)
+                yield AdviceStep(before)
         yield from _heal_steps(self._heals)
         if self._heals:
             text = "compare again before a broker starts: this says who may lead"
-            yield Step(text, (self._again,))
+            yield AdviceStep(text, (self._again,))
         yield from _save_steps(self._saves)
         if self._first:
             others = " for the other partitions" if self._heals else ""
             nodes = [node for node, _ in self._first.most_common()]
             if len(nodes) == 1:
-                yield Step(f"start node {nodes[0]} first{others}")
+                yield AdviceStep(f"start node {nodes[0]} first{others}")
             else:
                 counts = ", ".join(f"node {node} for {self._first[node]:,}" for node in nodes)
-                yield Step(f"nodes to start first, by their number of partitions: {counts}")
+                yield AdviceStep(f"nodes to start first, by their number of partitions: {counts}")
         yield from self._unclean
 
 
-def _heal_steps(heals: Iterable[_Heal]) -> Iterator[Step]:
+def _heal_steps(heals: Iterable[_Heal]) -> Iterator[AdviceStep]:
     """Yield the steps that repair copies, first those for which other copies are at hand."""
     by_place: dict[bool, list[_Heal]] = {False: [], True: []}
     for heal in heals:
@@ -129,7 +129,7 @@ def _heal_steps(heals: Iterable[_Heal]) -> Iterator[Step]:
             text += f" from one that is brought to {host} as COPY"
         if any(heal.copy.live for heal in found):
             text += f", once {'their brokers are' if many else 'its broker is'} stopped"
-        yield Step(text, tuple(heal.command for heal in found))
+        yield AdviceStep(text, tuple(heal.command for heal in found))
 
 
 def _heals(found: Comparison) -> Iterator[_Heal]:
@@ -143,7 +143,7 @@ def _heals(found: Comparison) -> Iterator[_Heal]:
         yield _Heal(copy, heal_command(copy.path, [COPY] if brought else at_hand), brought)
 
 
-def _save_steps(saves: Iterable[_Save]) -> Iterator[Step]:
+def _save_steps(saves: Iterable[_Save]) -> Iterator[AdviceStep]:
     """Yield a step for each leader that makes others lose records."""
     by_leader: dict[str, list[_Save]] = {}
     for save in saves:
@@ -154,7 +154,7 @@ def _save_steps(saves: Iterable[_Save]) -> Iterator[Step]:
         text = f"{named} {records} when {leader} leads; to save them before"
         if any(isinstance(save.path, ManifestPath) for save in found):
             text += f", on {'the host of each' if len(found) > 1 else 'its host'}"
-        yield Step(text, tuple(save.command for save in found))
+        yield AdviceStep(text, tuple(save.command for save in found))
 
 
 def _saves(found: Comparison, name: str) -> Iterator[_Save]:

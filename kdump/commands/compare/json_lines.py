@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kdump.commands.compare.summary import Summary
-from kdump.copies.comparison import Comparison, State
+from kdump.commands.compare.summary import CompareSummary
+from kdump.copies.comparison import Comparison, ComparisonState
 from kdump.copies.fields import copy_fields, difference_fields, leader_fields, partition_fields
 from kdump.storage.objects.address import AnyPath
 from kdump.ui import jsonl
@@ -22,7 +22,7 @@ class JsonComparisons:
 
     def __init__(self, emit: Callable[[str], None], paths: Iterable[AnyPath]) -> None:
         self._emit = emit
-        self._summary = Summary()
+        self._summary = CompareSummary()
         emit(jsonl.line("header", jsonl.header("compare", paths)))
 
     def add(self, found: Comparison) -> None:
@@ -43,7 +43,7 @@ class JsonComparisons:
         fields: dict[str, object] = {
             "exit": summary.exit_code,
             "partitions": summary.partitions,
-            **{state.value: summary.states[state] for state in State},
+            **{state.value: summary.states[state] for state in ComparisonState},
             "copies": summary.copies,
             "log_bytes": summary.log_bytes,
             "batches": summary.batches,

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from kdump.copies.comparison import Comparison, State
+from kdump.copies.comparison import Comparison, ComparisonState
 from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
 
 
 @dataclass(slots=True)
-class Summary:
+class CompareSummary:
     """The number of partitions by their state, and what was read.
 
     ``remote`` counts those with offsets in remote storage only.
     """
 
-    states: Counter[State] = field(default_factory=Counter)
+    states: Counter[ComparisonState] = field(default_factory=Counter)
     copies: int = 0
     log_bytes: int = 0
     batches: int = 0
@@ -40,6 +40,6 @@ class Summary:
     @property
     def exit_code(self) -> int:
         """The exit code: lag and partitions with one copy are no difference."""
-        if self.states[State.UNREAD]:
+        if self.states[ComparisonState.UNREAD]:
             return INCOMPLETE
-        return PROBLEMS if self.states[State.DIFFERENT] else OK
+        return PROBLEMS if self.states[ComparisonState.DIFFERENT] else OK

@@ -10,8 +10,8 @@ from typing import Final
 from kdump.audit.commands import Remedy
 from kdump.audit.facts.remote_storage import ranges_text
 from kdump.commands.compare.advice import Advice
-from kdump.commands.compare.summary import Summary
-from kdump.copies.comparison import Comparison, Cut, Difference, Held, State
+from kdump.commands.compare.summary import CompareSummary
+from kdump.copies.comparison import Comparison, ComparisonState, Difference, FollowerCut, Held
 from kdump.copies.copy import LostOffsets, OffsetRange
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
@@ -37,14 +37,14 @@ class TextComparisons:
     def __init__(self, emit: Callable[[str], None], again: Remedy, *, everything: bool) -> None:
         self._emit = emit
         self._everything = everything
-        self._summary = Summary()
+        self._summary = CompareSummary()
         self._advice = Advice(again)
 
     def add(self, found: Comparison) -> None:
         """Print a partition."""
         self._summary.add(found)
         self._advice.add(found)
-        if found.state in (State.EQUAL, State.ALONE) and not self._everything:
+        if found.state in (ComparisonState.EQUAL, ComparisonState.ALONE) and not self._everything:
             return
         self._emit(printable(f"PARTITION {found.topic}-{found.partition}: {_title(found)}"))
         for line in table(
@@ -59,9 +59,11 @@ class TextComparisons:
         """Print what was compared and what follows from it; return the exit code."""
         summary = self._summary
         parts = [
-            f"{summary.states[state]:,} {state.value}" for state in State if summary.states[state]
+            f"{summary.states[state]:,} {state.value}"
+            for state in ComparisonState
+            if summary.states[state]
         ]
-        hidden = summary.states[State.EQUAL] + summary.states[State.ALONE]
+        hidden = summary.states[ComparisonState.EQUAL] + summary.states[ComparisonState.ALONE]
         more = " (--all shows all)" if hidden and not self._everything else ""
         self._print("result", f"{', '.join(parts) or 'no partition'}{more}")
         self._print(
@@ -92,7 +94,7 @@ class TextComparisons:
 
 
 def _title(found: Comparison) -> str:
-    if found.state is State.LAGGING:
+    if found.state is ComparisonState.LAGGING:
         most = max(copy.end for copy in found.copies) - min(copy.end for copy in found.copies)
         if not most and not found.missing:
             return "log starts differ"
@@ -199,7 +201,7 @@ def _lost_text(index: int, lost: LostOffsets, sound_in: Sequence[int], held: Seq
     return f"{place}: {lost.reason}; {where}"
 
 
-def _cut_text(cut: Cut) -> str:
+def _cut_text(cut: FollowerCut) -> str:
     assert cut.truncation is not None
     offset = cut.truncation.offset
     start = f"copy {cut.copy + 1} truncates to offset {offset}"
@@ -210,9 +212,9 @@ def _cut_text(cut: Cut) -> str:
     return f"{start}, and loses {count_text(cut.records, 'record')}, {_range_text(cut.lost)}"
 
 
-def _deletion_texts(cuts: Sequence[Cut]) -> Iterator[str]:
+def _deletion_texts(cuts: Sequence[FollowerCut]) -> Iterator[str]:
     """Yield what copies delete at their starts because the leader's log begins later."""
-    by_range: dict[OffsetRange, list[Cut]] = {}
+    by_range: dict[OffsetRange, list[FollowerCut]] = {}
     for cut in cuts:
         if cut.deleted is not None:
             by_range.setdefault(cut.deleted, []).append(cut)

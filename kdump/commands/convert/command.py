@@ -13,7 +13,7 @@ import click
 
 from kdump.ui.options.targets import SomePath, TargetOptions
 from kdump.ui.repairs.repairing import (
-    Choice,
+    RepairOptions,
     first_of,
     partitions,
     repair,
@@ -73,7 +73,7 @@ def convert_v0_v2(
     output: Path | None,
     batch_bytes: int,
     codec: str | None,
-    choice: Choice,
+    choice: RepairOptions,
 ) -> int:
     """Rewrite messages of magic 0 and 1 as batches of magic 2, with the same records.
 
@@ -113,7 +113,7 @@ def convert_v0_v2(
     return _to_output(find_scope(targets, stores=False), choice, rules, output)
 
 
-def _in_place(scope: Scope, choice: Choice, rules: Rules) -> int:
+def _in_place(scope: Scope, choice: RepairOptions, rules: Rules) -> int:
     from kdump.commands.convert.plan import plan_convert
 
     def planner(verdict: Verdict, report: Callable[[int], None]) -> Plan:
@@ -130,7 +130,7 @@ def _in_place(scope: Scope, choice: Choice, rules: Rules) -> int:
     return repair(scope, choice, planner, passes=4 if choice.apply else 2)
 
 
-def _to_output(scope: Scope, choice: Choice, rules: Rules, output: Path) -> int:
+def _to_output(scope: Scope, choice: RepairOptions, rules: Rules, output: Path) -> int:
     from kdump.commands.convert.output import convert_to
     from kdump.commands.convert.report import start_report
     from kdump.ui.progress import Progress

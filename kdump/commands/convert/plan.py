@@ -25,7 +25,7 @@ from kdump.repair.content.extent import (
 )
 from kdump.repair.rewrite.conversion import Rules
 from kdump.repair.rewrite.log_workers import run_on_logs
-from kdump.repair.rewrite.measure import Measurement, measure
+from kdump.repair.rewrite.measure import ConversionMeasure, measure
 from kdump.repair.rewrite.preconditions import refuse_damaged, undecodable_records
 from kdump.repair.transaction.fingerprint import read_fingerprint, refuse_links, refuse_swaps
 from kdump.repair.transaction.plan import Plan, log_directory_of
@@ -112,11 +112,11 @@ def _measure_all(
     settings: TopicSettings,
     jobs: int,
     report: Callable[[int], None],
-) -> list[Measurement]:
+) -> list[ConversionMeasure]:
     """Return the measurements of the conversion of each log, in order."""
     room = _REBUILD_BYTES // len(old_surveys)
 
-    def work(segment: Segment, on_progress: Callable[[int], None]) -> Measurement:
+    def work(segment: Segment, on_progress: Callable[[int], None]) -> ConversionMeasure:
         base_offset = segment.base_offset
         return measure(
             segment.log, base_offset, rules, epochs[base_offset], settings, room, on_progress
@@ -138,7 +138,7 @@ def _epochs(facts: PartitionFacts, surveys: Sequence[Survey]) -> dict[int, tuple
     return epochs
 
 
-def _refuse_overlap(measurements: Sequence[Measurement], segments: Sequence[Segment]) -> None:
+def _refuse_overlap(measurements: Sequence[ConversionMeasure], segments: Sequence[Segment]) -> None:
     """Raise Refused if records inside a wrapper have offsets of the following segment."""
     following = {segment.log: later for segment, later in pairwise(segments)}
     for measurement in measurements:
@@ -151,7 +151,7 @@ def _refuse_overlap(measurements: Sequence[Measurement], segments: Sequence[Segm
 
 
 def _notes(
-    measurements: Sequence[Measurement], rules: Rules, settings: TopicSettings
+    measurements: Sequence[ConversionMeasure], rules: Rules, settings: TopicSettings
 ) -> Iterator[str]:
     """Yield the notes. They hold no paths, because the id of a plan does not depend on them."""
     yield readers_note(rules)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kdump.commands.convert.plan import COMMAND
-from kdump.repair.newdir.output import Output, encode_identity, encode_output
+from kdump.repair.newdir.output import NewDirectory, encode_identity, encode_output
 from kdump.repair.rewrite.conversion import Rules
 from kdump.storage.source import Identity
 from kdump.values import frozen
@@ -45,7 +45,7 @@ class ConvertedLog:
 
 
 @frozen
-class ConvertedCopy(Output):
+class ConvertedCopy(NewDirectory):
     """The result of a conversion of a partition to a new directory.
 
     ``logs`` are the logs with old batches, ``untouched`` the names of the other logs, which were

@@ -13,7 +13,7 @@ from kdump.ui import jsonl
 from kdump.ui.paragraphs import paragraph
 from kdump.ui.repairs.logs import ConversionSums
 from kdump.ui.repairs.outputs import (
-    Report,
+    OutputReport,
     done_lines,
     print_error,
     proof_lines,
@@ -25,7 +25,7 @@ from kdump.ui.units import count_text
 
 def start_report(
     form: Literal["text", "json"], command: str, scope: Scope
-) -> Report[ConvertedCopy]:
+) -> OutputReport[ConvertedCopy]:
     """Return the report of a run, after printing its header if ``form`` is JSON."""
     return _Json(command, scope) if form == "json" else _Text(command)
 

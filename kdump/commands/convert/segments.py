@@ -32,7 +32,7 @@ from kdump.repair.newdir.output import (
     read_pieces,
     survey_of,
 )
-from kdump.repair.rewrite.conversion import Conversion, Part, Rules
+from kdump.repair.rewrite.conversion import Conversion, NewPart, Rules
 from kdump.repair.rewrite.preconditions import damaged_log, unconvertible_log
 from kdump.repair.rewrite.read_back import ReadBack
 from kdump.repair.rewrite.write_and_read import (
@@ -94,7 +94,7 @@ class _ConvertedContent:
     legacy: int
     stamped: int
     copied: int
-    parts: tuple[Part, ...]
+    parts: tuple[NewPart, ...]
     contents: tuple[tuple[int, str], ...]
 
 
@@ -229,7 +229,7 @@ class SegmentWriter:
     def _prove(
         self,
         origin: SourceSegment,
-        part: Part,
+        part: NewPart,
         content: tuple[int, str],
         back: ReadBack,
         like: Attributes,

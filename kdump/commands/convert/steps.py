@@ -16,7 +16,7 @@ from kdump.audit.survey.rebuilt_indexes import RebuiltIndexes
 from kdump.errors import Refused
 from kdump.format.index import TransactionIndex
 from kdump.repair.rewrite.conversion import Rules
-from kdump.repair.rewrite.measure import MeasuredPart, Measurement
+from kdump.repair.rewrite.measure import ConversionMeasure, MeasuredPart
 from kdump.repair.transaction.plan import ConvertedPart, Put, RebuiltIndex, Remove, Stamp, Step
 from kdump.storage.names import FileKind, format_file_name
 
@@ -35,7 +35,7 @@ class ConvertSteps:
     ) -> None:
         self._facts, self._rules, self._settings, self._files = facts, rules, settings, files
 
-    def of(self, measurement: Measurement) -> Iterator[Step]:
+    def of(self, measurement: ConversionMeasure) -> Iterator[Step]:
         """Yield the steps of one log. Raises Refused if its indexes cannot be made."""
         log, parts = measurement.path.name, measurement.parts
         names = [
@@ -53,7 +53,7 @@ class ConvertSteps:
                 yield from self._aborts(names[number], aborts[number])
             yield from self._indexes(names[number], parts[number].rebuilt)
 
-    def _log(self, measurement: Measurement, name: str, number: int) -> Put:
+    def _log(self, measurement: ConversionMeasure, name: str, number: int) -> Put:
         old, new = measurement.path.name, measurement.parts[number]
         part, codec, before = new.part, self._rules.codec, self._files[old]
         epochs = tuple((entry.epoch, entry.start_offset) for entry in measurement.epochs)

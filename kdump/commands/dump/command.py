@@ -113,7 +113,7 @@ def dump(
     from kdump.commands.dump.lines import JsonDump, TextDump
     from kdump.commands.dump.records import Printer
     from kdump.commands.dump.run import (
-        Output,
+        DumpReceiver,
         file_sizes,
         files,
         run,
@@ -142,7 +142,7 @@ def dump(
     if decode:
         warn_if_undecoded(found)
     out = sys.stdout.buffer
-    output: Output
+    output: DumpReceiver
     if summary:
         from kdump.commands.dump.summary import JsonView, Summarizer, TextView
 

@@ -16,7 +16,7 @@ from kdump.format.lines.text import printable
 from kdump.format.messages.payloads import INTERNAL_TOPICS
 from kdump.storage.access import open_source
 from kdump.storage.logdir import (
-    Entry,
+    DirectoryEntry,
     LogDirectory,
     Partition,
     PathContent,
@@ -41,7 +41,7 @@ def files(
     """
     only_batches = summary or selection != Selection()
     for path, content in zip(paths, open_paths(paths), strict=True):
-        if isinstance(content, Segment | Entry):
+        if isinstance(content, Segment | DirectoryEntry):
             name = parse_file_name(path.name)
             if name.kind not in BATCH_KINDS | KINDS:
                 raise click.UsageError(
@@ -100,7 +100,7 @@ def warn_if_undecoded(found_files: Iterable[DumpFile | SourceError]) -> None:
         )
 
 
-class Output(Protocol):
+class DumpReceiver(Protocol):
     """A receiver of the files of a dump."""
 
     covered: Covered
@@ -119,7 +119,7 @@ class Output(Protocol):
         """End the output after all files, and return the exit code."""
 
 
-def run(found_files: Iterable[DumpFile | SourceError], output: Output) -> int:
+def run(found_files: Iterable[DumpFile | SourceError], output: DumpReceiver) -> int:
     """Pass files to ``output`` until it needs no more, and return the exit code."""
     output.start()
     for file in found_files:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kdump.commands.dump.lines import Covered, DumpFile
-from kdump.commands.dump.totals import Sums, Totals
+from kdump.commands.dump.totals import DumpTotals, Totals
 from kdump.format.lines.text import printable, time_text
 from kdump.format.records import RecordReader
 from kdump.storage.names import FileKind
@@ -53,7 +53,7 @@ class Summarizer:
         self._write = out.write
         self._left = selection.limit
         self._reader = RecordReader()
-        self._sums = Sums(self._reader)
+        self._sums = DumpTotals(self._reader)
         self._file: DumpFile | None = None
 
     @property
@@ -101,7 +101,7 @@ class Summarizer:
         self.covered.damages += totals.damages + totals.unreadable
         self.covered.incomplete += totals.over_limit
         self._write(self._view.sums(_sum_path(self._file), self._file, totals))
-        self._sums = Sums(self._reader)
+        self._sums = DumpTotals(self._reader)
 
 
 def _sum_path(file: DumpFile) -> AnyPath:

@@ -36,7 +36,7 @@ _NO_PRODUCER: Final = -1
 
 
 @frozen
-class OpenTransaction:
+class PendingTransaction:
     """A transaction without a marker, and the base offset of its first batch."""
 
     producer_id: int
@@ -69,14 +69,14 @@ class Totals:
     producers: int
     committed: int
     aborted: int
-    open_transactions: tuple[OpenTransaction, ...]
+    open_transactions: tuple[PendingTransaction, ...]
     damages: int
     damaged_bytes: int
     unreadable: int
     over_limit: int
 
 
-class Sums:
+class DumpTotals:
     """Adds up files, one after the other."""
 
     def __init__(self, reader: RecordReader) -> None:
@@ -129,7 +129,7 @@ class Sums:
             producers=len(self._producers - {_NO_PRODUCER}),
             committed=self._markers[ControlType.COMMIT],
             aborted=self._markers[ControlType.ABORT],
-            open_transactions=tuple(starmap(OpenTransaction, self._open.items())),
+            open_transactions=tuple(starmap(PendingTransaction, self._open.items())),
             damages=self._damages,
             damaged_bytes=self._damaged_bytes,
             unreadable=self._unreadable,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from kdump.commands.explain.broker_log.message import Kind, Step
-from kdump.commands.explain.broker_log.report import Group, Report
+from kdump.commands.explain.broker_log.message import FollowUp, Subject
+from kdump.commands.explain.broker_log.report import EntryGroup, LogReport
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
 from kdump.storage.objects.address import AnyPath
@@ -16,24 +16,24 @@ from kdump.ui.jsonl import header, line
 from kdump.ui.paragraphs import paragraph
 
 _ABOUT: Final = {
-    Kind.DISK: "what is on a disk",
-    Kind.CONSEQUENCE: "a consequence",
-    Kind.NOTE: "normal operation; no problem by itself",
-    Kind.ELSEWHERE: "not a disk problem",
+    Subject.DISK: "what is on a disk",
+    Subject.CONSEQUENCE: "a consequence",
+    Subject.NOTE: "normal operation; no problem by itself",
+    Subject.ELSEWHERE: "not a disk problem",
 }
 
 
-def exit_code(report: Report) -> int:
+def exit_code(report: LogReport) -> int:
     """Return 5 if kdump knows no line, or does not know a line that may concern disks; else 0."""
     unknown = report.unknown
     return INCOMPLETE if any(group.disks for group in unknown) or _all_unknown(report) else OK
 
 
-def _all_unknown(report: Report) -> bool:
+def _all_unknown(report: LogReport) -> bool:
     return bool(report.groups) and len(report.unknown) == len(report.groups)
 
 
-def text_lines(report: Report) -> Iterator[str]:
+def text_lines(report: LogReport) -> Iterator[str]:
     """Yield the groups as paragraphs, and a last line that counts them."""
     for group in report.groups:
         yield from _group_lines(group)
@@ -41,7 +41,7 @@ def text_lines(report: Report) -> Iterator[str]:
     yield paragraph("result", _result(report))
 
 
-def json_lines(report: Report, source: AnyPath | None) -> Iterator[str]:
+def json_lines(report: LogReport, source: AnyPath | None) -> Iterator[str]:
     """Yield a header, a line for each group, and a summary."""
     yield line("header", header("explain", [source] if source else []))
     for group in report.groups:
@@ -57,7 +57,7 @@ def json_lines(report: Report, source: AnyPath | None) -> Iterator[str]:
             "logger": group.first.logger or None,
             "message": group.first.message,
             "about": known.message.kind.value if known else "unknown",
-            "may_be_disks": known.message.kind is Kind.DISK if known else group.disks,
+            "may_be_disks": known.message.kind is Subject.DISK if known else group.disks,
             "happened": known.message.happened if known else None,
             "advice": known.message.advice if known else None,
             "codes": [code.name for code in known.codes] if known else [],
@@ -70,7 +70,7 @@ def json_lines(report: Report, source: AnyPath | None) -> Iterator[str]:
             "remedy": list(command) if command else None,
         }
         yield line("message", fields)
-    counts = {kind.value: report.count(kind) for kind in Kind}
+    counts = {kind.value: report.count(kind) for kind in Subject}
     yield line(
         "summary",
         {
@@ -84,7 +84,7 @@ def json_lines(report: Report, source: AnyPath | None) -> Iterator[str]:
     )
 
 
-def _group_lines(group: Group) -> Iterator[str]:
+def _group_lines(group: EntryGroup) -> Iterator[str]:
     first, known = group.first, group.known
     heading = " ".join(part for part in (first.level, first.time) if part)
     times = f", {group.count:,} times up to line {group.last_line}" if group.count > 1 else ""
@@ -94,7 +94,7 @@ def _group_lines(group: Group) -> Iterator[str]:
         yield from _unknown(group)
         return
     about = _ABOUT[known.message.kind]
-    if known.message.kind is Kind.CONSEQUENCE:
+    if known.message.kind is Subject.CONSEQUENCE:
         about += (
             f" of line {group.follows}"
             if group.follows
@@ -113,7 +113,7 @@ def _group_lines(group: Group) -> Iterator[str]:
         yield f"{'  next':12}{shell_text(command)}"
 
 
-def _unknown(group: Group) -> Iterator[str]:
+def _unknown(group: EntryGroup) -> Iterator[str]:
     if group.disks:
         yield paragraph("  about", "unknown to kdump; it may concern disks")
         yield paragraph(
@@ -128,7 +128,7 @@ def _unknown(group: Group) -> Iterator[str]:
         )
 
 
-def _where(group: Group) -> str:
+def _where(group: EntryGroup) -> str:
     location = group.location
     offsets = {group.first_offset, group.last_offset} - {None}
     parts = [
@@ -140,17 +140,17 @@ def _where(group: Group) -> str:
     return ", ".join(str(part) for part in parts if part)
 
 
-def _command(group: Group) -> tuple[str, ...] | None:
+def _command(group: EntryGroup) -> tuple[str, ...] | None:
     """Return the command that checks the place in a message; None without a printable path."""
     path, known = group.location.path, group.known
-    if known is None or known.message.kind is not Kind.DISK:
+    if known is None or known.message.kind is not Subject.DISK:
         return None
     directories = group.location.directories
     if path is None or not path.startswith("/") or not "".join((path, *directories)).isprintable():
         return None
-    if known.message.step is Step.START:
+    if known.message.step is FollowUp.START:
         return ("kdump", "next-start", *dict.fromkeys(directories))
-    if known.message.step is Step.SPACE:
+    if known.message.step is FollowUp.SPACE:
         return ("kdump", "verify", "--quick", "--info", *directories[:1])
     target = Path(path)
     partition = group.location.partition
@@ -159,14 +159,14 @@ def _command(group: Group) -> tuple[str, ...] | None:
     return ("kdump", "verify", *directories[:1])
 
 
-def _result(report: Report) -> str:
+def _result(report: LogReport) -> str:
     if not report.groups:
         return "no line at WARN or above, and nothing about log directories"
     counts = (
-        (report.count(Kind.DISK), "about disks"),
-        (report.count(Kind.CONSEQUENCE), "consequences"),
-        (report.count(Kind.NOTE), "normal"),
-        (report.count(Kind.ELSEWHERE), "not disk problems"),
+        (report.count(Subject.DISK), "about disks"),
+        (report.count(Subject.CONSEQUENCE), "consequences"),
+        (report.count(Subject.NOTE), "normal"),
+        (report.count(Subject.ELSEWHERE), "not disk problems"),
         (len(report.unknown), "unknown"),
     )
     listed = ", ".join(f"{count:,} {what}" for count, what in counts if count)

@@ -160,7 +160,7 @@ def export(
     """
     from kdump.commands.export.export import Order
     from kdump.commands.export.export import export as run
-    from kdump.commands.export.output import Form
+    from kdump.commands.export.output import FileFormat
     from kdump.errors import UsageError
     from kdump.output.destination import check_outside, create_destination
     from kdump.ui.options.targets import named_paths, refuse_manifests
@@ -188,7 +188,7 @@ def export(
         manifest = run(
             source.targets,
             Order(
-                Form.PARQUET if form == "parquet" else Form.JSONL,
+                FileFormat.PARQUET if form == "parquet" else FileFormat.JSONL,
                 selection,
                 read_committed,
                 dedupe_replicas,

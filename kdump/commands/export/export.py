@@ -18,10 +18,10 @@ from kdump.audit.facts.coordinator import TopicPartition
 from kdump.audit.facts.remote_storage import ranges_text
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target, without_nested
-from kdump.commands.export.files import Layout, Ledger, file_name
+from kdump.commands.export.files import FileLayout, Ledger, file_name
 from kdump.commands.export.manifest import FileEntry, Manifest, PartitionEntry, partition_entry
-from kdump.commands.export.output import Form
-from kdump.commands.export.parts import Choice, Part, make_parts, plan
+from kdump.commands.export.output import FileFormat
+from kdump.commands.export.parts import ExportPart, ExportRequest, make_parts, plan
 from kdump.commands.export.spread import Spread
 from kdump.commands.export.starts import log_starts, remote_only
 from kdump.commands.export.task import (
@@ -56,7 +56,7 @@ class Order:
     ``hourly``, each hour has its own files.
     """
 
-    form: Form
+    form: FileFormat
     selection: Selection
     read_committed: bool = False
     dedupe_replicas: bool = False
@@ -95,7 +95,7 @@ def export(
     context = context or Context(now_ms=0)
     remote = remote_only(distinct, context, order.selection, spread)
     troubles.extend(_unread_remote(distinct, remote))
-    choice = Choice(order.selection, order.read_committed, order.dedupe_replicas)
+    choice = ExportRequest(order.selection, order.read_committed, order.dedupe_replicas)
     parts = make_parts(distinct, starts, choice, sizes, context)
     if choice.committed or choice.merged:
         plan(parts, choice, spread, troubles)
@@ -143,7 +143,9 @@ def _unread_remote(
             yield Trouble(utf8(str(target.path)), None, None, reason, damaged=False)
 
 
-def _tasks(parts: Sequence[Part], order: Order, destination: Destination) -> Iterator[ExportTask]:
+def _tasks(
+    parts: Sequence[ExportPart], order: Order, destination: Destination
+) -> Iterator[ExportTask]:
     """Yield tasks: logs of one topic that go into one file, or a larger log.
 
     The partitions of a topic follow each other, from whatever brokers they are.
@@ -152,7 +154,7 @@ def _tasks(parts: Sequence[Part], order: Order, destination: Destination) -> Ite
     def make_task(shares: Sequence[Share], weight: int) -> ExportTask:
         # A log that is not larger than a file has one, and shares it.
         pieces = max(ceil(weight / order.file_bytes), 1)
-        layout = Layout(pieces, ceil(weight / pieces), order.hourly)
+        layout = FileLayout(pieces, ceil(weight / pieces), order.hourly)
         to, rights = destination.folder, destination.rights
         return ExportTask(tuple(shares), to, rights, order.form, order.selection, layout)
 
@@ -206,14 +208,14 @@ def _take_files(
             number += 1
 
 
-def _of_part(part: Part, remote: Mapping[TopicPartition, Ranges]) -> Ranges:
+def _of_part(part: ExportPart, remote: Mapping[TopicPartition, Ranges]) -> Ranges:
     if part.topic is None or part.partition is None:
         return ()
     return remote.get((part.topic, part.partition), ())
 
 
 def _entries(
-    parts: Sequence[Part],
+    parts: Sequence[ExportPart],
     files: Sequence[FileEntry],
     results: Sequence[tuple[ExportTask, ExportResult]],
     remote: Mapping[TopicPartition, Ranges],

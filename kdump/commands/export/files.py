@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import quote
 from uuid import uuid4
 
-from kdump.commands.export.output import Form, Output, WrittenFile
+from kdump.commands.export.output import ExportFile, FileFormat, WrittenFile
 from kdump.format.batch import RecordRun, RecordTable
 from kdump.format.kernel import ranges as _ranges
 from kdump.storage.objects.address import AnyPath
@@ -64,7 +64,7 @@ class TaskFile:
 
 
 @frozen
-class Layout:
+class FileLayout:
     """How a task divides its records over files.
 
     The batches of a log are divided by their position into ``pieces`` of ``piece_bytes``, of which
@@ -92,7 +92,7 @@ class _Count:
 @dataclass(slots=True)
 class _File:
     hour: int | None
-    output: Output
+    output: ExportFile
     counts: list[_Count] = field(default_factory=list)
     written: WrittenFile | None = None
 
@@ -112,10 +112,12 @@ class _File:
             self.written = self.output.close()
 
 
-class Files:
+class TaskFiles:
     """The files of a task, in the directory ``to``. Methods raise OSError."""
 
-    def __init__(self, to: AnyPath, rights: Rights | None, form: Form, layout: Layout) -> None:
+    def __init__(
+        self, to: AnyPath, rights: Rights | None, form: FileFormat, layout: FileLayout
+    ) -> None:
         self.records = 0
         self._to = to
         self._rights = rights
@@ -179,7 +181,7 @@ class Files:
                 oldest = next(iter(self._open))
                 self._open.pop(oldest).close()
             path = self._to / f"{uuid4().hex}.{self._form.value}"
-            file = _File(hour, Output(path, self._rights, self._form))
+            file = _File(hour, ExportFile(path, self._rights, self._form))
             self._files.append(file)
         self._open[hour] = file
         file.add(run, self._origin, self._log_bytes)

@@ -33,7 +33,7 @@ _FAST: Final = ZstdCompressionParameters(
 )
 
 
-class Form(Enum):
+class FileFormat(Enum):
     """The format of the files; the value is the extension."""
 
     PARQUET = "parquet"
@@ -133,10 +133,10 @@ class _Jsonl:
         self._stream.close()
 
 
-class Output:
+class ExportFile:
     """A new file of a task. Raises OSError, as its methods do."""
 
-    def __init__(self, path: AnyPath, rights: Rights | None, form: Form) -> None:
+    def __init__(self, path: AnyPath, rights: Rights | None, form: FileFormat) -> None:
         self._path = path
         self._rights = rights
         self._sink = _HashedFile(path, rights)
@@ -171,8 +171,8 @@ class Output:
         discard(self._path, self._rights)
 
 
-def _writer(form: Form, sink: _HashedFile) -> _Writer:
-    if form is Form.JSONL:
+def _writer(form: FileFormat, sink: _HashedFile) -> _Writer:
+    if form is FileFormat.JSONL:
         return _Jsonl(sink)
     from kdump.commands.export.parquet import ParquetRecords  # needs pyarrow
 

@@ -24,7 +24,7 @@ from kdump.values import frozen
 
 
 @dataclass(slots=True)
-class Part:
+class ExportPart:
     """The copies of one partition, or one of them, and the decisions about it.
 
     The logs in ``wanted`` are exported, the others are only read for the decisions.
@@ -49,7 +49,7 @@ class Part:
 
 
 @frozen
-class Choice:
+class ExportRequest:
     """What is exported, and what it depends on.
 
     With ``committed`` transactions decide, so that all logs of a partition are read. With
@@ -64,16 +64,16 @@ class Choice:
 def make_parts(
     targets: Sequence[Target],
     starts: Sequence[int | None],
-    choice: Choice,
+    choice: ExportRequest,
     sizes: Mapping[AnyPath, int],
     context: Context,
-) -> list[Part]:
+) -> list[ExportPart]:
     """Return the parts of an export, by topic and partition.
 
     ``starts`` are the log start offsets of ``targets``, ``sizes`` the bytes of their logs.
     """
-    parts: list[Part] = []
-    part_by_key: dict[tuple[str | None, int | None], Part] = {}
+    parts: list[ExportPart] = []
+    part_by_key: dict[tuple[str | None, int | None], ExportPart] = {}
     for target, start in zip(targets, starts, strict=True):
         wanted = {segment.log for segment in choice.selection.segments(target.segments)}
         # Earlier logs decide over transactions too.
@@ -97,13 +97,13 @@ def make_parts(
             known = [offset for offset in (part.log_start, start) if offset is not None]
             part.log_start = max(known, default=None)
         else:
-            part = Part(*key, [shares], wanted, [compacted], [coordinator], start)
+            part = ExportPart(*key, [shares], wanted, [compacted], [coordinator], start)
             part_by_key.setdefault(key, part)
             parts.append(part)
     return sorted(parts, key=_place)
 
 
-def _place(part: Part) -> tuple[bool, str, int]:
+def _place(part: ExportPart) -> tuple[bool, str, int]:
     return part.topic is None, part.topic or "", -1 if part.partition is None else part.partition
 
 
@@ -116,7 +116,9 @@ def _shares(target: Target, start: int | None, sizes: Mapping[AnyPath, int]) -> 
         yield Share(log, segment.index, following, not target.stopped, start if hidden else None)
 
 
-def plan(parts: Sequence[Part], choice: Choice, spread: Spread, troubles: list[Trouble]) -> None:
+def plan(
+    parts: Sequence[ExportPart], choice: ExportRequest, spread: Spread, troubles: list[Trouble]
+) -> None:
     """Decide which offsets of each log are exported, and which transactions are committed."""
     tasks = [
         PlanTask(share.log, choice.merged, following, compacted)
@@ -143,7 +145,9 @@ def plan(parts: Sequence[Part], choice: Choice, spread: Spread, troubles: list[T
         _decide(part, plans, choice, spread)
 
 
-def _decide(part: Part, plans: Sequence[Sequence[LogPlan]], choice: Choice, spread: Spread) -> None:
+def _decide(
+    part: ExportPart, plans: Sequence[Sequence[LogPlan]], choice: ExportRequest, spread: Spread
+) -> None:
     if choice.committed:
         bases = [[share.log.base_offset for share in copy] for copy in part.copies]
         transactions = [
@@ -169,7 +173,7 @@ def _decide(part: Part, plans: Sequence[Sequence[LogPlan]], choice: Choice, spre
 
 
 def _add_coordinators(
-    part: Part, copies: Sequence[CopyTransactions], spread: Spread
+    part: ExportPart, copies: Sequence[CopyTransactions], spread: Spread
 ) -> list[CopyTransactions]:
     """Return ``copies`` with the evidence of the coordinators on their nodes."""
     if part.topic is None or part.partition is None:

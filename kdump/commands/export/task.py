@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kdump.audit.survey.record_runs import Unread, record_runs
-from kdump.commands.export.files import Files, Layout, TaskFile
-from kdump.commands.export.output import Form
+from kdump.commands.export.files import FileLayout, TaskFile, TaskFiles
+from kdump.commands.export.output import FileFormat
 from kdump.errors import DecodeError, SourceError, VanishedError
 from kdump.format.batch import BatchTable, RecordRun, RecordTable
 from kdump.format.kernel import ranges as _ranges
@@ -80,9 +80,9 @@ class ExportTask:
     shares: tuple[Share, ...]
     to: AnyPath
     rights: Rights | None
-    form: Form
+    form: FileFormat
     selection: Selection
-    layout: Layout
+    layout: FileLayout
     mapped: bool = True
 
 
@@ -129,7 +129,7 @@ class ExportResult:
 
 def export_logs(task: ExportTask) -> ExportResult:
     """Export the logs of ``task``. Raise SourceError if a file cannot be written."""
-    files = Files(task.to, task.rights, task.form, task.layout)
+    files = TaskFiles(task.to, task.rights, task.form, task.layout)
     try:
         reader = RecordReader()
         exports = [
@@ -182,7 +182,7 @@ class _LogExport:
 
     share: Share
     selection: Selection
-    files: Files
+    files: TaskFiles
     reader: RecordReader
     mapped: bool
     troubles: list[Trouble] = field(default_factory=list)

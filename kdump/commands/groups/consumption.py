@@ -50,7 +50,7 @@ class Outside(StrEnum):
 
 
 @frozen
-class Row:
+class ConsumptionRow:
     """A partition that a group has committed, or that one of its members has.
 
     ``share_start`` is the start offset of a share group, which commits no offset, and
@@ -118,7 +118,7 @@ class OffsetsPartition:
     passed_over: tuple[AnyPath, ...]
     faults: tuple[LogFault, ...]
     undecodable: tuple[Undecodable, ...]
-    groups: tuple[tuple[Group, tuple[Row, ...]], ...]
+    groups: tuple[tuple[Group, tuple[ConsumptionRow, ...]], ...]
 
 
 def find_offsets(scope: Scope, patterns: Sequence[str]) -> list[CoordinatorPartition]:
@@ -208,13 +208,13 @@ class _Join:
         minutes = (scope.context.config or {}).get(_RETENTION, "")
         self._retention_ms = 60_000 * (int(minutes) if minutes.isdecimal() else _RETENTION_MINUTES)
 
-    def rows(self, group: Group) -> tuple[Row, ...]:
+    def rows(self, group: Group) -> tuple[ConsumptionRow, ...]:
         """Return the rows of a group by topic and partition."""
         if group.kind is GroupKind.SHARE:
             # Several members may have a partition: reports list them by themselves.
             shares = dict(self._share_starts(group))
             return tuple(
-                Row(*place, None, None, self._extent(place), None, False, *shares[place])
+                ConsumptionRow(*place, None, None, self._extent(place), None, False, *shares[place])
                 for place in sorted(shares)
             )
         committed = {(each.topic, each.partition): each for each in group.offsets}
@@ -241,8 +241,8 @@ class _Join:
         place: TopicPartition,
         committed: CommittedOffset | None,
         member: Member | None,
-    ) -> Row:
-        return Row(
+    ) -> ConsumptionRow:
+        return ConsumptionRow(
             *place,
             committed,
             member,

@@ -11,7 +11,7 @@ from io import StringIO
 
 from kdump.commands.groups.consumption import OffsetsPartition
 from kdump.commands.groups.group import GroupKind
-from kdump.commands.groups.summary import Summary
+from kdump.commands.groups.summary import GroupsSummary
 from kdump.ui.units import count_text
 
 
@@ -21,7 +21,7 @@ class CsvGroups:
     def __init__(self, emit: Callable[[str], None], warn: Callable[[str], None]) -> None:
         self._emit = emit
         self._warn = warn
-        self._summary = Summary()
+        self._summary = GroupsSummary()
         self._with_metadata = 0
 
     def add(self, found: OffsetsPartition) -> None:

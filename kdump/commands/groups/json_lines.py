@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
-from kdump.commands.groups.consumption import OffsetsPartition, Row
+from kdump.commands.groups.consumption import ConsumptionRow, OffsetsPartition
 from kdump.commands.groups.group import Group, Member
-from kdump.commands.groups.summary import Summary
+from kdump.commands.groups.summary import GroupsSummary
 from kdump.storage.objects.address import AnyPath
 from kdump.ui import jsonl
 from kdump.ui.coordinator_logs import fault_fields
@@ -22,7 +22,7 @@ class JsonGroups:
 
     def __init__(self, emit: Callable[[str], None], paths: Iterable[AnyPath]) -> None:
         self._emit = emit
-        self._summary = Summary()
+        self._summary = GroupsSummary()
         emit(jsonl.line("header", jsonl.header("groups", paths)))
 
     def add(self, found: OffsetsPartition) -> None:
@@ -77,7 +77,7 @@ def _member_fields(member: Member) -> dict[str, Any]:
     }
 
 
-def _row_fields(group: Group, row: Row) -> dict[str, object]:
+def _row_fields(group: Group, row: ConsumptionRow) -> dict[str, object]:
     committed, extent, member = row.committed, row.extent, row.member
     return {
         "group": group.group_id,

@@ -9,7 +9,7 @@ from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
 
 
 @dataclass
-class Summary:
+class GroupsSummary:
     """Counts over partitions of ``__consumer_offsets``.
 
     ``outside`` are offsets outside of their log, ``damaged`` and ``unread`` ranges of the logs of

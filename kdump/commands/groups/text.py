@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from kdump.audit.commands import verify_command
-from kdump.commands.groups.consumption import OffsetsPartition, Row
+from kdump.commands.groups.consumption import ConsumptionRow, OffsetsPartition
 from kdump.commands.groups.group import Group, Member
-from kdump.commands.groups.summary import Summary
+from kdump.commands.groups.summary import GroupsSummary
 from kdump.coordinators.log import LogFault
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable, time_text
@@ -31,7 +31,7 @@ class TextGroups:
 
     def __init__(self, emit: Callable[[str], None]) -> None:
         self._emit = emit
-        self._summary = Summary()
+        self._summary = GroupsSummary()
 
     def add(self, found: OffsetsPartition) -> None:
         """Print the groups of a partition, and what could not be read of it."""
@@ -86,7 +86,7 @@ def _title(group: Group) -> str:
     return f"GROUP {', '.join(parts)}; {OFFSETS_TOPIC}-{group.partition}"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: ConsumptionRow) -> tuple[str, ...]:
     committed, member, extent = row.committed, row.member, row.extent
     notes = [] if row.outside is None else [f"offset {row.outside.value}"]
     if row.in_remote_storage:

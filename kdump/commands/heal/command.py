@@ -12,7 +12,7 @@ import click
 
 from kdump.ui.exits import INCOMPLETE, PROBLEMS
 from kdump.ui.options.targets import LogPath, TargetOptions
-from kdump.ui.repairs.repairing import Choice, repair, repair_options
+from kdump.ui.repairs.repairing import RepairOptions, repair, repair_options
 
 if TYPE_CHECKING:
     from kdump.audit.verdicts.verdict import Verdict
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "it. A copy is only read, and its broker may be running.",
 )
 @repair_options("heal")
-def heal(targets: TargetOptions, copies: tuple[AnyPath, ...], choice: Choice) -> int:
+def heal(targets: TargetOptions, copies: tuple[AnyPath, ...], choice: RepairOptions) -> int:
     """Replace damaged and missing parts of stopped partitions by the same bytes of a copy.
 
     PATH is a partition directory or a log directory. A damaged stretch is replaced if a copy has

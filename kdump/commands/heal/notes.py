@@ -7,7 +7,7 @@ from typing import Final
 
 from kdump.commands.heal.result import LeftOffsets
 from kdump.format.lines.shell import shell_text
-from kdump.repair.healing.alignment import Run
+from kdump.repair.healing.alignment import BatchRun
 from kdump.repair.healing.draft import Draft
 from kdump.storage.objects.address import AnyPath, typed_text
 from kdump.storage.walk import sound_batch
@@ -35,7 +35,7 @@ def taken_notes(drafts: Sequence[Draft]) -> Iterator[str]:
         yield f"{len(runs) - _LISTED:,} more stretches from copies, {size:,} bytes"
 
 
-def _offsets(draft: Draft, run: Run) -> tuple[int, int]:
+def _offsets(draft: Draft, run: BatchRun) -> tuple[int, int]:
     """Return the first and the last offset of a run, of which only a part may be taken."""
     first, last = run.first_offset, run.last.last_offset
     with draft.open() as source:

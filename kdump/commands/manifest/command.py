@@ -75,7 +75,7 @@ def manifest(
     import time
 
     from kdump.commands.manifest.key import read_key
-    from kdump.commands.manifest.making import NamedRoot, Request, make_manifest
+    from kdump.commands.manifest.making import ManifestRequest, NamedRoot, make_manifest
     from kdump.commands.manifest.names import Names
     from kdump.commands.manifest.output import new_manifest
     from kdump.commands.manifest.tree import bases_of, log_bytes
@@ -97,7 +97,7 @@ def manifest(
     rate = reading_rate(limit_rate, scope.targets)
     paths = [root.path for root in scope.roots]
     origin, bases = bases_of(paths, anonymous=anonymous)
-    request = Request(
+    request = ManifestRequest(
         origin=origin,
         bases=bases,
         roots=tuple(

@@ -37,7 +37,7 @@ from kdump.format.manifest.blocks import (
 from kdump.format.manifest.directories import PART_BYTES, StoredStatus
 from kdump.format.manifest.indexes import INDEX_BYTES, IndexFold, encode_index
 from kdump.format.manifest.logs import EXCERPTS
-from kdump.format.manifest.sections import Kind, pack_section
+from kdump.format.manifest.sections import SectionKind, pack_section
 from kdump.storage.access import open_source
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Identity, Source
@@ -79,7 +79,7 @@ Emit = Callable[[int | Emitted], None]
 
 
 @frozen
-class LogTask:
+class FoldingTask:
     """A log to be read, with its indexes.
 
     ``whole``: its bytes are stored. ``anonymous``: no bytes are stored in which names may be.
@@ -134,7 +134,7 @@ def status_of_file(identity: Identity, listed: StoredStatus) -> StoredStatus:
     )
 
 
-def fold_log(task: LogTask, emit: Emit, *, pace: Pace | None) -> LogOutcome:
+def fold_log(task: FoldingTask, emit: Emit, *, pace: Pace | None) -> LogOutcome:
     """Read a log and its indexes; ``emit`` gets their sections and counts of bytes."""
     indexes = [
         None if path is None else _Index(task, path, slot, pace)
@@ -175,7 +175,7 @@ def fold_log(task: LogTask, emit: Emit, *, pace: Pace | None) -> LogOutcome:
 class _Index:
     """An index that was read before its log."""
 
-    def __init__(self, task: LogTask, path: AnyPath, slot: Slot, pace: Pace | None) -> None:
+    def __init__(self, task: FoldingTask, path: AnyPath, slot: Slot, pace: Pace | None) -> None:
         self._number, self._path, self._slot = task.number, path, slot
         self.data = b""
         self.fold: IndexFold | None = None
@@ -216,7 +216,7 @@ class _Index:
         if not outcome.error:
             for start in range(0, len(self.data), PART_BYTES):
                 part = self.data[start : start + PART_BYTES]
-                emit(Emitted(self._number, self._slot, pack_section(Kind.DATA, part)))
+                emit(Emitted(self._number, self._slot, pack_section(SectionKind.DATA, part)))
         return outcome
 
 
@@ -230,7 +230,7 @@ def _emit_bytes(number: int, slot: Slot, source: Source, emit: Emit) -> None:
     while position < source.size:
         length = min(PART_BYTES, source.size - position)
         part = bytes(source.window(position, length)[:length])
-        emit(Emitted(number, slot, pack_section(Kind.DATA, part)))
+        emit(Emitted(number, slot, pack_section(SectionKind.DATA, part)))
         emit(len(part))
         position += length
 
@@ -254,7 +254,7 @@ class _Open:
 class _Folder:
     """Turns the pieces of a walk into blocks."""
 
-    def __init__(self, task: LogTask, emit: Emit, folds: list[IndexFold]) -> None:
+    def __init__(self, task: FoldingTask, emit: Emit, folds: list[IndexFold]) -> None:
         self._task, self._emit, self._folds = task, emit, folds
         self._block = _Open()
         self._end = self._reported = 0
@@ -351,7 +351,7 @@ class _Folder:
         if block.rows or block.damages:
             rows = memoryview(block.rows)
             payload = encode_block(rows, block.damages, block.wrappers, bytes(block.control))
-            section = pack_section(Kind.BLOCK, payload, compressed=False)
+            section = pack_section(SectionKind.BLOCK, payload, compressed=False)
             self._emit(Emitted(self._task.number, Slot.BLOCKS, section))
             self.ends.append((self._end, block.batches, block.digest.digest()))
             self._block = _Open()

@@ -16,18 +16,18 @@ from typing import Final
 from kdump.commands.manifest.log_folding import (
     Emitted,
     FileOutcome,
+    FoldingTask,
     LogOutcome,
-    LogTask,
     Slot,
     fold_log,
     status_of_file,
 )
 from kdump.commands.manifest.names import Names
-from kdump.commands.manifest.output import Output
+from kdump.commands.manifest.output import ManifestOutput
 from kdump.commands.manifest.small_files import SmallFiles
 from kdump.commands.manifest.tree import (
     Base,
-    Listed,
+    ListedEntry,
     belongs,
     is_repair_record,
     is_whole,
@@ -44,16 +44,16 @@ from kdump.format.manifest.contents import (
     encode_contents,
 )
 from kdump.format.manifest.directories import (
-    Content,
+    FileContent,
     StoredEntry,
     StoredStatus,
     encode_directory,
 )
 from kdump.format.manifest.indexes import with_log
 from kdump.format.manifest.logs import BlockEntry, StoredLog, encode_log
-from kdump.format.manifest.sections import Kind
+from kdump.format.manifest.sections import SectionKind
 from kdump.storage import workers
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, Partition, Segment, list_partition, open_path
 from kdump.storage.names import FileKind
 from kdump.storage.source import Identity, source_error
@@ -65,9 +65,9 @@ _ROUNDS: Final = 3
 #: The suffix of segments that the next start takes; those with other suffixes it deletes.
 _SWAP: Final = ".swap"
 _ANONYMOUS_REASONS: Final = {
-    State.LIVE: "a broker used it",
-    State.STOPPED: "no broker used it",
-    State.UNKNOWN: "it was unknown whether a broker used it",
+    BrokerState.LIVE: "a broker used it",
+    BrokerState.STOPPED: "no broker used it",
+    BrokerState.UNKNOWN: "it was unknown whether a broker used it",
 }
 
 
@@ -92,7 +92,7 @@ class Made:
 
 
 @frozen
-class Request:
+class ManifestRequest:
     """What a manifest is made of, and how. Times are in nanoseconds since 1970."""
 
     origin: Path
@@ -107,10 +107,12 @@ class Request:
     @property
     def stopped(self) -> bool:
         """Whether certainly no broker uses any of the paths."""
-        return all(root.liveness.state is State.STOPPED for root in self.roots)
+        return all(root.liveness.state is BrokerState.STOPPED for root in self.roots)
 
 
-def make_manifest(request: Request, output: Output, on_progress: Callable[[int], None]) -> Made:
+def make_manifest(
+    request: ManifestRequest, output: ManifestOutput, on_progress: Callable[[int], None]
+) -> Made:
     """Read what is requested, and write it to ``output``. Raises KdumpError."""
     maker = _Maker(request, output, on_progress)
     begun = request.clock_ns()
@@ -127,7 +129,7 @@ def make_manifest(request: Request, output: Output, on_progress: Callable[[int],
         tuple(maker.stored_root(root) for root in request.roots),
         tuple(maker.directories.values()),
     )
-    output.finish(output.put(Kind.CONTENTS, encode_contents(contents)))
+    output.finish(output.put(SectionKind.CONTENTS, encode_contents(contents)))
     return maker.made()
 
 
@@ -155,7 +157,7 @@ class _Partition:
 
 class _Maker:
     def __init__(
-        self, request: Request, output: Output, on_progress: Callable[[int], None]
+        self, request: ManifestRequest, output: ManifestOutput, on_progress: Callable[[int], None]
     ) -> None:
         self.request, self.output, self.on_progress = request, output, on_progress
         self.names = request.names
@@ -193,14 +195,14 @@ class _Maker:
             left = (entry for entry in entries if _place(place, entry) not in self._gone)
             self._write_directory(place, status, left)
 
-    def _hides(self, file: Listed) -> bool:
+    def _hides(self, file: ListedEntry) -> bool:
         """Return whether a file at the top holds users, in a form that is not rewritten."""
         return self.names.anonymous and file.name.kind is FileKind.BOOTSTRAP_SNAPSHOT
 
     def _is_log_directory(self, base: Base) -> bool:
         return isinstance(open_path(base.path), LogDirectory)
 
-    def _directory(self, base: Base, listed: Listed) -> StoredEntry:
+    def _directory(self, base: Base, listed: ListedEntry) -> StoredEntry:
         name = self.names.directory(listed.name.name)
         entry = StoredEntry(name.encode(errors="surrogateescape"), listed.status)
         place = _place(base.place, entry)
@@ -235,12 +237,12 @@ class _Maker:
         live = not self.request.stopped
         pace = self.request.pace
 
-        def work(task: LogTask, report: Callable[[int | Emitted], None]) -> LogOutcome:
+        def work(task: FoldingTask, report: Callable[[int | Emitted], None]) -> LogOutcome:
             if live:
                 use_idle_io()
             return fold_log(task, report, pace=pace)
 
-        def retry(task: LogTask, died: workers.WorkerDied) -> LogTask | None:
+        def retry(task: FoldingTask, died: workers.WorkerDied) -> FoldingTask | None:
             if not (died.of_map and task.mapped):
                 return None
             self._open[task.number].sections[task.number] = defaultdict(list)
@@ -267,7 +269,7 @@ class _Maker:
         sections = self._open[progress.number].sections[progress.number]
         sections[progress.slot].append(self.output.add(progress.section))
 
-    def _tasks(self, partitions: Sequence[_Partition]) -> Iterator[LogTask]:
+    def _tasks(self, partitions: Sequence[_Partition]) -> Iterator[FoldingTask]:
         for partition in partitions:
             tasks = self._list(partition)
             for task in tasks:
@@ -277,7 +279,7 @@ class _Maker:
             if not tasks:
                 self._finish_partition(partition)
 
-    def _list(self, partition: _Partition) -> list[LogTask]:
+    def _list(self, partition: _Partition) -> list[FoldingTask]:
         """List a partition, read its small files, and return the tasks for its logs."""
         partition.rounds += 1
         known = {
@@ -334,14 +336,14 @@ class _Maker:
         partition.error = self.small_files.reason(text.removeprefix("cannot be read: "))
 
     def _task(
-        self, partition: _Partition, segment: Segment, file: Listed, listing: Partition
-    ) -> LogTask:
+        self, partition: _Partition, segment: Segment, file: ListedEntry, listing: Partition
+    ) -> FoldingTask:
         number = self._numbers
         self._numbers += 1
         partition.tasks[number] = segment
         last = bool(listing.segments) and segment is listing.segments[-1]
         anonymous = self.names.anonymous
-        return LogTask(
+        return FoldingTask(
             number,
             segment.log,
             segment.base_offset,
@@ -353,7 +355,7 @@ class _Maker:
             anonymous=anonymous,
         )
 
-    def _finish_log(self, outcome: workers.Result[LogTask, LogOutcome]) -> None:
+    def _finish_log(self, outcome: workers.Result[FoldingTask, LogOutcome]) -> None:
         number, value = outcome.task.number, outcome.value
         partition = self._open.pop(number)
         if isinstance(value, KdumpError):
@@ -400,7 +402,7 @@ class _Maker:
             self._log_bytes += status.size
             if outcome.blocks or not sections[Slot.LOG_BYTES]:
                 position = self._put_log(outcome, status.size, sections[Slot.BLOCKS])
-                log = log._replace(status=status, content=Content.LOG, section=position)
+                log = log._replace(status=status, content=FileContent.LOG, section=position)
             else:
                 log = self.small_files.from_parts(
                     log._replace(status=status), sections[Slot.LOG_BYTES]
@@ -421,8 +423,8 @@ class _Maker:
                 entry = self.small_files.failed(path, entry, found)
             elif found.folded is not None and position:
                 payload = with_log(found.folded, position)
-                section = self.output.put(Kind.INDEX, payload)
-                entry = entry._replace(content=Content.INDEX, section=section)
+                section = self.output.put(SectionKind.INDEX, payload)
+                entry = entry._replace(content=FileContent.INDEX, section=section)
             else:
                 entry = self.small_files.from_parts(entry, sections[slot])
             files[path.name] = entry
@@ -436,7 +438,7 @@ class _Maker:
             self._batches += batches
         self._damages += outcome.damages
         log = StoredLog(size, outcome.plausible, outcome.digest, tuple(blocks), outcome.excerpts)
-        return self.output.put(Kind.LOG, encode_log(log))
+        return self.output.put(SectionKind.LOG, encode_log(log))
 
     def _add_repairs(self, partition: _Partition) -> None:
         for directory in repair_folders(partition.path):
@@ -462,7 +464,7 @@ class _Maker:
     def _write_directory(
         self, place: str, status: StoredStatus, entries: Iterable[StoredEntry]
     ) -> None:
-        section = self.output.put(Kind.DIRECTORY, encode_directory(entries))
+        section = self.output.put(SectionKind.DIRECTORY, encode_directory(entries))
         self._note_directory(place, status, section)
 
     def _note_directory(

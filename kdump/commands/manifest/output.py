@@ -14,7 +14,7 @@ from tempfile import NamedTemporaryFile
 from typing import IO, Final
 
 from kdump.errors import StateError, UsageError
-from kdump.format.manifest.sections import Kind, pack_header, pack_section, pack_trailer
+from kdump.format.manifest.sections import SectionKind, pack_header, pack_section, pack_trailer
 from kdump.output.files import writing_rights
 from kdump.storage.manifests.file import is_manifest
 from kdump.storage.objects.address import AnyPath
@@ -26,7 +26,7 @@ _PRIVATE: Final = 0o600
 _PUBLIC: Final = 0o644
 
 
-class Output:
+class ManifestOutput:
     """A manifest that is being written."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -47,7 +47,7 @@ class Output:
         self._sections += 1
         return position
 
-    def put(self, kind: Kind, payload: bytes) -> int:
+    def put(self, kind: SectionKind, payload: bytes) -> int:
         """Write a payload as a section, and return its position."""
         return self.add(pack_section(kind, payload))
 
@@ -61,7 +61,9 @@ class Output:
 
 
 @contextmanager
-def new_manifest(path: Path, read: Iterable[AnyPath], *, anonymous: bool) -> Iterator[Output]:
+def new_manifest(
+    path: Path, read: Iterable[AnyPath], *, anonymous: bool
+) -> Iterator[ManifestOutput]:
     """Yield the output for the file ``path``; it is there after the block ends without an error.
 
     ``read`` are the directories that are read. Raises UsageError if ``path`` is in one of these or
@@ -81,7 +83,7 @@ def new_manifest(path: Path, read: Iterable[AnyPath], *, anonymous: bool) -> Ite
     try:
         # Files are read with the rights of this process, so it opens the new file again for itself.
         with written.open("wb") as stream:
-            yield Output(stream)
+            yield ManifestOutput(stream)
             stream.flush()
             os.fchmod(stream.fileno(), _PUBLIC if anonymous else _PRIVATE)
         with acting(rights):

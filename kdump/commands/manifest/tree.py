@@ -37,7 +37,7 @@ _CONTEXT: Final = frozenset({CLUSTER_METADATA_TOPIC, TRANSACTION_TOPIC})
 
 
 @frozen
-class Listed:
+class ListedEntry:
     """An entry of a directory as it was listed, with its status."""
 
     name: FileName
@@ -113,7 +113,7 @@ def log_bytes(bases: Iterable[Base], *, anonymous: bool) -> int:
     return total
 
 
-def list_files(directory: Path) -> list[Listed]:
+def list_files(directory: Path) -> list[ListedEntry]:
     """List a directory with the status of each entry, by name. Raises SourceError."""
     try:
         with scan(directory) as entries:
@@ -157,7 +157,7 @@ def belongs(base: Base, name: str, *, anonymous: bool) -> bool:
     return parts is not None and parts.topic in _CONTEXT and not parts.suffix
 
 
-def has_stored_bytes(file: Listed) -> bool:
+def has_stored_bytes(file: ListedEntry) -> bool:
     """Return whether the bytes of a small file are stored."""
     return file.is_file and file.name.kind not in _NEVER and file.name.suffix in ("", ".swap")
 
@@ -187,20 +187,20 @@ def repair_folders(partition: Path) -> Iterator[Path]:
             continue
 
 
-def is_repair_record(file: Listed) -> bool:
+def is_repair_record(file: ListedEntry) -> bool:
     """Return whether a file is the plan or receipt of a repair, or marks its state."""
     known = file.name.name in (PLAN, BEGUN, UNDOING, RECEIPT)
     return known and file.is_file and file.status.size <= _REPAIR_BYTES
 
 
-def _log_bytes(files: Iterable[Listed]) -> int:
+def _log_bytes(files: Iterable[ListedEntry]) -> int:
     return sum(file.status.size for file in files if file.name.kind is FileKind.LOG)
 
 
-def _listed(directory: Path, names: list[str]) -> Iterator[Listed]:
+def _listed(directory: Path, names: list[str]) -> Iterator[ListedEntry]:
     for name in names:
         path = directory / name
         try:
-            yield Listed(parse_file_name(name), path, status_of_path(path))
+            yield ListedEntry(parse_file_name(name), path, status_of_path(path))
         except OSError:  # it has vanished since it was listed
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from kdump.commands.metadata.entries import Difference, EntryKind, Fields, differences
+from kdump.commands.metadata.entries import EntryDifference, EntryKind, Fields, differences
 from kdump.commands.metadata.json_lines import change_word, shown_fields
 from kdump.commands.metadata.problems import exit_code, problem_text, problems
 from kdump.format.lines.text import json_text, printable
@@ -36,7 +36,7 @@ def _side(state: MetadataState) -> str:
     return f"{state.path} before offset {state.end_offset}"
 
 
-def _line(difference: Difference) -> str:
+def _line(difference: EntryDifference) -> str:
     kind, key = difference.kind, difference.key
     before = shown_fields(kind, key, difference.before)
     after = shown_fields(kind, key, difference.after)

@@ -61,7 +61,7 @@ class ImageEntry:
 
 
 @frozen
-class Difference:
+class EntryDifference:
     """An entry that is in one of two images alone, or in both with other ``fields``.
 
     The fields before and after are None where the entry is not there. Otherwise they are those that
@@ -115,22 +115,22 @@ def image_entries(image: MetadataImage) -> Iterator[ImageEntry]:
         yield ImageEntry(EntryKind.ZK_MIGRATION, {}, {"state": state})
 
 
-def differences(before: MetadataImage, after: MetadataImage) -> Iterator[Difference]:
+def differences(before: MetadataImage, after: MetadataImage) -> Iterator[EntryDifference]:
     """Yield what differs between two images, by kind; the removed first, then as in ``after``."""
     old, new = _by_kind(before), _by_kind(after)
     for kind in EntryKind:
         earlier, later = old.get(kind, {}), new.get(kind, {})
         for key, entry in earlier.items():
             if key not in later:
-                yield Difference(kind, entry.key, entry.fields, None)
+                yield EntryDifference(kind, entry.key, entry.fields, None)
         for key, entry in later.items():
             if key not in earlier:
-                yield Difference(kind, entry.key, None, entry.fields)
+                yield EntryDifference(kind, entry.key, None, entry.fields)
                 continue
             fields = earlier[key].fields
             changed = [name for name, value in entry.fields.items() if fields[name] != value]
             if changed:
-                yield Difference(
+                yield EntryDifference(
                     kind,
                     entry.key,
                     {name: fields[name] for name in changed},

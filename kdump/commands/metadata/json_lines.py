@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from kdump.commands.metadata.entries import (
-    Difference,
+    EntryDifference,
     EntryKind,
     Fields,
     differences,
@@ -56,7 +56,7 @@ def emit_differences(
     return code
 
 
-def change_word(difference: Difference) -> str:
+def change_word(difference: EntryDifference) -> str:
     """Return what happened to the entry, in a word."""
     if difference.before is None:
         return "added"
@@ -70,7 +70,7 @@ def shown_fields(kind: EntryKind, key: Fields, fields: Fields | None) -> Fields 
     return fields
 
 
-def _sides(difference: Difference) -> Fields:
+def _sides(difference: EntryDifference) -> Fields:
     kind, key = difference.kind, difference.key
     return {
         "key": key,

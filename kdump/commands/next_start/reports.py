@@ -14,7 +14,7 @@ from kdump.audit.startup.outcome import Cause, Outcome, RecoveryReason
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import Losses, losses_of
-from kdump.audit.verdicts.state import State, state_of
+from kdump.audit.verdicts.state import RunState, state_of
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
@@ -22,7 +22,7 @@ from kdump.storage.logdir import LogDirectory
 from kdump.storage.objects.address import AnyPath
 from kdump.ui import jsonl
 from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
-from kdump.ui.folding import Entry, fold, fold_texts, likeness
+from kdump.ui.folding import FoldedEntry, fold, fold_texts, likeness
 from kdump.ui.paragraphs import paragraph, wrap
 from kdump.ui.units import count_text
 from kdump.ui.verdicts.entries import findings_lines
@@ -120,7 +120,7 @@ class _Report:
         return PROBLEMS if self.has_problems else OK
 
     @property
-    def state(self) -> State:
+    def state(self) -> RunState:
         """What is known of the next start. ERROR comes before INCOMPLETE."""
         worst = Severity.WARNING if self.harmful else None
         if self.has_problems:
@@ -166,7 +166,7 @@ class TextStarts(_Report):
     def finish(self) -> int:
         """Emit the report, and return the exit code."""
         if not self.starts.checked and self._directories and not self.harmful:
-            self._emit_all(verdict_lines(State.NOT_CHECKED, empty_text(0), self.losses, None))
+            self._emit_all(verdict_lines(RunState.NOT_CHECKED, empty_text(0), self.losses, None))
         elif self.known or self.harmful:
             check = None
             if self.holds_bytes:
@@ -202,14 +202,14 @@ class TextStarts(_Report):
         """Return what was read, and how it was found."""
         what = count_text(self.losses.starts, "partition")
         match self.state:
-            case State.NOT_CHECKED if not self.holds_bytes:
+            case RunState.NOT_CHECKED if not self.holds_bytes:
                 return empty_text(self.losses.starts)
-            case State.NOT_CHECKED:
+            case RunState.NOT_CHECKED:
                 nothing = nothing_text(Severity.WARNING if self.harmful else None)
                 return f"{what}: {nothing} in what was read ({ENDS})"
-            case State.OK if not self.losses.read_bytes:
+            case RunState.OK if not self.losses.read_bytes:
                 return f"{what}, closed cleanly; the contents of logs were not read"
-            case State.OK:
+            case RunState.OK:
                 return f"{what}; only what recovery reads was read"
         return what
 
@@ -300,10 +300,12 @@ def _recovered_texts(
             yield f"{text}: {'; '.join(parts)}"
 
 
-def _entry(verdict: Verdict, forecast: Forecast) -> Entry:
+def _entry(verdict: Verdict, forecast: Forecast) -> FoldedEntry:
     name = printable(verdict.target.path.name)
     text = f"{name}: {effect_text(forecast)}"
-    return Entry(tuple(wrap(text, 0)), likeness(text, printable(str(verdict.target.path)), name))
+    return FoldedEntry(
+        tuple(wrap(text, 0)), likeness(text, printable(str(verdict.target.path)), name)
+    )
 
 
 def _lost_count(forecast: Forecast) -> int:

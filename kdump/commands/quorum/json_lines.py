@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kdump.commands.quorum.replacement import Replacement
-from kdump.commands.quorum.state import Leadership, Quorum
+from kdump.commands.quorum.state import Quorum, QuorumLeadership
 from kdump.commands.quorum.verdict import exit_code, verdict
 from kdump.quorum.replica import MetadataReplica
 from kdump.quorum.voter_set import ReplicaKey, VoterSet
@@ -144,7 +144,7 @@ def _copy_fields(replica: MetadataReplica) -> dict[str, Any]:
     }
 
 
-def _leader_fields(quorum: Quorum, leader: Leadership) -> dict[str, Any]:
+def _leader_fields(quorum: Quorum, leader: QuorumLeadership) -> dict[str, Any]:
     return {
         "copy": leader.replica + 1,
         "node_id": quorum.replicas[leader.replica].node_id,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kdump.quorum.lineage import Loss, losses
+from kdump.quorum.lineage import ReplicaLoss, losses
 from kdump.quorum.replica import LogPosition, MetadataReplica
 from kdump.quorum.voter_set import ReplicaKey, VoterSet
 from kdump.values import frozen
@@ -23,7 +23,7 @@ class LogSource:
     """
 
     replica: int
-    beyond: tuple[Loss, ...]
+    beyond: tuple[ReplicaLoss, ...]
 
 
 @frozen

@@ -13,7 +13,7 @@ from itertools import combinations
 from kdump.commands.quorum.election import Answer, Candidacy, hold_elections, voters_of
 from kdump.commands.quorum.problems import Problem, ProblemKind, copy_problems
 from kdump.commands.quorum.replacement import Replacement, replacement
-from kdump.quorum.lineage import Loss, different_content, losses, shared_end
+from kdump.quorum.lineage import ReplicaLoss, different_content, losses, shared_end
 from kdump.quorum.replica import MetadataReplica
 from kdump.quorum.voter_set import ReplicaKey, VoterSet
 from kdump.values import frozen
@@ -24,12 +24,12 @@ class CopyLoss:
     """A loss of the copy of number ``replica``; ``holders`` are the nodes that have its records."""
 
     replica: int
-    loss: Loss
+    loss: ReplicaLoss
     holders: tuple[int | None, ...]
 
 
 @frozen
-class Leadership:
+class QuorumLeadership:
     """The copy of number ``replica`` as the leader, and what the copies lose then.
 
     ``unreadable`` are the copies whose damage may have held records that the leader does not have.
@@ -69,15 +69,15 @@ class Quorum:
         return hold_elections(self.replicas, self.voters)
 
     @cached_property
-    def leaders(self) -> tuple[Leadership, ...]:
+    def leaders(self) -> tuple[QuorumLeadership, ...]:
         """The copies that can be elected; first the one whose log ends latest."""
         winners = [each.replica for each in self.candidacies if each.wins]
         found = [
-            Leadership(number, tuple(self._losses(number)), tuple(self._unreadable(number)))
+            QuorumLeadership(number, tuple(self._losses(number)), tuple(self._unreadable(number)))
             for number in winners
         ]
 
-        def rank(leader: Leadership) -> tuple[int, int, int]:
+        def rank(leader: QuorumLeadership) -> tuple[int, int, int]:
             end = self.replicas[leader.replica].end
             return -end.epoch, -end.offset, leader.changes
 
@@ -199,7 +199,7 @@ class Quorum:
             if damage is not None and not damage.torn and replica.damage_offset >= end:
                 yield number
 
-    def _holders(self, number: int, loss: Loss) -> tuple[int | None, ...]:
+    def _holders(self, number: int, loss: ReplicaLoss) -> tuple[int | None, ...]:
         replica = self.replicas[number]
         if loss.cut:
             return (replica.node_id,)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kdump.commands.quorum.names import list_text, node_text
 from kdump.commands.quorum.problems import ProblemKind
 from kdump.commands.quorum.replacement_text import replacement_steps
-from kdump.commands.quorum.state import CopyLoss, Leadership, Quorum
+from kdump.commands.quorum.state import CopyLoss, Quorum, QuorumLeadership
 from kdump.format.lines.shell import shell_text
 from kdump.program import program
 from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
@@ -100,7 +100,7 @@ def _refused(quorum: Quorum) -> Iterator[str]:
         )
 
 
-def loss_text(quorum: Quorum, leader: Leadership, loss: CopyLoss) -> str:
+def loss_text(quorum: Quorum, leader: QuorumLeadership, loss: CopyLoss) -> str:
     """Return a sentence about what a copy loses if another one leads."""
     lost, owner = loss.loss, node_text(quorum, loss.replica)
     changes = count_text(lost.changes, "change of the metadata", "changes of the metadata")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kdump.ui.options.targets import TargetOptions
-from kdump.ui.repairs.repairing import EXIT_CODES, Choice, repair, repair_options
+from kdump.ui.repairs.repairing import EXIT_CODES, RepairOptions, repair, repair_options
 from kdump.ui.units import LARGEST_INT
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def reindex(
     every: bool,
     index_interval_bytes: int | None,
     segment_index_bytes: int | None,
-    choice: Choice,
+    choice: RepairOptions,
 ) -> int:
     """Rebuild the indexes of stopped partitions from their logs, as a broker's recovery does.
 

@@ -13,7 +13,7 @@ from typing import Final
 from kdump.errors import Refused
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Plan
-from kdump.storage.logdir import Entry, Partition, Segment, read_partition
+from kdump.storage.logdir import DirectoryEntry, Partition, Segment, read_partition
 from kdump.storage.names import FileKind
 from kdump.storage.repair_record import FOLDERS, RepairState, repair_records
 from kdump.values import frozen
@@ -79,7 +79,7 @@ def _cut_offset(plan: Plan, log: str) -> int:
     return int(Path(log).stem) if log_end is None else log_end
 
 
-def _shared(repaired: Partition, saved: Partition, first: int) -> Iterator[Entry]:
+def _shared(repaired: Partition, saved: Partition, first: int) -> Iterator[DirectoryEntry]:
     """Yield the small files that the repair did not change, and snapshots up to ``first``."""
     names = {entry.name.name for entry in saved.entries}
     for entry in repaired.entries:

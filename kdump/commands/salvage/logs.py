@@ -22,7 +22,7 @@ from kdump.values import frozen
 
 
 @frozen
-class NewLog:
+class SalvagedLog:
     """The log of a new segment: the bytes of ``stretches`` of old log ``number``, in order.
 
     The ``markers`` are inserted in the order of offsets.
@@ -80,7 +80,7 @@ def _is_continuation(now: Identity, before: Identity) -> bool:
     return now == before or now.size > before.size
 
 
-def new_logs(selection: PieceSelection) -> tuple[NewLog, ...]:
+def new_logs(selection: PieceSelection) -> tuple[SalvagedLog, ...]:
     """Return the new logs in order, at least one if ``selection`` has segments.
 
     A log keeps its base offset, unless the log before reaches beyond it. A log of which nothing is
@@ -94,7 +94,7 @@ def new_logs(selection: PieceSelection) -> tuple[NewLog, ...]:
         (number for number, segment in enumerate(selection.segments) if not segment.suffix),
         default=-1,
     )
-    logs: list[NewLog] = []
+    logs: list[SalvagedLog] = []
     end = -1
     for number, segment in enumerate(selection.segments):
         stretches = tuple(taken[number])
@@ -103,9 +103,9 @@ def new_logs(selection: PieceSelection) -> tuple[NewLog, ...]:
             end = stretches[-1].last_offset
         elif number != last or base != segment.base_offset:
             continue
-        logs.append(NewLog(number, base, stretches))
+        logs.append(SalvagedLog(number, base, stretches))
     if not logs and selection.segments:
-        logs.append(NewLog(0, selection.segments[0].base_offset, ()))
+        logs.append(SalvagedLog(0, selection.segments[0].base_offset, ()))
     bases = [log.base_offset for log in logs]
     of_log: dict[int, list[NewMarker]] = defaultdict(list)
     for marker in selection.markers:
@@ -113,12 +113,12 @@ def new_logs(selection: PieceSelection) -> tuple[NewLog, ...]:
     return tuple(replace(log, markers=tuple(of_log[number])) for number, log in enumerate(logs))
 
 
-def log_name(log: NewLog) -> str:
+def log_name(log: SalvagedLog) -> str:
     """Return the file name of a new log."""
     return format_file_name(FileKind.LOG, log.base_offset)
 
 
-def old_position(log: NewLog, position: int) -> int:
+def old_position(log: SalvagedLog, position: int) -> int:
     """Return the position in the old log of a byte of the new log."""
     for part in log.parts():
         size = len(part.data) if isinstance(part, NewMarker) else part.stop - part.start

@@ -20,7 +20,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.commands.salvage.stretches import open_log
 from kdump.errors import Refused, SourceError
 from kdump.format.batch import RecordBatch
-from kdump.repair.healing.alignment import Run
+from kdump.repair.healing.alignment import BatchRun
 from kdump.repair.healing.copies import open_copies, rights_of
 from kdump.repair.healing.draft import Draft
 from kdump.repair.healing.healing import Healer
@@ -56,7 +56,7 @@ class MergedLog:
         return open_log(segment) if draft is None else draft.open()
 
     @property
-    def runs(self) -> tuple[tuple[Draft, Run], ...]:
+    def runs(self) -> tuple[tuple[Draft, BatchRun], ...]:
         """The batches of other copies, with the log that they are in."""
         return tuple((draft, run) for draft in self.drafts for run in draft.runs)
 

@@ -9,15 +9,15 @@ from typing import Any, Final
 
 from kdump.audit.codes import TRANSACTION_END_LOST
 from kdump.audit.replay.replay import OpenTransaction
-from kdump.commands.salvage.logs import NewLog, log_name
+from kdump.commands.salvage.logs import SalvagedLog, log_name
 from kdump.commands.salvage.lost_markers import TransactionEnd
 from kdump.commands.salvage.offset_gaps import OffsetGap
 from kdump.commands.salvage.selection import PieceSelection
 from kdump.commands.salvage.stretches import Left, Stretch, Why
 from kdump.commands.salvage.way_back import Command, way_back
-from kdump.repair.healing.alignment import Run
+from kdump.repair.healing.alignment import BatchRun
 from kdump.repair.healing.draft import Draft
-from kdump.repair.newdir.output import Output, encode_identity, encode_output
+from kdump.repair.newdir.output import NewDirectory, encode_identity, encode_output
 from kdump.storage.objects.address import AnyPath, typed_text
 from kdump.storage.walk import Reason
 from kdump.values import frozen
@@ -27,7 +27,7 @@ LISTED: Final = 1_000
 
 
 @frozen
-class Sums:
+class SalvageSums:
     """Counts of pieces, batches, records and bytes."""
 
     pieces: int = 0
@@ -36,7 +36,7 @@ class Sums:
     size: int = 0
 
     @classmethod
-    def of(cls, pieces: Iterable[Stretch | Left]) -> Sums:
+    def of(cls, pieces: Iterable[Stretch | Left]) -> SalvageSums:
         """Return the sums of ``pieces``."""
         count = batches = records = size = 0
         for piece in pieces:
@@ -48,7 +48,7 @@ class Sums:
 
 
 @frozen
-class Salvaged(Output):
+class Salvaged(NewDirectory):
     """The result of a salvage: the new logs, and the pieces that were left out.
 
     ``log_end`` is the offset after the last batch of ``logs``. ``open`` are the transactions
@@ -59,13 +59,13 @@ class Salvaged(Output):
     """
 
     selection: PieceSelection
-    logs: tuple[NewLog, ...]
+    logs: tuple[SalvagedLog, ...]
     log_end: int
     offset_gaps: tuple[OffsetGap, ...]
     open: tuple[OpenTransaction, ...]
     ends: tuple[TransactionEnd, ...]
     log_directory: Path | None
-    runs: tuple[tuple[Draft, Run], ...] = ()
+    runs: tuple[tuple[Draft, BatchRun], ...] = ()
     copies: tuple[AnyPath, ...] = ()
 
     @property
@@ -81,17 +81,17 @@ class Salvaged(Output):
         return way_back(self.partition, self.destination, self.log_directory)
 
     @property
-    def taken(self) -> Sums:
+    def taken(self) -> SalvageSums:
         """The sums of the pieces that were taken."""
-        return Sums.of(self.selection.stretches)
+        return SalvageSums.of(self.selection.stretches)
 
     @property
-    def left(self) -> dict[Reason | Why, Sums]:
+    def left(self) -> dict[Reason | Why, SalvageSums]:
         """The sums of the pieces that were not taken, by reason."""
         pieces: dict[Reason | Why, list[Left]] = defaultdict(list)
         for left in self.selection.left:
             pieces[left.why].append(left)
-        return {why: Sums.of(of_reason) for why, of_reason in pieces.items()}
+        return {why: SalvageSums.of(of_reason) for why, of_reason in pieces.items()}
 
 
 def encode(salvaged: Salvaged) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def encode(salvaged: Salvaged) -> dict[str, Any]:
     return encode_output(salvaged, "salvage", fields)
 
 
-def _run(draft: Draft, run: Run) -> dict[str, Any]:
+def _run(draft: Draft, run: BatchRun) -> dict[str, Any]:
     return {
         "log": draft.segment.log.name,
         "position": run.at,
@@ -159,7 +159,7 @@ def _segments(salvaged: Salvaged) -> list[dict[str, Any]]:
         zip(selection.segments, selection.identities, strict=True)
     ):
         log = new.get(number)
-        sums = Sums.of(() if log is None else log.stretches)
+        sums = SalvageSums.of(() if log is None else log.stretches)
         segments.append(
             {
                 "log": segment.log.name,
@@ -171,7 +171,7 @@ def _segments(salvaged: Salvaged) -> list[dict[str, Any]]:
     return segments
 
 
-def _sums(sums: Sums) -> dict[str, int]:
+def _sums(sums: SalvageSums) -> dict[str, int]:
     return {"batches": sums.batches, "records": sums.records, "bytes": sums.size}
 
 

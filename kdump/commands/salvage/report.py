@@ -12,7 +12,7 @@ from kdump.audit.codes import TRANSACTION_END_LOST
 from kdump.audit.replay.fates import Fate
 from kdump.commands.salvage.lost_markers import TransactionEnd, consequence
 from kdump.commands.salvage.offset_gaps import OffsetGap
-from kdump.commands.salvage.receipt import Salvaged, Sums, encode
+from kdump.commands.salvage.receipt import Salvaged, SalvageSums, encode
 from kdump.commands.salvage.stretches import Left, Why
 from kdump.format.lines.text import printable
 from kdump.storage.objects.address import AnyPath
@@ -20,7 +20,7 @@ from kdump.storage.walk import Reason
 from kdump.ui import jsonl
 from kdump.ui.paragraphs import paragraph
 from kdump.ui.repairs.outputs import (
-    Report,
+    OutputReport,
     done_lines,
     print_error,
     proof_lines,
@@ -46,7 +46,7 @@ _WHYS: dict[Reason | Why, str] = {
 }
 
 
-def start_report(form: Literal["text", "json"], paths: Sequence[AnyPath]) -> Report[Salvaged]:
+def start_report(form: Literal["text", "json"], paths: Sequence[AnyPath]) -> OutputReport[Salvaged]:
     """Return the report of a run, after printing its header if ``form`` is JSON."""
     return _Json(paths) if form == "json" else _Text()
 
@@ -84,7 +84,7 @@ def lines(receipt: Salvaged) -> Iterator[str]:
     """Yield the lines of a receipt as text."""
     selection, taken = receipt.selection, receipt.taken
     # Preallocated zeros hold no data.
-    left: dict[Reason | Why, Sums] = {
+    left: dict[Reason | Why, SalvageSums] = {
         why: sums for why, sums in receipt.left.items() if why is not Reason.PREALLOCATED
     }
     yield from done_lines(receipt, "salvage")
@@ -165,7 +165,7 @@ def _end_text(transaction: TransactionEnd) -> str:
     )
 
 
-def _sums_text(sums: Sums) -> str:
+def _sums_text(sums: SalvageSums) -> str:
     batches = count_text(sums.batches, "batch", "batches")
     return f"{count_text(sums.records, 'record')} in {batches}, {size_text(sums.size)}"
 
@@ -194,7 +194,7 @@ def _gap_text(receipt: Salvaged, gap: OffsetGap) -> str:
     )
 
 
-def _skipped_text(left: dict[Reason | Why, Sums]) -> str:
+def _skipped_text(left: dict[Reason | Why, SalvageSums]) -> str:
     parts = []
     for why, sums in left.items():
         what = f"{count_text(sums.batches, 'batch', 'batches')}, " if sums.batches else ""

@@ -22,13 +22,13 @@ from kdump.audit.replay.fates import LostEnd, evidence_of
 from kdump.audit.replay.replay import Replay, replay
 from kdump.audit.run.gather import gather
 from kdump.audit.startup.inputs import violations
-from kdump.audit.startup.outcome import Violation
+from kdump.audit.startup.outcome import RejectedBatch
 from kdump.audit.survey.compaction import missing_means_lost
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.commands.salvage.backup import Backup
-from kdump.commands.salvage.logs import NewLog, log_name, new_logs, old_position
+from kdump.commands.salvage.logs import SalvagedLog, log_name, new_logs, old_position
 from kdump.commands.salvage.lost_markers import findings_of, replacement_markers, transaction_ends
 from kdump.commands.salvage.marker import NewMarker
 from kdump.commands.salvage.merging import MergedLog
@@ -46,7 +46,7 @@ from kdump.errors import Refused
 from kdump.format.snapshot import ProducerEntry
 from kdump.repair.content.companions import companions, readable_files
 from kdump.repair.content.producers import start_of
-from kdump.repair.healing.alignment import Run
+from kdump.repair.healing.alignment import BatchRun
 from kdump.repair.healing.draft import Draft
 from kdump.repair.healing.healing import clipped
 from kdump.repair.newdir.building import Building, build_directory
@@ -210,7 +210,7 @@ class _Writer:
         self.ends: tuple[LostEnd, ...] = ()
         self._building, self._facts = building, facts
         self._settings = facts.settings
-        self._written: dict[str, NewLog] = {}
+        self._written: dict[str, SalvagedLog] = {}
         self._surveys: dict[str, Survey] = {}
 
     def write(self, selection: PieceSelection) -> tuple[PieceSelection, tuple[Survey, ...], Replay]:
@@ -268,7 +268,7 @@ class _Writer:
         )
         return replacement_markers(selection, missing, surveys, self._start(surveys), evidence)
 
-    def _write_logs(self, selection: PieceSelection, logs: Sequence[NewLog]) -> None:
+    def _write_logs(self, selection: PieceSelection, logs: Sequence[SalvagedLog]) -> None:
         """Write the logs that are missing or differ; remove the logs that are not in ``logs``."""
         by_name = {log_name(log): log for log in logs}
         for name in set(self._written) - set(by_name):
@@ -279,7 +279,7 @@ class _Writer:
                 self._write_log(selection, log)
                 self._written[name] = log
 
-    def _write_log(self, selection: PieceSelection, log: NewLog) -> None:
+    def _write_log(self, selection: PieceSelection, log: SalvagedLog) -> None:
         origin, identity = selection.segments[log.number].log, selection.identities[log.number]
         # A log that the preferred copy lacks gets the attributes of the directory's files.
         existing = (segment.log for segment in selection.segments if segment.log.exists())
@@ -291,7 +291,7 @@ class _Writer:
         self.notes += put_indexes(self._building, base_offset, survey.rebuilt, like, self._settings)
         self._surveys[name] = replace(survey, rebuilt=None)
 
-    def _refused(self, surveys: Sequence[Survey], replayed: Replay) -> tuple[Violation, ...]:
+    def _refused(self, surveys: Sequence[Survey], replayed: Replay) -> tuple[RejectedBatch, ...]:
         """Return the batches at which a broker stops when it replays the new logs."""
         partition = replace(read_partition(self._building.path), name=self._facts.partition.name)
         facts = read_partition_facts(partition, None, self._settings, stopped=True)
@@ -299,7 +299,7 @@ class _Writer:
 
 
 def _without(
-    selection: PieceSelection, logs: Sequence[NewLog], refused: Sequence[Violation]
+    selection: PieceSelection, logs: Sequence[SalvagedLog], refused: Sequence[RejectedBatch]
 ) -> PieceSelection:
     for log in logs:
         positions = {
@@ -312,7 +312,7 @@ def _without(
     return selection
 
 
-def _runs_in(selection: PieceSelection, merged: MergedLog) -> Iterator[tuple[Draft, Run]]:
+def _runs_in(selection: PieceSelection, merged: MergedLog) -> Iterator[tuple[Draft, BatchRun]]:
     """Yield the batches of other copies that are taken, with the log that they are in."""
     for draft, run in merged.runs:
         for stretch in selection.stretches:

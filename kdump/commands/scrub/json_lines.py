@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kdump.history.records import ReadPace, Status
+from kdump.history.records import DirectoryStatus, ReadPace
 from kdump.ui import jsonl
 from kdump.ui.exits import OK
 from kdump.ui.verdicts.json_lines import JsonReport
@@ -20,7 +20,7 @@ class JsonScrub(JsonReport):
     """The lines of ``verify``, with one for each log directory before the summary."""
 
     def finish_scrub(
-        self, summary: Summary, status: Sequence[tuple[Status, ReadPace]], now_ms: int
+        self, summary: Summary, status: Sequence[tuple[DirectoryStatus, ReadPace]], now_ms: int
     ) -> None:
         """Emit the last lines."""
         for each, pace in status:
@@ -28,7 +28,7 @@ class JsonScrub(JsonReport):
         self.finish(summary)
 
 
-def json_status(path: Path, found: Sequence[tuple[Status, ReadPace]]) -> Iterator[str]:
+def json_status(path: Path, found: Sequence[tuple[DirectoryStatus, ReadPace]]) -> Iterator[str]:
     """Yield what the state in the file ``path`` says of log directories."""
     yield jsonl.line("header", jsonl.header("scrub", [path]))
     for status, pace in found:
@@ -36,7 +36,7 @@ def json_status(path: Path, found: Sequence[tuple[Status, ReadPace]]) -> Iterato
     yield jsonl.line("summary", {"exit": OK, "directories": len(found)})
 
 
-def _status_line(status: Status, pace: ReadPace) -> str:
+def _status_line(status: DirectoryStatus, pace: ReadPace) -> str:
     run, seconds = status.run, pace.time_for(status.due_bytes)
     return jsonl.line(
         "scrub",

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from kdump.history.records import Status
+from kdump.history.records import DirectoryStatus
 
 #: The gauges of each log directory: name, help, and value, None where it is unknown.
-_GAUGES: Final[tuple[tuple[str, str, Callable[[Status], float | None]], ...]] = (
+_GAUGES: Final[tuple[tuple[str, str, Callable[[DirectoryStatus], float | None]], ...]] = (
     (
         "last_run_timestamp_seconds",
         "The end of the last run.",
@@ -56,7 +56,7 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Status], float | None]], ...]] = 
 )
 
 
-def metrics_lines(status: Sequence[Status]) -> Iterator[str]:
+def metrics_lines(status: Sequence[DirectoryStatus]) -> Iterator[str]:
     """Yield the metrics of log directories as lines that end with their newline."""
     for name, text, value_of in _GAUGES:
         values = ((each, value_of(each)) for each in status)

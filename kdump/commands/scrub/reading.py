@@ -25,7 +25,7 @@ from kdump.values import frozen
 
 
 @frozen
-class SegmentResult:
+class ScrubbedSegment:
     """The verdict on one segment, without its evidence, and its new record in the state.
 
     ``record`` is None if the segment was not read to its end, or changed during the read.
@@ -60,7 +60,7 @@ class SegmentReader:
         self._target: Target | None = None
         self._facts: PartitionFacts | None = None
 
-    def read(self, item: Item, report: Callable[[int], None]) -> SegmentResult | None:
+    def read(self, item: Item, report: Callable[[int], None]) -> ScrubbedSegment | None:
         """Read the segment of ``item``; return None if it no longer exists.
 
         ``report`` gets counts of bytes that were read.
@@ -88,7 +88,7 @@ class SegmentReader:
             ctime_ns = steady_since(found, sealed=item.sealed)
             if ctime_ns is not None:
                 verdict, record = self._compare(item, verdict, found, self._facts, ctime_ns, report)
-        return SegmentResult(verdict.without_evidence(segments=False), record)
+        return ScrubbedSegment(verdict.without_evidence(segments=False), record)
 
     def _partition(self, item: Item) -> Target:
         """Return the target of ``item`` with its listing, and read its small files."""

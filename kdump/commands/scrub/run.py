@@ -27,8 +27,8 @@ from kdump.commands.scrub.text import TextScrub, text_status
 from kdump.errors import UsageError
 from kdump.format.lines.text import printable
 from kdump.history.directories import knows_any
-from kdump.history.records import DirectoryRun, ReadPace, Status
-from kdump.history.state import State
+from kdump.history.records import DirectoryRun, DirectoryStatus, ReadPace
+from kdump.history.state import ScrubState
 from kdump.history.state_file import open_state, read_state
 from kdump.output.files import check_metrics, reading_rights, replace_file, writing_rights
 from kdump.storage.logdir import Segment
@@ -38,7 +38,7 @@ from kdump.storage.workers import default_jobs
 from kdump.ui.exits import INCOMPLETE, INTERRUPTED, OK, TERMINATED
 from kdump.ui.progress import Mode, Progress
 from kdump.ui.units import duration_text, size_text
-from kdump.ui.verdicts.summary import Due, Run, Summary, summarize
+from kdump.ui.verdicts.summary import Due, Summary, VerdictRun, summarize
 from kdump.ui.version import version
 from kdump.values import frozen
 
@@ -109,7 +109,7 @@ class _Metrics:
     path: Path
     rights: Rights | None
 
-    def write(self, status: Sequence[Status]) -> None:
+    def write(self, status: Sequence[DirectoryStatus]) -> None:
         """Write the metrics of ``status``; node_exporter, which reads them, is another user."""
         text = "".join(metrics_lines(status))
         replace_file(self.path, text.encode(), 0o644, self.rights)
@@ -122,7 +122,7 @@ class _Course:
         self,
         options: ScrubOptions,
         scope: Scope,
-        state: State,
+        state: ScrubState,
         run: Scrub,
         meter: Progress,
         metrics: _Metrics | None,
@@ -211,7 +211,7 @@ class _Course:
     ) -> Summary:
         manners = self._run.manners
         read_bytes = sum(verdict.covered.read_bytes for verdict in verdicts)
-        run = Run(
+        run = VerdictRun(
             depth="scrub",
             jobs=manners.jobs,
             limit_rate=manners.limit_rate,
@@ -243,7 +243,7 @@ class _Course:
             }
             yield DirectoryRun(summary.covered.read_bytes, counts, summary.exit_code)
 
-    def _warn(self, status: Iterable[tuple[Status, ReadPace]]) -> None:
+    def _warn(self, status: Iterable[tuple[DirectoryStatus, ReadPace]]) -> None:
         """Print what keeps the runs from reading everything within ``--max-age``."""
         if not self._run.checked_all:
             _note(

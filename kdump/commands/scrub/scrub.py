@@ -22,14 +22,20 @@ from kdump.audit.targets.target import log_bytes as log_bytes_of
 from kdump.audit.verdicts.loss import LostNow, LostRange
 from kdump.audit.verdicts.verdict import Conclude, Coverage, Verdict
 from kdump.commands.scrub.deadline import Deadline
-from kdump.commands.scrub.reading import SegmentReader, SegmentResult
+from kdump.commands.scrub.reading import ScrubbedSegment, SegmentReader
 from kdump.commands.scrub.removed import removed_segments
 from kdump.errors import KdumpError
 from kdump.format.lines.text import time_text
 from kdump.history.directories import register_directories
 from kdump.history.due import Item, reading_order, take_inventory
-from kdump.history.records import DirectoryRun, Reason, SegmentRecord, Status, decode_findings
-from kdump.history.state import State
+from kdump.history.records import (
+    DirectoryRun,
+    DirectoryStatus,
+    EndReason,
+    SegmentRecord,
+    decode_findings,
+)
+from kdump.history.state import ScrubState
 from kdump.storage import workers
 from kdump.storage.throttle import Pace, use_idle_cpu, use_idle_io
 from kdump.values import frozen
@@ -106,7 +112,7 @@ class Scrub:
 
     def __init__(
         self,
-        state: State,
+        state: ScrubState,
         scope: Scope,
         manners: Manners,
         deadline: Deadline,
@@ -190,7 +196,7 @@ class Scrub:
             pace=self._pace,
         )
 
-        def work(item: Item, report: Callable[[int], None]) -> SegmentResult | None:
+        def work(item: Item, report: Callable[[int], None]) -> ScrubbedSegment | None:
             if not self.manners.mapped:
                 use_idle_cpu()
             return reader.read(item, report)
@@ -222,17 +228,17 @@ class Scrub:
 
         What it did is left out if the quick pass did not come to its end: it says too little.
         """
-        reason = Reason.DONE
+        reason = EndReason.DONE
         if signalled:
-            reason = Reason.SIGNAL
+            reason = EndReason.SIGNAL
         elif self._deadline.reached or self._left_out:
-            reason = Reason.DURATION
+            reason = EndReason.DURATION
         pairs = zip(self._directories, directories, strict=True)
         done = {number: run for number, run in pairs if number is not None}
         self._state.end_run(self._run, _now_ms(), reason, done if self.checked_all else {})
         self._state.forget_runs(self._begin_ms - max(_FORGET_MS, 2000 * self._max_age_s))
 
-    def status(self, now_ms: int) -> list[Status]:
+    def status(self, now_ms: int) -> list[DirectoryStatus]:
         """Return the state of the roots after the end of the run."""
         known = [number for number in self._directories if number is not None]
         return list(self._state.status(now_ms, known))
@@ -278,7 +284,7 @@ class Scrub:
             if seconds > whole:
                 self.too_large = max(self.too_large or 0, item.record.log_bytes)
 
-    def _add(self, result: workers.Result[Item, SegmentResult | None]) -> None:
+    def _add(self, result: workers.Result[Item, ScrubbedSegment | None]) -> None:
         item, value = result.task, result.value
         if isinstance(value, KdumpError):
             raise value

@@ -11,7 +11,7 @@ from typing import Final
 
 from kdump.audit.codes import Severity
 from kdump.format.lines.text import printable
-from kdump.history.records import ReadPace, Reason, Status
+from kdump.history.records import DirectoryStatus, EndReason, ReadPace
 from kdump.ui.exits import INCOMPLETE
 from kdump.ui.paragraphs import paragraph
 from kdump.ui.units import count_text, duration_text, period_text, size_text
@@ -20,9 +20,9 @@ from kdump.ui.verdicts.text import TextReport
 
 _BAR: Final = 30  # columns
 _REASONS: Final = {
-    Reason.DONE: "until all was read",
-    Reason.DURATION: "until --max-duration was over",
-    Reason.SIGNAL: "until a signal ended it",
+    EndReason.DONE: "until all was read",
+    EndReason.DURATION: "until --max-duration was over",
+    EndReason.SIGNAL: "until a signal ended it",
 }
 
 
@@ -30,7 +30,7 @@ class TextScrub(TextReport):
     """The report of ``verify``, with the state of each log directory below."""
 
     def finish_scrub(
-        self, summary: Summary, status: Sequence[tuple[Status, ReadPace]], now_ms: int
+        self, summary: Summary, status: Sequence[tuple[DirectoryStatus, ReadPace]], now_ms: int
     ) -> None:
         """Emit the report."""
         self.finish(summary)
@@ -38,7 +38,7 @@ class TextScrub(TextReport):
             self._emit(line)
 
 
-def text_status(found: Sequence[tuple[Status, ReadPace]], now_ms: int) -> Iterator[str]:
+def text_status(found: Sequence[tuple[DirectoryStatus, ReadPace]], now_ms: int) -> Iterator[str]:
     """Yield what the state says of log directories."""
     for status, pace in found:
         yield printable(str(status.path))
@@ -47,7 +47,7 @@ def text_status(found: Sequence[tuple[Status, ReadPace]], now_ms: int) -> Iterat
         yield paragraph("last run", _last_run(status))
 
 
-def _part(status: Status) -> str:
+def _part(status: DirectoryStatus) -> str:
     if status.of_run.exit_code == INCOMPLETE and not status.log_bytes:
         return "unknown: nothing could be read"
     read, age = status.read_part, duration_text(status.run.max_age_s)
@@ -56,7 +56,7 @@ def _part(status: Status) -> str:
     return f"[{bar}] {math.floor(100 * read)} % of {size_text(status.log_bytes)} within {age}"
 
 
-def _due(status: Status, pace: ReadPace, now_ms: int) -> str:
+def _due(status: DirectoryStatus, pace: ReadPace, now_ms: int) -> str:
     text = "nothing"
     if status.due_segments:
         text = f"{size_text(status.due_bytes)} in {count_text(status.due_segments, 'segment')}"
@@ -69,7 +69,7 @@ def _due(status: Status, pace: ReadPace, now_ms: int) -> str:
     return text
 
 
-def _last_run(status: Status) -> str:
+def _last_run(status: DirectoryStatus) -> str:
     run, done = status.run, status.of_run
     counts = [
         f"{printable(code)} ({count})"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kdump.audit.facts.coordinator import Status, TopicPartition
+from kdump.audit.facts.coordinator import TopicPartition, TransactionStatus
 from kdump.coordinators.log import CoordinatorLog, Undecodable
 from kdump.errors import DecodeError
 from kdump.format.messages.payloads import UnknownTypeError, decoder_of
@@ -16,7 +16,9 @@ from kdump.storage.names import TRANSACTION_TOPIC
 from kdump.values import frozen
 
 #: In these states the coordinator has a transaction to end.
-OPEN_STATES: Final = frozenset({Status.ONGOING, Status.PREPARE_COMMIT, Status.PREPARE_ABORT})
+OPEN_STATES: Final = frozenset(
+    {TransactionStatus.ONGOING, TransactionStatus.PREPARE_COMMIT, TransactionStatus.PREPARE_ABORT}
+)
 
 
 @frozen
@@ -41,7 +43,7 @@ class TransactionState:
     def state(self) -> str:
         """The name of the state, as Kafka's tools print it."""
         try:
-            return Status(self.status).name.title().replace("_", "")
+            return TransactionStatus(self.status).name.title().replace("_", "")
         except ValueError:
             return str(self.status)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from enum import StrEnum
 
-from kdump.audit.facts.coordinator import Status, TopicPartition
+from kdump.audit.facts.coordinator import TopicPartition, TransactionStatus
 from kdump.audit.replay.replay import OpenTransaction
 from kdump.audit.targets.scope import Scope, directories_of
 from kdump.commands.transactions.open_transactions import (
@@ -178,7 +178,7 @@ def _join(
     for state in by_producer.values():
         for place in sorted(state.partitions) if state.status in OPEN_STATES else ():
             log_of_place = logs.get(place)
-            marked = state.status != Status.ONGOING and log_of_place is not None
+            marked = state.status != TransactionStatus.ONGOING and log_of_place is not None
             if (state.producer_id, place) not in joined and not marked:
                 verdict = _verdict(state, place, now_ms, whole=whole)
                 yield PartitionTransaction(*place, state, None, log_of_place, verdict)
@@ -191,7 +191,7 @@ def _verdict(
         return TransactionVerdict.HANGING if whole else TransactionVerdict.UNKNOWN
     if state.status not in OPEN_STATES or place not in state.partitions:
         return TransactionVerdict.HANGING
-    if state.status != Status.ONGOING:
+    if state.status != TransactionStatus.ONGOING:
         return TransactionVerdict.MARKER_MISSING
     late = state.start_ms is not None and now_ms > state.start_ms + state.timeout_ms
     return TransactionVerdict.LATE if late else TransactionVerdict.ONGOING

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kdump.ui.options.targets import TargetOptions
-from kdump.ui.repairs.repairing import EXIT_CODES, Choice, repair, repair_options
+from kdump.ui.repairs.repairing import EXIT_CODES, RepairOptions, repair, repair_options
 from kdump.ui.units import LARGEST_LONG
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def truncate_to_valid(
     targets: TargetOptions,
     at: int | None,
-    choice: Choice,
+    choice: RepairOptions,
 ) -> int:
     """Cut stopped partitions at the first batch that a broker's recovery does not accept.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from kdump.audit.startup.outcome import Violation
+from kdump.audit.startup.outcome import RejectedBatch
 from kdump.audit.survey.anomalies import OUT_OF_ORDER, FaultKind
 from kdump.audit.survey.recovery import Ending
 from kdump.audit.survey.survey import Survey
@@ -40,7 +40,7 @@ class CutPoint:
 
 
 def recovery_cut_point(
-    surveys: Sequence[Survey], violations: Iterable[Violation]
+    surveys: Sequence[Survey], violations: Iterable[RejectedBatch]
 ) -> CutPoint | None:
     """Return the first point where recovery cuts a log, empties a segment, or stops.
 
@@ -86,7 +86,7 @@ def disorder(survey: Survey) -> Iterator[tuple[int, str]]:
 
 
 def _refused_points(
-    number: int, survey: Survey, violations: Iterable[Violation]
+    number: int, survey: Survey, violations: Iterable[RejectedBatch]
 ) -> Iterator[CutPoint]:
     for gap in survey.gaps:
         damage = gap.damage

@@ -15,7 +15,7 @@ from typing import Final
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.replay.replay import Replay, replay_partition
 from kdump.audit.startup.inputs import violations
-from kdump.audit.startup.outcome import Violation
+from kdump.audit.startup.outcome import RejectedBatch
 from kdump.audit.survey.recovery import Ending
 from kdump.audit.survey.survey import Survey
 from kdump.audit.verdicts.verdict import Verdict
@@ -161,7 +161,7 @@ def _replay(
 
 def _violations(
     verdict: Verdict, facts: PartitionFacts, surveys: Sequence[Survey]
-) -> tuple[Violation, ...]:
+) -> tuple[RejectedBatch, ...]:
     """Return the violations that a recovery from the first segment on finds."""
     first, log_start = surveys[0].segment.base_offset, facts.log_start or 0
     start: tuple[ProducerEntry, ...] = ()

@@ -22,7 +22,7 @@ from kdump.ui.options.targets import LogPath, TargetOptions, target_options
 from kdump.ui.progress import progress_option
 
 if TYPE_CHECKING:
-    from kdump.commands.verify.engine import Request
+    from kdump.commands.verify.engine import VerifyRequest
     from kdump.commands.verify.run_tables import RunTables
     from kdump.storage.objects.address import AnyPath
     from kdump.ui.progress import Mode
@@ -98,13 +98,13 @@ def verify(
     that is killed goes on where it was. A sealed segment that holds other bytes than the last time
     is reported.
     """
-    from kdump.commands.verify.engine import Request, changed_state
+    from kdump.commands.verify.engine import VerifyRequest, changed_state
     from kdump.commands.verify.run_tables import open_run_tables
     from kdump.ui.options.targets import named_paths
 
     run_depth = depth or "default"
     memory.check(spark=spark.given, quick=depth == "quick")
-    request = Request(
+    request = VerifyRequest(
         targets,
         run_depth,
         jobs,
@@ -133,7 +133,7 @@ def _nothing(_: str) -> None:
 
 
 def _run(
-    request: Request,
+    request: VerifyRequest,
     tables: RunTables | None,
     *,
     form: Literal["text", "json"],
@@ -154,7 +154,7 @@ def _run(
     from kdump.ui.options.targets import say_wrong_paths
     from kdump.ui.progress import Progress
     from kdump.ui.verdicts.json_lines import JsonReport
-    from kdump.ui.verdicts.summary import Run, summarize
+    from kdump.ui.verdicts.summary import VerdictRun, summarize
     from kdump.ui.verdicts.text import TextReport
 
     started = time.monotonic()
@@ -219,7 +219,7 @@ def _run(
         report.directories(full)
         found += full
     summary = summarize(
-        Run(
+        VerdictRun(
             depth=run_depth,
             jobs=engine.jobs,
             limit_rate=engine.limit_rate,

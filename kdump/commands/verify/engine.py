@@ -38,13 +38,13 @@ from kdump.values import frozen
 if TYPE_CHECKING:
     from kdump.commands.verify.unchanged import Unchanged
     from kdump.fleet.session.session import Session
-    from kdump.fleet.state.directory import State
-    from kdump.fleet.verify.listing import Listing
+    from kdump.fleet.state.directory import FleetState
+    from kdump.fleet.verify.listing import FleetListing
     from kdump.ui.options.state import MemoryOptions
 
 
 @frozen
-class Request:
+class VerifyRequest:
     """The options of the command line; None without the option.
 
     ``scrub_state`` is the state of scrubs, for a run that leaves out what they have read. ``state``
@@ -107,7 +107,7 @@ class Engine(Protocol):
 
 
 @contextmanager
-def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
+def start_engine(request: VerifyRequest, meter: Progress) -> Iterator[Engine]:
     """Yield the engine for ``request``, which reports progress to ``meter``. Raise UsageError."""
     if not request.spark.given:
         plain = request.scrub_state is None
@@ -132,7 +132,7 @@ def start_engine(request: Request, meter: Progress) -> Iterator[Engine]:
 
 
 @contextmanager
-def _start_fleet(request: Request, meter: Progress) -> Iterator[Engine]:
+def _start_fleet(request: VerifyRequest, meter: Progress) -> Iterator[Engine]:
     refuse_worker_options(request.jobs, request.limit_rate)
     paths, settings = named_paths(request.targets)
     refuse_manifests(paths, "verify it without Spark")
@@ -152,7 +152,7 @@ def _start_fleet(request: Request, meter: Progress) -> Iterator[Engine]:
 
 class _Local:
     def __init__(
-        self, request: Request, meter: Progress, scope: Scope, unchanged: Unchanged | None
+        self, request: VerifyRequest, meter: Progress, scope: Scope, unchanged: Unchanged | None
     ) -> None:
         self._depth = request.depth
         self._statistics = request.statistics
@@ -223,11 +223,11 @@ class _Local:
 class _Fleet:
     def __init__(
         self,
-        request: Request,
-        listing: Listing,
+        request: VerifyRequest,
+        listing: FleetListing,
         meter: Progress,
         session: Session,
-        state: State | None,
+        state: FleetState | None,
     ) -> None:
         self._depth = request.depth
         self._statistics = request.statistics

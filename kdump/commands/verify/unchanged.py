@@ -9,7 +9,7 @@ from kdump.audit.targets.target import Target
 from kdump.history.directories import find_root
 from kdump.history.due import topic_id_of
 from kdump.history.records import FileState, signed
-from kdump.history.state import State
+from kdump.history.state import ScrubState
 from kdump.storage.source import Identity
 
 
@@ -19,7 +19,7 @@ class Unchanged:
     Call it with the index of a target and the target. Damaged segments count as changed.
     """
 
-    def __init__(self, state: State, scope: Scope) -> None:
+    def __init__(self, state: ScrubState, scope: Scope) -> None:
         self._state = state
         self._directories: list[int | None] = []
         for root, part in zip(scope.roots, scope.parts, strict=True):

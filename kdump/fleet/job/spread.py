@@ -86,7 +86,7 @@ class _Kind(IntEnum):
 
 
 @frozen
-class Entry(Generic[K, T]):
+class StreamEntry(Generic[K, T]):
     """A task of a ``Stream``; ``key`` is for its caller, and ``size`` are the bytes that it reads.
 
     ``alone``: it was given up with others, and gets a pack of its own.
@@ -109,15 +109,15 @@ class Stream(Generic[K, T, R]):
     ) -> None:
         self._session = session
         self._work = _Work(work, careful, last_attempt=max(_max_failures(session) - 1, 1))
-        self._urgent: deque[Entry[K, T]] = deque()
+        self._urgent: deque[StreamEntry[K, T]] = deque()
 
-    def add(self, entry: Entry[K, T]) -> None:
+    def add(self, entry: StreamEntry[K, T]) -> None:
         """Add a task, which runs before the rest of those that ``run`` has been given."""
         self._urgent.append(entry)
 
     def run(
         self,
-        source: Iterable[Entry[K, T]],
+        source: Iterable[StreamEntry[K, T]],
         total_cost: int,
         on_progress: Callable[[float], None] | None = None,
     ) -> Generator[tuple[K, R | WorkerDied | LostTask], None, None]:
@@ -155,9 +155,9 @@ class Stream(Generic[K, T, R]):
                     else:
                         yield entry.key, _decode_result(kind, value)
 
-    def _take(self, entries: Iterator[Entry[K, T]], most: int) -> list[Entry[K, T]]:
+    def _take(self, entries: Iterator[StreamEntry[K, T]], most: int) -> list[StreamEntry[K, T]]:
         """Return the tasks of the next job, none if there are no further tasks for now."""
-        taken: list[Entry[K, T]] = []
+        taken: list[StreamEntry[K, T]] = []
         cost = 0
         while cost < most and len(taken) < _MOST_TASKS:
             entry = self._urgent.popleft() if self._urgent else next(entries, None)
@@ -180,7 +180,7 @@ class Stream(Generic[K, T, R]):
 class _Window(Generic[K, T]):
     """The tasks of one job, in packs."""
 
-    def __init__(self, entries: Sequence[Entry[K, T]], cores: int) -> None:
+    def __init__(self, entries: Sequence[StreamEntry[K, T]], cores: int) -> None:
         together = [number for number, entry in enumerate(entries) if not entry.alone]
         packs = pack_tasks([entries[number].size for number in together], cores)
         self._entries = entries
@@ -198,7 +198,7 @@ class _Window(Generic[K, T]):
             for pack in self._packs
         ]
 
-    def results(self, job: Job) -> Iterator[tuple[Entry[K, T], _Kind, bytes]]:
+    def results(self, job: Job) -> Iterator[tuple[StreamEntry[K, T], _Kind, bytes]]:
         """Yield a result for each task, also if the job has failed."""
         missing = set(range(len(self._entries)))
         for row in () if job.rows is None else job.rows.column("results"):
@@ -232,7 +232,7 @@ def spread(
     it. ``on_progress`` gets the fraction of tasks done, up to 1.
     """
     stream: Stream[int, T, R] = Stream(session, work, careful)
-    source = (Entry(number, tasks[number], size) for number, size in enumerate(sizes))
+    source = (StreamEntry(number, tasks[number], size) for number, size in enumerate(sizes))
     yield from stream.run(source, sum(map(task_cost, sizes)), on_progress)
 
 

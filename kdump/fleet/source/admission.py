@@ -10,7 +10,7 @@ from math import ceil
 
 from kdump.audit.targets.target import log_bytes
 from kdump.fleet.source.positions import Key
-from kdump.fleet.source.sealed import Copy
+from kdump.fleet.source.sealed import SealedCopy
 from kdump.storage.logdir import Segment
 from kdump.values import frozen
 
@@ -19,7 +19,7 @@ from kdump.values import frozen
 class Backlog:
     """The offsets of a partition that can be read, from ``first`` to before ``end``."""
 
-    copy: Copy
+    copy: SealedCopy
     first: int
     end: int
 

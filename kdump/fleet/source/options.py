@@ -136,7 +136,7 @@ class Limit:
 
 
 @frozen
-class Layout:
+class ColumnOptions:
     """The options that name the columns.
 
     ``kafka`` asks for those of Spark's Kafka source, ``headers`` for one more of them.
@@ -147,7 +147,7 @@ class Layout:
     headers: bool
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> Layout:
+    def parse(cls, options: Mapping[str, str]) -> ColumnOptions:
         """Return what ``options`` say of it. Raise UsageError for an unknown name or value."""
         given = given_options(options)
         _check_names(given)
@@ -171,7 +171,7 @@ class Options:
     batch of a stream; at most one of them is given.
     """
 
-    layout: Layout
+    layout: ColumnOptions
     paths: tuple[str, ...]
     mode: str
     bad_records: str | None
@@ -210,7 +210,7 @@ class Options:
         asked for all.
         """
         given = given_options(options)
-        layout = Layout.parse(options)
+        layout = ColumnOptions.parse(options)
         if stream:
             _check_stream(given, layout)
         cores = given.get("cores", str(default_jobs()))
@@ -271,7 +271,7 @@ def _check_names(given: Mapping[str, str]) -> None:
             raise UsageError(f"option {name}: expected one of {expected}")
 
 
-def _check_stream(given: Mapping[str, str], layout: Layout) -> None:
+def _check_stream(given: Mapping[str, str], layout: ColumnOptions) -> None:
     """Raise UsageError for what only a query of what is there can read."""
     if layout.table != "records":
         raise UsageError(f"option table: expected records in a stream, found {layout.table}")

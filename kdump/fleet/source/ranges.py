@@ -21,7 +21,7 @@ from kdump.fleet.source.committed import WITHOUT_MARKERS, committed_until
 from kdump.fleet.source.offsets import PartitionLogs, is_gone, within
 from kdump.fleet.source.options import Options, TopicPartition
 from kdump.fleet.source.positions import Key, Positions
-from kdump.fleet.source.sealed import Copy, newest, sealed_logs
+from kdump.fleet.source.sealed import SealedCopy, newest, sealed_logs
 from kdump.storage.logdir import list_partition
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.selection import Selection
@@ -59,7 +59,7 @@ class SealedRange:
 def plan_ranges(
     start: Positions,
     end: Positions,
-    copies: Mapping[Key, Sequence[Copy]],
+    copies: Mapping[Key, Sequence[SealedCopy]],
     context: Context,
     bad: BadRecords,
 ) -> list[SealedRange]:
@@ -89,7 +89,7 @@ def plan_ranges(
     return found
 
 
-def _covering(copies: Sequence[Copy], first: int, end: int) -> Copy | None:
+def _covering(copies: Sequence[SealedCopy], first: int, end: int) -> SealedCopy | None:
     """Return a copy with all offsets of a range, or else the one with the most of them."""
     whole = [copy for copy in copies if copy.start <= first and copy.end >= end]
     if whole:
@@ -97,14 +97,16 @@ def _covering(copies: Sequence[Copy], first: int, end: int) -> Copy | None:
     return max(copies, key=lambda copy: min(end, copy.end) - max(first, copy.start), default=None)
 
 
-def _range(copy: Copy, first: int, end: int, context: Context) -> SealedRange:
+def _range(copy: SealedCopy, first: int, end: int, context: Context) -> SealedRange:
     size = sum(map(log_bytes, copy.segments(first, end)))
     compacted = context.settings(copy.target).compacted
     coordinator = context.node(copy.target).coordinator
     return SealedRange(copy.target.path, copy.name, first, end, size, compacted, coordinator)
 
 
-def _report_absent(copy: Copy, first: int, end: int, context: Context, bad: BadRecords) -> None:
+def _report_absent(
+    copy: SealedCopy, first: int, end: int, context: Context, bad: BadRecords
+) -> None:
     """Report offsets that a copy does not have: in remote storage, or gone."""
     held = f"offsets {copy.start} to {copy.end - 1} in sealed segments"
     wanted = Selection(first_offset=first, last_offset=end - 1)

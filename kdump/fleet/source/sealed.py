@@ -44,7 +44,7 @@ _NO_TOPIC_ID: Final = ""
 
 
 @frozen
-class Copy:
+class SealedCopy:
     """A listed copy of a partition.
 
     ``start`` is the first offset that is read, ``end`` the base offset of the active segment,
@@ -65,15 +65,15 @@ class Copy:
 
 
 @frozen
-class Listing:
+class SealedListing:
     """The listed paths, the copies of selected partitions, and partitions without any segment."""
 
     roots: tuple[Root, ...]
-    copies: tuple[Copy, ...]
+    copies: tuple[SealedCopy, ...]
     empty: tuple[tuple[TopicPartition, Target], ...]
 
 
-def list_copies(options: Options, *, start: bool = False) -> Listing:
+def list_copies(options: Options, *, start: bool = False) -> SealedListing:
     """List the paths, and the segments of selected partitions.
 
     At the ``start`` of a stream, all that the options name must be there. Raise UsageError, and
@@ -95,7 +95,7 @@ def list_copies(options: Options, *, start: bool = False) -> Listing:
     if start:
         options.subscription.check(names)
         options.starting.check(names)
-    return Listing(roots, copies, tuple(pair for pair in listed if pair[0] not in names))
+    return SealedListing(roots, copies, tuple(pair for pair in listed if pair[0] not in names))
 
 
 def _listed(target: Target, options: Options) -> tuple[TopicPartition, Target] | None:
@@ -111,13 +111,13 @@ def _listed(target: Target, options: Options) -> tuple[TopicPartition, Target] |
     return None if listed is None else (name, listed)
 
 
-def _copy(name: TopicPartition, listed: Target, options: Options) -> Copy:
+def _copy(name: TopicPartition, listed: Target, options: Options) -> SealedCopy:
     start = first_offset(listed, options)
     bases = [segment.base_offset for segment in listed.segments]
     high_watermark = _high_watermark(listed)
     stable = max((base for base in bases[1:] if base <= high_watermark), default=bases[0])
     topic_id = _topic_id(listed)
-    return Copy(name, topic_id, listed, start, bases[-1], stable)
+    return SealedCopy(name, topic_id, listed, start, bases[-1], stable)
 
 
 def _topic_id(target: Target) -> str | None:
@@ -142,7 +142,9 @@ def _high_watermark(target: Target) -> int:
     return line
 
 
-def copies_by_key(copies: Iterable[Copy], known: Collection[Key]) -> dict[Key, list[Copy]]:
+def copies_by_key(
+    copies: Iterable[SealedCopy], known: Collection[Key]
+) -> dict[Key, list[SealedCopy]]:
     """Return copies by topic id and partition; ``known`` are the keys that a stream has.
 
     A copy without a readable topic id belongs to the only topic of that name. So does a topic that
@@ -155,7 +157,7 @@ def copies_by_key(copies: Iterable[Copy], known: Collection[Key]) -> dict[Key, l
             ids[copy.name[0]].add(copy.topic_id)
     for topic, topic_id, _ in known:
         ids[topic].add(topic_id)
-    found: dict[Key, list[Copy]] = defaultdict(list)
+    found: dict[Key, list[SealedCopy]] = defaultdict(list)
     for copy in copies:
         topic, number = copy.name
         key = (topic, _NO_TOPIC_ID, number)
@@ -169,20 +171,20 @@ def copies_by_key(copies: Iterable[Copy], known: Collection[Key]) -> dict[Key, l
     return found
 
 
-def newest(copies: Sequence[Copy]) -> Copy:
+def newest(copies: Sequence[SealedCopy]) -> SealedCopy:
     """Return the copy of the highest leader epoch, and of these one with the most to read."""
     if len(copies) == 1:
         return copies[0]
     return max(copies, key=lambda copy: (log_tail(copy.target)[0], copy.stable, copy.end))
 
 
-def next_copy(copies: Sequence[Copy], position: int | None) -> Copy:
+def next_copy(copies: Sequence[SealedCopy], position: int | None) -> SealedCopy:
     """Return the copy that a stream reads from ``position`` on, None for one that begins."""
     going_on = [copy for copy in copies if position is None or copy.start <= position]
     return newest(going_on or copies)
 
 
-def stable_end(copy: Copy, first: int, options: Options) -> int:
+def stable_end(copy: SealedCopy, first: int, options: Options) -> int:
     """Return the offset up to which a stream may read from ``first`` on."""
     end = copy.stable
     if end <= first:

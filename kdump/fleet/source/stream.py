@@ -41,8 +41,8 @@ from kdump.fleet.source.positions import (
 )
 from kdump.fleet.source.ranges import SealedRange, plan_ranges, read_range, report_loss
 from kdump.fleet.source.sealed import (
-    Copy,
-    Listing,
+    SealedCopy,
+    SealedListing,
     copies_by_key,
     list_copies,
     next_copy,
@@ -72,7 +72,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         #: What ``Trigger.AvailableNow`` reads.
-        self._available: Listing | None = None
+        self._available: SealedListing | None = None
         self._said: set[Key] = set()
 
     def initialOffset(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         context = cache(partial(_context, listed))
         return encode_positions(next_positions(before, by_key, context, limit, self._options))
 
-    def _report_gone(self, before: Positions, copies: Mapping[Key, Sequence[Copy]]) -> None:
+    def _report_gone(self, before: Positions, copies: Mapping[Key, Sequence[SealedCopy]]) -> None:
         """Report partitions of which no copy is left, each once."""
         bad = BadRecords(self._options)
         for key in before.keys() - copies.keys() - self._said:
@@ -152,7 +152,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def starting_positions(
-    copies: Sequence[Copy], context: Context, options: Options
+    copies: Sequence[SealedCopy], context: Context, options: Options
 ) -> dict[Key, Position]:
     """Return the positions at which a stream starts to read partitions.
 
@@ -176,7 +176,7 @@ def starting_positions(
 
 def next_positions(
     before: Positions,
-    copies: Mapping[Key, Sequence[Copy]],
+    copies: Mapping[Key, Sequence[SealedCopy]],
     context: Callable[[], Context],
     limit: ReadLimit,
     options: Options,
@@ -214,7 +214,7 @@ def next_positions(
     return after
 
 
-def _context(listed: Listing) -> Context:
+def _context(listed: SealedListing) -> Context:
     """Return what the nodes of the listed paths know."""
     roots = listed.roots
     return read_context(directories_of(roots), None, time_of(roots, time.time_ns()))

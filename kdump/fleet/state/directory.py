@@ -59,7 +59,7 @@ class DirectoryState:
 
 
 @frozen
-class State:
+class FleetState:
     """The state of a run. ``names`` are those of log directories, by path.
 
     The other fields are those of ``DirectoryState``.
@@ -72,7 +72,7 @@ class State:
     version: str
     names: Mapping[AnyPath, str] = field(default_factory=dict)
 
-    def of(self, roots: Iterable[Root]) -> State:
+    def of(self, roots: Iterable[Root]) -> FleetState:
         """Return the state for a run over ``roots``."""
         return replace(self, names=_names(roots))
 
@@ -91,7 +91,7 @@ def directory_of(target: Target) -> AnyPath:
     return target.path.parent if directory is None else directory.directory.path
 
 
-def open_state(path: AnyPath, read: Sequence[AnyPath], max_age_s: int, version: str) -> State:
+def open_state(path: AnyPath, read: Sequence[AnyPath], max_age_s: int, version: str) -> FleetState:
     """Return the state at ``path``, which is created if it does not exist.
 
     Raises UsageError for a place in one of the directories that are ``read`` or in a log directory,
@@ -124,7 +124,7 @@ def open_state(path: AnyPath, read: Sequence[AnyPath], max_age_s: int, version: 
     _check(path, rights)
     # Says before anything is read whether the state can be written.
     write_file(path / MARKER, json.dumps({_FIELD: _VERSION}).encode(), rights)
-    return State(path, rights, max_age_s, time.time_ns() // 1_000_000, version)
+    return FleetState(path, rights, max_age_s, time.time_ns() // 1_000_000, version)
 
 
 def check_visible(state: DirectoryState) -> None:

@@ -36,7 +36,14 @@ from kdump.fleet.state.files import (
     remove_files,
     write_file,
 )
-from kdump.fleet.state.rows import Files, Row, base_of, decode_rows, encode_rows, settings_text
+from kdump.fleet.state.rows import (
+    EvidenceRow,
+    SegmentFiles,
+    base_of,
+    decode_rows,
+    encode_rows,
+    settings_text,
+)
 from kdump.history.changes import NewReading, compare, steady_since
 from kdump.history.records import SegmentRecord, encode_findings, signed
 from kdump.storage.names import FileKind, parse_file_name
@@ -90,9 +97,9 @@ class Memory:
         self._target = target
         self._context = context
         self._folder = state.partition(target)
-        self._files: dict[AnyPath, list[Row]] = {}
-        self._rows: dict[int, Row] = {}
-        self._new: dict[int, Row] = {}
+        self._files: dict[AnyPath, list[EvidenceRow]] = {}
+        self._rows: dict[int, EvidenceRow] = {}
+        self._new: dict[int, EvidenceRow] = {}
         try:
             paths = list_files(self._folder, state.rights)
         except StateError as error:
@@ -128,7 +135,7 @@ class Memory:
         try:
             _list_around(segment.log)
             identity = Identity.of(segment.log.stat())
-            files = Files.of(segment, identity)
+            files = SegmentFiles.of(segment, identity)
         except OSError:  # the survey says so
             return read(task)
         before = self._rows.get(base_of(segment))
@@ -140,7 +147,12 @@ class Memory:
         return found
 
     def _recall(
-        self, row: Row, task: SurveyTask, identity: Identity, files: Files, settings: str
+        self,
+        row: EvidenceRow,
+        task: SurveyTask,
+        identity: Identity,
+        files: SegmentFiles,
+        settings: str,
     ) -> Survey | None:
         """Return the survey in ``row``, None if the segment has to be read."""
         state, segment = self._state, task.segment
@@ -157,9 +169,9 @@ class Memory:
 
     def _add(
         self,
-        before: Row | None,
+        before: EvidenceRow | None,
         task: SurveyTask,
-        files: Files,
+        files: SegmentFiles,
         settings: str,
         found: Survey,
         read: Read,
@@ -169,7 +181,7 @@ class Memory:
         ctime_ns = steady_since(found, sealed=True)
         if ctime_ns is None or found.identity is None or found.unread:
             return
-        if Files.of(task.segment, found.identity) != files:
+        if SegmentFiles.of(task.segment, found.identity) != files:
             return
         known = SegmentRecord(base, state.now_ms, files.log, True, files.log.size)
         new = NewReading(self._target, found, ctime_ns, state.now_ms, state.version, sealed=True)
@@ -182,7 +194,7 @@ class Memory:
         if compared.finding is not None:
             self.findings.append(compared.finding)
         if compared.record is not None:
-            self._new[base] = Row.of(compared.record, files, settings, found)
+            self._new[base] = EvidenceRow.of(compared.record, files, settings, found)
 
     def _facts(self) -> PartitionFacts:
         target = self._target.with_listing()
@@ -211,7 +223,7 @@ class Memory:
         covered = replace(verdict.covered, remembered=verdict.covered.remembered + trouble)
         return replace(verdict, covered=covered)
 
-    def _present(self, verdict: Verdict) -> Iterator[tuple[int, Row]]:
+    def _present(self, verdict: Verdict) -> Iterator[tuple[int, EvidenceRow]]:
         """Yield the rows of the segments that exist, with their findings by the verdict."""
         target, findings = verdict.target, _by_base(verdict)
         for segment in target.segments:
@@ -221,7 +233,7 @@ class Memory:
                 text = encode_findings(findings.get(base, ()))
                 yield base, _with_findings(row, text)
 
-    def _consolidate(self, rows: dict[int, Row]) -> None:
+    def _consolidate(self, rows: dict[int, EvidenceRow]) -> None:
         """Have files with ``rows`` and no others; full files stay if all of their rows do."""
         replaced: list[AnyPath] = []
         for path, known in self._files.items():
@@ -241,7 +253,7 @@ class Memory:
             except StateError as error:
                 self._miss(error)
 
-    def _write(self, rows: Sequence[Row]) -> bool:
+    def _write(self, rows: Sequence[EvidenceRow]) -> bool:
         """Write ``rows`` into a new file; return whether that succeeded."""
         name = new_name(rows[0].record.base_offset, rows[-1].record.base_offset)
         try:
@@ -256,18 +268,18 @@ class Memory:
         self.unwritten += Remembered(unwritten=1, text=str(error))
 
 
-def _is_in(rows: Mapping[int, Row], row: Row) -> bool:
+def _is_in(rows: Mapping[int, EvidenceRow], row: EvidenceRow) -> bool:
     return rows.get(row.record.base_offset) == row
 
 
-def _is_full(rows: Sequence[Row]) -> bool:
+def _is_full(rows: Sequence[EvidenceRow]) -> bool:
     size = sum(len(row.survey) for row in rows)
     return len(rows) >= _FULL_ROWS or size >= _FULL_BYTES
 
 
-def _packs(rows: Mapping[int, Row]) -> Iterator[list[Row]]:
+def _packs(rows: Mapping[int, EvidenceRow]) -> Iterator[list[EvidenceRow]]:
     """Yield the rows of each new file, by base offset; all files but the last are full."""
-    pack: list[Row] = []
+    pack: list[EvidenceRow] = []
     for base in sorted(rows):
         pack.append(rows[base])
         if _is_full(pack):
@@ -293,7 +305,7 @@ def _by_base(verdict: Verdict) -> dict[int, list[Finding]]:
     return found
 
 
-def _with_findings(row: Row, text: str) -> Row:
+def _with_findings(row: EvidenceRow, text: str) -> EvidenceRow:
     if row.reading.findings == text:
         return row
     return replace(row, record=replace(row.record, reading=replace(row.reading, findings=text)))

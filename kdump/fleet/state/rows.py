@@ -20,7 +20,7 @@ from kdump.audit.survey.header_digest import DIGEST_FORM
 from kdump.audit.survey.survey import Survey
 from kdump.errors import DecodeError
 from kdump.fleet.state.encoding import decode_survey, encode_survey, survey_form
-from kdump.history.records import FileState, Reading, SegmentRecord, decode_findings, signed
+from kdump.history.records import FileState, SegmentReading, SegmentRecord, decode_findings, signed
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.source import Identity
@@ -54,7 +54,7 @@ _NULLABLE: Final = frozenset({"index", "time_index", "earlier"})
 
 
 @frozen
-class Files:
+class SegmentFiles:
     """The state of the files of a segment that a survey reads; None for an index without a file."""
 
     log: FileState
@@ -62,7 +62,7 @@ class Files:
     time_index: FileState | None
 
     @classmethod
-    def of(cls, segment: Segment, log: Identity) -> Files:
+    def of(cls, segment: Segment, log: Identity) -> SegmentFiles:
         """Return the present state of the files; ``log`` is that of the log. Raises OSError."""
         index, time_index = (
             None if path is None else FileState.of(Identity.of(path.stat()))
@@ -72,12 +72,12 @@ class Files:
 
 
 @frozen
-class Row:
+class EvidenceRow:
     """The evidence of one sealed segment.
 
     ``record`` is as a scrub has it; its ``file`` is the log. ``index`` and ``time_index`` are as in
-    ``Files``. ``settings`` are those of the topic that a survey depends on. ``form`` is the one of
-    ``survey``, the encoded survey, which is ``deep`` or not.
+    ``SegmentFiles``. ``settings`` are those of the topic that a survey depends on. ``form`` is the
+    one of ``survey``, the encoded survey, which is ``deep`` or not.
     """
 
     record: SegmentRecord
@@ -89,7 +89,9 @@ class Row:
     survey: bytes
 
     @classmethod
-    def of(cls, record: SegmentRecord, files: Files, settings: str, survey: Survey) -> Row:
+    def of(
+        cls, record: SegmentRecord, files: SegmentFiles, settings: str, survey: Survey
+    ) -> EvidenceRow:
         """Return the row of a segment that was read."""
         return cls(
             record,
@@ -102,18 +104,18 @@ class Row:
         )
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> SegmentReading:
         """The reading of the segment."""
         assert self.record.reading is not None
         return self.record.reading
 
-    def shows(self, files: Files, settings: str, *, deep: bool, version: str) -> bool:
+    def shows(self, files: SegmentFiles, settings: str, *, deep: bool, version: str) -> bool:
         """Return whether the survey is what this release would find again in the same ``files``.
 
         ``deep`` and ``settings`` are those of the run.
         """
         return (
-            files == Files(self.record.file, self.index, self.time_index)
+            files == SegmentFiles(self.record.file, self.index, self.time_index)
             and settings == self.settings
             and (self.deep or not deep)
             and (self.form, self.reading.version) == (survey_form(), version)
@@ -136,7 +138,7 @@ def settings_text(settings: TopicSettings) -> str:
     )
 
 
-def encode_rows(rows: Iterable[Row]) -> bytes:
+def encode_rows(rows: Iterable[EvidenceRow]) -> bytes:
     """Return a file of Parquet with ``rows``. Pages have checksums."""
     sink = pa.BufferOutputStream()
     table = pa.Table.from_pylist([_values(row) for row in rows], schema=COLUMNS)
@@ -152,7 +154,7 @@ def encode_rows(rows: Iterable[Row]) -> bytes:
     return content
 
 
-def decode_rows(data: bytes) -> list[Row]:
+def decode_rows(data: bytes) -> list[EvidenceRow]:
     """Return the rows of a file. Raises DecodeError for anything that ``encode_rows`` cannot write.
 
     The surveys are decoded when they are used.
@@ -174,7 +176,7 @@ def decode_rows(data: bytes) -> list[Row]:
     return list(_rows(values))
 
 
-def _values(row: Row) -> dict[str, object]:
+def _values(row: EvidenceRow) -> dict[str, object]:
     record, reading = row.record, row.reading
     return {
         "base_offset": record.base_offset,
@@ -202,14 +204,14 @@ def _file_values(file: FileState | None) -> dict[str, int] | None:
     return None if file is None else asdict(file)
 
 
-def _rows(values: Iterable[dict[str, Any]]) -> Iterator[Row]:
+def _rows(values: Iterable[dict[str, Any]]) -> Iterator[EvidenceRow]:
     for row in values:
         if any(row[name] is None for name in row.keys() - _NULLABLE):
             raise DecodeError("expected a value in each column of a state, found none")
         log, index, time_index = (_file(row[name]) for name in ("log", "index", "time_index"))
         assert log is not None
         decode_findings(row["findings"], Path())
-        reading = Reading(
+        reading = SegmentReading(
             row["read_ms"],
             row["batches"],
             row["digest"],
@@ -223,7 +225,7 @@ def _rows(values: Iterable[dict[str, Any]]) -> Iterator[Row]:
         record = SegmentRecord(
             row["base_offset"], row["seen_ms"], log, True, log.size, reading=reading
         )
-        yield Row(
+        yield EvidenceRow(
             record,
             index,
             time_index,

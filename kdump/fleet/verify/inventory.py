@@ -99,7 +99,7 @@ class PackedTargets:
 _Pair = tuple[Target, Inventory, bool]
 
 
-class Column(MadeSequence[T]):
+class PackedColumn(MadeSequence[T]):
     """The targets or the inventories of ``parts``, in order; ``pick`` takes one of a pair."""
 
     def __init__(

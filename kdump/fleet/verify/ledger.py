@@ -16,7 +16,7 @@ from kdump.values import frozen
 
 
 @frozen
-class Line:
+class LedgerLine:
     """The reading of one log on ``host``; the offsets are None without a sound batch.
 
     ``bytes`` are those that this run read: 0 for a log that an earlier run has read.
@@ -30,7 +30,7 @@ class Line:
     last_offset: int | None
 
     @classmethod
-    def from_survey(cls, survey: Survey, host: str) -> Line:
+    def from_survey(cls, survey: Survey, host: str) -> LedgerLine:
         """Return the line of a survey that was made on ``host``."""
         return cls(
             survey.segment.log,
@@ -43,7 +43,7 @@ class Line:
 
 
 def coverage_findings(
-    target: Target, inventory: Inventory, lines: Iterable[Line], reported: Iterable[AnyPath]
+    target: Target, inventory: Inventory, lines: Iterable[LedgerLine], reported: Iterable[AnyPath]
 ) -> Iterator[Finding]:
     """Yield a finding for each log of the ``inventory`` of a target that was not read exactly once.
 

@@ -34,7 +34,7 @@ from kdump.audit.targets.target import (
 from kdump.audit.verdicts.packs import Packs
 from kdump.errors import SourceError
 from kdump.fleet.job.spread import LostTask, failure_text, run_single, spread
-from kdump.fleet.verify.inventory import Column, Inventory, PackedTargets
+from kdump.fleet.verify.inventory import Inventory, PackedColumn, PackedTargets
 from kdump.fleet.verify.packed import pack_root
 from kdump.storage.manifests.path import paths_in
 from kdump.storage.objects.address import AnyPath
@@ -49,7 +49,7 @@ _PATH_BYTES: Final = 4 << 20
 
 
 @frozen
-class Listing:
+class FleetListing:
     """The scope, whose targets have the sizes of partitions, and the targets of each path, packed.
 
     ``findings`` are those at the top of log directories.
@@ -62,17 +62,17 @@ class Listing:
     @property
     def pairs(self) -> Sequence[tuple[Target, Inventory]]:
         """The targets of the scope with their inventories, unpacked when they are asked for."""
-        return Column(self.packed, lambda pair: pair)
+        return PackedColumn(self.packed, lambda pair: pair)
 
     @property
     def targets(self) -> Sequence[Target]:
         """The targets of the scope, each unpacked when it is asked for."""
-        return Column(self.packed, itemgetter(0))
+        return PackedColumn(self.packed, itemgetter(0))
 
     @property
     def inventories(self) -> Sequence[Inventory]:
         """The inventory of each target, likewise."""
-        return Column(self.packed, itemgetter(1))
+        return PackedColumn(self.packed, itemgetter(1))
 
     @property
     def total_bytes(self) -> int:
@@ -99,7 +99,7 @@ def list_paths(
     selection: TopicSelection,
     *,
     manifests: bool = False,
-) -> Listing:
+) -> FleetListing:
     """Return the targets at ``paths`` and their context, like ``list_scope``.
 
     With ``manifests``, the paths that a manifest has are in the place of its file. Raise
@@ -152,7 +152,7 @@ class _Surroundings:
 
     The other paths lead to directories of earlier paths. ``siblings`` are the paths of the log
     directories of each node: the driver has the directories, so ``context`` has none. ``findings``
-    are as in ``Listing``.
+    are as in ``FleetListing``.
     """
 
     numbers: tuple[int, ...]
@@ -211,7 +211,7 @@ def _parts_of(
 
 def _combine(
     parts: Sequence[_Part], surroundings: _Surroundings, selection: TopicSelection
-) -> Listing:
+) -> FleetListing:
     directories = directories_of(part.root for part in parts)
     known = {facts.directory.path: facts for facts in directories}
     siblings = tuple(tuple(map(known.__getitem__, group)) for group in surroundings.siblings)
@@ -220,6 +220,6 @@ def _combine(
     check_patterns(roots, selection)
     place = Packs()
     packed = tuple(part.packed.moved_to(place) for part in parts)
-    targets = tuple(Column((part,), itemgetter(0)) for part in packed)
+    targets = tuple(PackedColumn((part,), itemgetter(0)) for part in packed)
     context = replace(surroundings.context, siblings=siblings)
-    return Listing(Scope(roots, targets, context), packed, surroundings.findings)
+    return FleetListing(Scope(roots, targets, context), packed, surroundings.findings)

@@ -29,7 +29,7 @@ from kdump.audit.verdicts.verdict import Conclude, Verdict
 from kdump.fleet.state.directory import DirectoryState
 from kdump.fleet.state.memory import Memory, PartitionState
 from kdump.fleet.verify.inventory import Inventory
-from kdump.fleet.verify.ledger import Line
+from kdump.fleet.verify.ledger import LedgerLine
 from kdump.storage.logdir import Segment
 from kdump.storage.objects.address import AnyPath
 from kdump.storage.throttle import use_idle_io
@@ -114,7 +114,7 @@ class SegmentResult:
     """The pickled evidence of a segment, which the driver only passes on, and its lines."""
 
     evidence: bytes
-    lines: tuple[Line, ...]
+    lines: tuple[LedgerLine, ...]
 
 
 @frozen
@@ -122,7 +122,7 @@ class TargetResult(Generic[T]):
     """The conclusion from the verdict on a whole target, and its lines."""
 
     conclusion: T
-    lines: tuple[Line, ...]
+    lines: tuple[LedgerLine, ...]
 
 
 @frozen
@@ -261,9 +261,9 @@ def _survey(task: SegmentTask, memory: Memory | None) -> _Evidence:
     return _Evidence(tuple(surveys), now, facts)
 
 
-def _lines(evidence: _Evidence) -> tuple[Line, ...]:
+def _lines(evidence: _Evidence) -> tuple[LedgerLine, ...]:
     host = socket.gethostname()
-    return tuple(Line.from_survey(survey, host) for survey in evidence.surveys)
+    return tuple(LedgerLine.from_survey(survey, host) for survey in evidence.surveys)
 
 
 def _read_small_files(

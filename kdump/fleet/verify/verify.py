@@ -21,10 +21,10 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Conclude, Verdict, keep_all
 from kdump.fleet.job.packing import FILE_BYTES, max_task_bytes, task_cost
-from kdump.fleet.job.spread import Entry, LostTask, Stream
-from kdump.fleet.state.directory import State, directory_of
+from kdump.fleet.job.spread import LostTask, Stream, StreamEntry
+from kdump.fleet.state.directory import FleetState, directory_of
 from kdump.fleet.verify.inventory import Inventory
-from kdump.fleet.verify.ledger import Line, coverage_findings, missing_result
+from kdump.fleet.verify.ledger import LedgerLine, coverage_findings, missing_result
 from kdump.fleet.verify.task import (
     Depth,
     QuickTask,
@@ -63,7 +63,7 @@ def verify(
     deep: bool,
     statistics: bool = False,
     context: Context,
-    state: State | None = None,
+    state: FleetState | None = None,
     conclude: Conclude = keep_all,
     on_progress: Callable[[int], None] | None = None,
 ) -> Generator[Verdict, None, None]:
@@ -93,7 +93,7 @@ def conclusions(
     depth: Depth,
     *,
     context: Context,
-    state: State | None = None,
+    state: FleetState | None = None,
     conclude: Callable[[Verdict], T],
     on_progress: Callable[[int], None] | None = None,
 ) -> Generator[T, None, None]:
@@ -197,7 +197,7 @@ class _Plan(Generic[T]):
                     case SegmentTask():
                         self._add(number, task, result)
 
-    def _entries(self) -> Iterator[Entry[tuple[int, _Task], _Task]]:
+    def _entries(self) -> Iterator[StreamEntry[tuple[int, _Task], _Task]]:
         """Yield the tasks of each target: one below the cost limit, else one for each segment."""
         pairs = zip(self._targets, self._inventories, strict=True)
         for number, (target, inventory) in enumerate(pairs):
@@ -205,19 +205,19 @@ class _Plan(Generic[T]):
             if task_cost(cost) <= self._most:
                 context, depth = self._contexts.about(target), self._depths.about(target)
                 task = TargetTask(number, target, inventory, context, depth)
-                yield Entry((number, task), task, cost)
+                yield StreamEntry((number, task), task, cost)
             else:
                 yield from self._segments(number, target, inventory)
 
     def _segments(
         self, number: int, target: Target, inventory: Inventory
-    ) -> Iterator[Entry[tuple[int, _Task], _Task]]:
+    ) -> Iterator[StreamEntry[tuple[int, _Task], _Task]]:
         context, depth = self._contexts.about(target), self._depths.about(target)
         tasks = [*segment_tasks(number, inventory.open(target), context, depth)]
         self._parts[number] = _Parts(target, inventory, context, depth, len(tasks))
         for task in tasks:
             cost = 0 if task.path is None else inventory.cost(task.path.name)
-            yield Entry((number, task), task, cost)
+            yield StreamEntry((number, task), task, cost)
 
     def _add(self, number: int, task: SegmentTask, result: object) -> None:
         parts = self._parts[number]
@@ -226,7 +226,7 @@ class _Plan(Generic[T]):
             del self._parts[number]
             verdict_task = parts.verdict_task()
             size = sum(_SEGMENT_BYTES + len(evidence) for evidence in verdict_task.evidence)
-            self._stream.add(Entry((number, verdict_task), verdict_task, size))
+            self._stream.add(StreamEntry((number, verdict_task), verdict_task, size))
 
 
 def _target_cost(inventory: Inventory) -> int:
@@ -247,7 +247,7 @@ class _Parts:
     depth: Depth
     missing: int
     evidence: list[bytes] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    lines: list[LedgerLine] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     reported: list[AnyPath] = field(default_factory=list)
 
@@ -289,7 +289,7 @@ def quick_pass(
     """
     contexts = _contexts(context)
     entries = (
-        Entry(number, QuickTask(target, inventory, contexts.about(target)), 0)
+        StreamEntry(number, QuickTask(target, inventory, contexts.about(target)), 0)
         for number, (target, inventory) in enumerate(zip(targets, inventories, strict=True))
     )
     report = None if on_progress is None else progress_counter(len(targets), on_progress)

@@ -22,7 +22,7 @@ from kdump.format.lines.text import json_text
 _FIELD: Final = re.compile(r'"?<(\w+)>"?')
 
 
-class Form:
+class LineForm:
     """The form of a line, or of a part of it, with ``<field>`` for each number of the header.
 
     ``before`` is text in front of ``line`` without fields. ``text`` is the whole form without its
@@ -50,7 +50,7 @@ class Form:
 
 
 #: A form without text.
-EMPTY_FORM: Final = Form("")
+EMPTY_FORM: Final = LineForm("")
 
 
 def codec_label(codec_id: int) -> str:
@@ -66,7 +66,7 @@ def header_of(magic: int, attributes: int) -> RecordBatch:
     return RecordBatch(0, 0, 0, 0, 0, magic, 0, attributes, 0, 0, 0, 0, 0, 0)
 
 
-def text_batch(magic: int, attributes: int, *, valid: bool) -> Form:
+def text_batch(magic: int, attributes: int, *, valid: bool) -> LineForm:
     """Return the form of a batch's line in Kafka's tool; ``valid``: its checksum matches."""
     batch = header_of(magic, attributes)
     if magic > 1:
@@ -80,14 +80,14 @@ def text_batch(magic: int, attributes: int, *, valid: bool) -> Form:
         )
     else:
         fields = "offset: <last_offset>"
-    return Form(
+    return LineForm(
         f"{fields} position: <position> {batch.timestamp_type.value}: <max_timestamp> size: <size> "
         f"magic: {magic} compresscodec: {codec_label(batch.codec_id)} crc: <crc> "
         f"isvalid: {java_boolean(valid)}\n"
     )
 
 
-def json_batch(before: str, magic: int, attributes: int) -> Form:
+def json_batch(before: str, magic: int, attributes: int) -> LineForm:
     """Return the form of all header fields in JSON; those that a legacy header lacks are null.
 
     ``before`` is the JSON text of the fields in front of them.
@@ -116,10 +116,10 @@ def json_batch(before: str, magic: int, attributes: int) -> Form:
         "control": batch.is_control,
         "delete_horizon_ms": None if batch.delete_horizon_ms is None else "<base_timestamp>",
     }
-    return Form(f",{json_text(fields)[1:]}\n", before)
+    return LineForm(f",{json_text(fields)[1:]}\n", before)
 
 
-def json_batch_of_record(magic: int, attributes: int, record_magic: int) -> Form:
+def json_batch_of_record(magic: int, attributes: int, record_magic: int) -> LineForm:
     """Return the form of the batch fields that follow the fields of a record in JSON."""
     batch = header_of(magic, attributes)
     fields = {
@@ -132,7 +132,7 @@ def json_batch_of_record(magic: int, attributes: int, record_magic: int) -> Form
         "transactional": batch.is_transactional,
         "control": batch.is_control,
     }
-    return Form(f",{json_text(fields)[1:]}\n")
+    return LineForm(f",{json_text(fields)[1:]}\n")
 
 
 def java_boolean(value: bool) -> str:

@@ -16,7 +16,7 @@ from kdump.format.kernel import lines as _lines
 from kdump.format.lines.decoded import decoded_texts
 from kdump.format.lines.forms import (
     EMPTY_FORM,
-    Form,
+    LineForm,
     java_boolean,
     json_batch,
     json_batch_of_record,
@@ -194,7 +194,7 @@ class TextLines:
         """Yield, for each batch, its line and a line for each record."""
         return self._run(run, self._batch_form)
 
-    def _run(self, run: RecordRun, batch_form: Callable[[int, int], Form]) -> Pieces:
+    def _run(self, run: RecordRun, batch_form: Callable[[int, int], LineForm]) -> Pieces:
         def writers(batch: int) -> _Writers:
             table = run.table(batch)
             header = table.batch
@@ -293,7 +293,7 @@ def _control(record: Record) -> str:
     return f"{_QUORUM_LABELS[kind]} {json_text(control_json(control))}"
 
 
-def _batches(table: BatchTable, form: Callable[[int, int], Form], out: bytearray) -> Pieces:
+def _batches(table: BatchTable, form: Callable[[int, int], LineForm], out: bytearray) -> Pieces:
     """Yield a line for each batch; consecutive batches of the same form are written at once."""
     view = memoryview(out)
     row = 0

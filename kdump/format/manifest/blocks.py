@@ -14,7 +14,7 @@ from kdump.format.batch import HEADER_BYTES, BatchTable
 from kdump.format.codecs import Codec, compress, decompress_frame
 from kdump.format.kernel import digest as _digest
 from kdump.format.kernel import headers as _headers
-from kdump.format.manifest.cursor import Cursor, pack_data
+from kdump.format.manifest.cursor import SectionCursor, pack_data
 from kdump.values import frozen
 
 #: The most batches, damages and bytes of control batches in a block.
@@ -99,7 +99,7 @@ def decode_block(payload: bytes, position: int, end: int) -> Block:
 
     It ends at ``end``. Raises DecodeError, also if no log can hold these numbers.
     """
-    cursor = Cursor(payload, "block")
+    cursor = SectionCursor(payload, "block")
     n, damage_count = cursor.unpack(_HEAD)
     if n > BATCHES or damage_count > DAMAGES:
         raise cursor.error(
@@ -141,7 +141,7 @@ def _place_batches(
     damages: Sequence[StoredDamage],
     position: int,
     end: int,
-    cursor: Cursor,
+    cursor: SectionCursor,
 ) -> None:
     """Turn the differences in ``rows`` into headers, whose positions leave room for damages."""
     state = array("q", bytes(8 * _STATE))
@@ -186,7 +186,7 @@ def _pack_plane(plane: bytes) -> bytes:
     return bytes((_PLAIN,)) + plane
 
 
-def read_column(cursor: Cursor, n: int, place: int, width: int, numbers: array[int]) -> None:
+def read_column(cursor: SectionCursor, n: int, place: int, width: int, numbers: array[int]) -> None:
     """Read a column of ``n`` numbers into its place in ``numbers``, which holds 0 there."""
     count = cursor.byte()
     if count > _MOST_PLANES:
@@ -196,7 +196,7 @@ def read_column(cursor: Cursor, n: int, place: int, width: int, numbers: array[i
         _digest.add_plane(planes[k], k, place, width, numbers)
 
 
-def _read_plane(cursor: Cursor, n: int) -> bytes:
+def _read_plane(cursor: SectionCursor, n: int) -> bytes:
     coding = cursor.byte()
     if coding == _CONSTANT:
         return bytes(cursor.take(1)) * n
@@ -225,7 +225,7 @@ def _pack_damage(damage: StoredDamage) -> bytes:
     ) + pack_data(damage.head)
 
 
-def _read_damage(cursor: Cursor) -> StoredDamage:
+def _read_damage(cursor: SectionCursor) -> StoredDamage:
     row, reason, flags, size, claimed, stored, computed = cursor.unpack(_DAMAGE)
     head = cursor.data()
     if reason >= len(REASONS) or flags > 7 or len(head) > min(HEADER_BYTES, max(size, 0)):

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from kdump.format.manifest.cursor import Cursor, pack_count, pack_data
+from kdump.format.manifest.cursor import SectionCursor, pack_count, pack_data
 from kdump.format.manifest.directories import StoredStatus
 from kdump.values import frozen
 
@@ -87,7 +87,7 @@ def encode_contents(contents: Contents) -> bytes:
 
 def decode_contents(payload: bytes) -> Contents:
     """Return the contents of a payload. Raises DecodeError."""
-    cursor = Cursor(payload, "contents")
+    cursor = SectionCursor(payload, "contents")
     begun, finished, flags = cursor.unpack(_HEAD)
     made_by = cursor.data().decode(errors="replace")
     origin = cursor.data()
@@ -101,7 +101,7 @@ def decode_contents(payload: bytes) -> Contents:
     return Contents(begun, finished, bool(flags), made_by, origin, roots, directories)
 
 
-def _roots(cursor: Cursor) -> Iterator[StoredRoot]:
+def _roots(cursor: SectionCursor) -> Iterator[StoredRoot]:
     for _ in range(cursor.count(5)):
         path = _path(cursor)
         (state,) = cursor.unpack(_STATE)
@@ -110,7 +110,7 @@ def _roots(cursor: Cursor) -> Iterator[StoredRoot]:
         yield StoredRoot(path, STATES[state], cursor.data().decode(errors="replace"))
 
 
-def _directories(cursor: Cursor) -> Iterator[StoredDirectory]:
+def _directories(cursor: SectionCursor) -> Iterator[StoredDirectory]:
     before: bytes | None = None
     for _ in range(cursor.count(_DIRECTORY.size)):
         path = _path(cursor)
@@ -122,7 +122,7 @@ def _directories(cursor: Cursor) -> Iterator[StoredDirectory]:
         before = path
 
 
-def _path(cursor: Cursor) -> bytes:
+def _path(cursor: SectionCursor) -> bytes:
     path = cursor.data()
     if len(path) > _PATH_BYTES or path.count(b"/") >= _PATH_NAMES:
         raise cursor.error(

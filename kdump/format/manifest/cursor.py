@@ -11,7 +11,7 @@ _LENGTH: Final = struct.Struct(">H")
 _COUNT: Final = struct.Struct(">I")
 
 
-class Cursor:
+class SectionCursor:
     """A place in the bytes of a section; ``what`` names the section in errors."""
 
     def __init__(self, data: bytes | memoryview, what: str) -> None:
@@ -77,7 +77,7 @@ class Cursor:
 
 
 def pack_data(data: bytes) -> bytes:
-    """Return bytes behind their length, as ``Cursor.data`` takes them.
+    """Return bytes behind their length, as ``SectionCursor.data`` takes them.
 
     Raises ValueError for more than 65,535 bytes.
     """
@@ -87,5 +87,5 @@ def pack_data(data: bytes) -> bytes:
 
 
 def pack_count(count: int) -> bytes:
-    """Return a count, as ``Cursor.count`` takes it."""
+    """Return a count, as ``SectionCursor.count`` takes it."""
     return _COUNT.pack(count)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from kdump.format.manifest.cursor import Cursor, pack_count, pack_data
+from kdump.format.manifest.cursor import SectionCursor, pack_count, pack_data
 
 #: The bytes of each DATA section of a larger file, but of the last.
 PART_BYTES: Final = 1 << 20
@@ -21,7 +21,7 @@ _PART: Final = struct.Struct(">Q")
 _NAME_BYTES: Final = 255
 
 
-class Content(IntEnum):
+class FileContent(IntEnum):
     """What a manifest has of a file."""
 
     NONE = 0  # its status alone
@@ -49,7 +49,7 @@ class StoredEntry(NamedTuple):
 
     name: bytes
     status: StoredStatus
-    content: Content = Content.NONE
+    content: FileContent = FileContent.NONE
     section: int = 0
     error: str = ""
 
@@ -62,7 +62,7 @@ def encode_directory(entries: Iterable[StoredEntry]) -> bytes:
 
 def decode_directory(payload: bytes) -> tuple[StoredEntry, ...]:
     """Return the entries of a payload, by name. Raises DecodeError."""
-    cursor = Cursor(payload, "directory")
+    cursor = SectionCursor(payload, "directory")
     entries = []
     before = b""
     for _ in range(cursor.count(_ENTRY.size)):
@@ -71,11 +71,11 @@ def decode_directory(payload: bytes) -> tuple[StoredEntry, ...]:
         error = cursor.data()
         if not before < name or len(name) > _NAME_BYTES or b"/" in name or b"\0" in name:
             raise cursor.error("names of files in order", repr(name[:_NAME_BYTES]))
-        if name in (b".", b"..") or content >= len(Content) or status[4] < 0:
+        if name in (b".", b"..") or content >= len(FileContent) or status[4] < 0:
             raise cursor.error("a file", f"{name!r} with content {content} of {status[4]} bytes")
         text = error.decode(errors="replace")
         stored = StoredStatus(*status)
-        entries.append(StoredEntry(name, stored, Content(content), section, text))
+        entries.append(StoredEntry(name, stored, FileContent(content), section, text))
         before = name
     cursor.end()
     return tuple(entries)
@@ -88,7 +88,7 @@ def encode_parts(positions: Sequence[int]) -> bytes:
 
 def decode_parts(payload: bytes, size: int) -> array[int]:
     """Return the positions of the parts of a file of ``size`` bytes. Raises DecodeError."""
-    cursor = Cursor(payload, "parts of a file")
+    cursor = SectionCursor(payload, "parts of a file")
     count = -(-size // PART_BYTES)
     if len(payload) != count * _PART.size:
         raise cursor.error(f"{count} parts of {size} bytes", f"{len(payload) / _PART.size:g}")

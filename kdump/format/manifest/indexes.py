@@ -16,7 +16,7 @@ from kdump.errors import DecodeError
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.format.kernel import entries as _entries
 from kdump.format.manifest.blocks import pack_column, read_column
-from kdump.format.manifest.cursor import Cursor, pack_data
+from kdump.format.manifest.cursor import SectionCursor, pack_data
 from kdump.values import frozen
 
 #: The most bytes of an index (``kdump.audit.survey.index_promises`` reads no larger ones).
@@ -109,7 +109,7 @@ def encode_index(index: StoredIndex) -> bytes:
 
 def decode_index(payload: bytes) -> StoredIndex:
     """Return the index of a payload. Raises DecodeError."""
-    cursor = Cursor(payload, "index")
+    cursor = SectionCursor(payload, "index")
     times, base_offset, log, entries, zeros = cursor.unpack(_HEAD)
     if times > 1 or entries * _SLOTS[times] + zeros > INDEX_BYTES:
         raise cursor.error(f"an index of at most {INDEX_BYTES} bytes", f"{entries} entries")

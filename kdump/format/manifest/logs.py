@@ -10,7 +10,7 @@ from typing import Final
 
 from kdump.format.batch import HEADER_BYTES
 from kdump.format.manifest.blocks import BATCHES
-from kdump.format.manifest.cursor import Cursor, pack_count, pack_data
+from kdump.format.manifest.cursor import SectionCursor, pack_count, pack_data
 from kdump.values import frozen
 
 #: The most excerpts of a log.
@@ -69,7 +69,7 @@ def encode_log(log: StoredLog) -> bytes:
 
 def decode_log(payload: bytes) -> StoredLog:
     """Return the log of a payload. Raises DecodeError."""
-    cursor = Cursor(payload, "log")
+    cursor = SectionCursor(payload, "log")
     size, flags, digest = cursor.unpack(_HEAD)
     if not 0 <= size <= _LARGEST or flags > _PLAUSIBLE:
         raise cursor.error("a log", f"{size} bytes and flags {flags}")
@@ -88,7 +88,7 @@ def decode_log(payload: bytes) -> StoredLog:
     return StoredLog(size, bool(flags), digest, tuple(blocks), _read_excerpts(cursor, size))
 
 
-def _read_excerpts(cursor: Cursor, size: int) -> tuple[tuple[int, bytes], ...]:
+def _read_excerpts(cursor: SectionCursor, size: int) -> tuple[tuple[int, bytes], ...]:
     count = cursor.count(_POSITION.size)
     if count > EXCERPTS:
         raise cursor.error(f"at most {EXCERPTS} excerpts", f"{count}")

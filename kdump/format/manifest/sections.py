@@ -31,7 +31,7 @@ TRAILER_BYTES: Final = _TRAILER.size + _CHECKSUM.size
 PAYLOAD_BYTES: Final = 64 << 20
 
 
-class Kind(IntEnum):
+class SectionKind(IntEnum):
     """The kinds of sections."""
 
     BLOCK = 1  # up to 8,192 batches of a log, with the damage between them
@@ -45,13 +45,13 @@ class Kind(IntEnum):
 
 #: The most bytes of a section's payload after decompression, by its kind.
 _LIMITS: Final = {
-    Kind.BLOCK: 16 << 20,
-    Kind.LOG: 4 << 20,
-    Kind.INDEX: PAYLOAD_BYTES,
-    Kind.DATA: 1 << 20,
-    Kind.PARTS: 1 << 20,
-    Kind.DIRECTORY: 16 << 20,
-    Kind.CONTENTS: 16 << 20,
+    SectionKind.BLOCK: 16 << 20,
+    SectionKind.LOG: 4 << 20,
+    SectionKind.INDEX: PAYLOAD_BYTES,
+    SectionKind.DATA: 1 << 20,
+    SectionKind.PARTS: 1 << 20,
+    SectionKind.DIRECTORY: 16 << 20,
+    SectionKind.CONTENTS: 16 << 20,
 }
 
 
@@ -75,7 +75,7 @@ def check_header(data: bytes) -> None:
         )
 
 
-def pack_section(kind: Kind, payload: bytes, *, compressed: bool = True) -> bytes:
+def pack_section(kind: SectionKind, payload: bytes, *, compressed: bool = True) -> bytes:
     """Return a section. Raises LimitError for a payload that no reader takes."""
     if len(payload) > _LIMITS[kind]:
         raise LimitError(
@@ -105,7 +105,7 @@ def section_length(head: bytes) -> int:
     return SECTION_BYTES + int(stored)
 
 
-def unpack_section(kind: Kind, data: bytes | memoryview) -> bytes:
+def unpack_section(kind: SectionKind, data: bytes | memoryview) -> bytes:
     """Return the payload of the section ``data``. Raises DecodeError."""
     view = memoryview(data)
     if len(view) < SECTION_BYTES:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from kdump.format.messages.reader import Cursor, Message, Value, decode, parse_tables
+from kdump.format.messages.reader import Message, MessageCursor, Value, decode, parse_tables
 
 PROTOCOL_TYPE: Final = "consumer"
 """The protocol type of groups whose members have these bytes."""
@@ -39,6 +39,6 @@ def messages() -> dict[str, Message]:
 
 def decode_protocol(message: Message, data: bytes) -> tuple[int, dict[str, Value]]:
     """Return the version and the fields of a subscription or an assignment. Raises DecodeError."""
-    cursor = Cursor(message.name, memoryview(data), 0, len(data))
+    cursor = MessageCursor(message.name, memoryview(data), 0, len(data))
     version = min(cursor.number("int16"), message.versions[-1])
     return version, decode(message, version, cursor.take(cursor.left))

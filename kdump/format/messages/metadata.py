@@ -11,8 +11,8 @@ from functools import cache
 from typing import Final
 
 from kdump.format.messages.reader import (
-    Cursor,
     Message,
+    MessageCursor,
     Value,
     decode,
     decode_layout,
@@ -356,7 +356,7 @@ def decode_framed(
 
     ``label`` is what errors call it.
     """
-    cursor = Cursor(label, memoryview(value), 0, len(value))
+    cursor = MessageCursor(label, memoryview(value), 0, len(value))
     frame_version = cursor.uvarint()
     if frame_version != _FRAME_VERSION:
         raise cursor.error(f"expected frame version {_FRAME_VERSION}, found {frame_version}")

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from kdump.errors import DecodeError
 from kdump.format.messages import groups, shares, transactions
 from kdump.format.messages.metadata import MetadataRecord, decode_metadata
-from kdump.format.messages.reader import Cursor, Message, Value, decode, decode_layout
+from kdump.format.messages.reader import Message, MessageCursor, Value, decode, decode_layout
 from kdump.format.messages.remote_logs import decode_remote_log
 from kdump.values import frozen
 
@@ -76,7 +76,7 @@ class CoordinatorTopic:
         """Return the key and the value, None for a tombstone."""
         if key is None:
             raise DecodeError("expected a key, found null")
-        cursor = Cursor("key", memoryview(key), 0, len(key))
+        cursor = MessageCursor("key", memoryview(key), 0, len(key))
         type_id = cursor.number("int16")
         message = self.keys.get(type_id)
         if message is None:
@@ -86,7 +86,7 @@ class CoordinatorTopic:
         return found, None if value is None else self._value(type_id, value)
 
     def _value(self, type_id: int, value: bytes) -> Payload:
-        cursor = Cursor("value", memoryview(value), 0, len(value))
+        cursor = MessageCursor("value", memoryview(value), 0, len(value))
         version = cursor.number("int16")
         candidates = self.values[type_id]
         message = next((each for each in candidates if version in each.versions), candidates[-1])

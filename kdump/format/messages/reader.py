@@ -169,7 +169,7 @@ def decode(message: Message, version: int, data: bytes | memoryview) -> dict[str
             f"{message.name} has version {version},"
             f" expected {message.versions[0]} to {message.versions[-1]}"
         )
-    cursor = Cursor(message.name, memoryview(data), 0, len(data))
+    cursor = MessageCursor(message.name, memoryview(data), 0, len(data))
     values = _read_fields(cursor, message.fields, version, version in message.flexible)
     if cursor.left:
         more = cursor.error(f"expected the end, found {cursor.left} bytes more")
@@ -207,7 +207,7 @@ def parse_uuid(text: str) -> bytes:
     return base64.urlsafe_b64decode(text[:22] + "==")
 
 
-class Cursor:
+class MessageCursor:
     """A position in the bytes of a message or a tagged field."""
 
     __slots__ = ("data", "end", "label", "position")
@@ -260,7 +260,7 @@ class Cursor:
 
 
 def _read_fields(
-    cursor: Cursor, fields: tuple[Field, ...], version: int, flexible: bool
+    cursor: MessageCursor, fields: tuple[Field, ...], version: int, flexible: bool
 ) -> dict[str, Value]:
     values: dict[str, Value] = {}
     tagged: dict[int, Field] = {}
@@ -277,7 +277,7 @@ def _read_fields(
 
 
 def _read_tags(
-    cursor: Cursor, tagged: dict[int, Field], version: int, values: dict[str, Value]
+    cursor: MessageCursor, tagged: dict[int, Field], version: int, values: dict[str, Value]
 ) -> None:
     unknown: list[Value] = []
     previous = -1
@@ -292,7 +292,7 @@ def _read_tags(
         if tag not in tagged:
             unknown.append({"tag": tag, "data": content})
             continue
-        inner = Cursor(cursor.label, cursor.data, start, cursor.position)
+        inner = MessageCursor(cursor.label, cursor.data, start, cursor.position)
         values[tagged[tag].name] = _read_value(inner, tagged[tag], version, flexible=True)
         if inner.left:
             raise inner.error(f"expected the end of tag {tag}, found {inner.left} bytes more")
@@ -300,7 +300,7 @@ def _read_tags(
         values[UNKNOWN_TAGS] = unknown
 
 
-def _read_value(cursor: Cursor, field: Field, version: int, flexible: bool) -> Value:
+def _read_value(cursor: MessageCursor, field: Field, version: int, flexible: bool) -> Value:
     value: Value
     if field.type.startswith("[]"):
         count = cursor.length("int32", flexible)
@@ -317,12 +317,14 @@ def _read_value(cursor: Cursor, field: Field, version: int, flexible: bool) -> V
     return value
 
 
-def _is_null(cursor: Cursor, field: Field, version: int) -> bool:
+def _is_null(cursor: MessageCursor, field: Field, version: int) -> bool:
     """Read whether a struct is null: a tagged one has an unsigned varint for it, others a byte."""
     return cursor.uvarint() == 0 if version in field.tagged else cursor.number("int8") < 0
 
 
-def _read_item(cursor: Cursor, kind: str, field: Field, version: int, flexible: bool) -> Value:
+def _read_item(
+    cursor: MessageCursor, kind: str, field: Field, version: int, flexible: bool
+) -> Value:
     """Read one value of type ``kind``: that of ``field``, or an item of its array."""
     if kind in _NUMBERS:
         return cursor.number(kind)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from kdump.format.messages.reader import Cursor, Message, Value, decode, parse_tables
+from kdump.format.messages.reader import Message, MessageCursor, Value, decode, parse_tables
 
 _TABLES: Final = """
 @ TransactionLogKey | 0 | 0 | -
@@ -40,6 +40,6 @@ def messages() -> dict[str, Message]:
 
 def decode_transaction(value: bytes | memoryview) -> dict[str, Value]:
     """Return the fields of a record's value in ``__transaction_state``. Raises DecodeError."""
-    cursor = Cursor("transaction", memoryview(value), 0, len(value))
+    cursor = MessageCursor("transaction", memoryview(value), 0, len(value))
     version = cursor.number("int16")
     return decode(messages()["TransactionLogValue"], version, cursor.take(cursor.left))

@@ -23,7 +23,7 @@ from kdump.values import frozen
 
 
 @frozen
-class Run:
+class BatchRun:
     """Neighbouring sound batches of a copy: ``size`` bytes from ``position`` on of ``log``.
 
     ``at`` is the position that they get in the log under repair. ``segment`` is the base offset of
@@ -42,7 +42,7 @@ class Run:
     @classmethod
     def of(
         cls, copy: PartitionCopy, number: int, table: BatchTable, rows: tuple[int, int], at: int
-    ) -> Run:
+    ) -> BatchRun:
         """Return the run of some rows of a table from segment ``number`` of a copy."""
         first, last = table[rows[0]], table[rows[1] - 1]
         size = last.position + last.size - first.position
@@ -58,7 +58,7 @@ class Run:
             copy.rights,
         )
 
-    def is_before(self, run: Run) -> bool:
+    def is_before(self, run: BatchRun) -> bool:
         """Return whether ``run`` continues this one in the same file."""
         return (self.log, self.position + self.size, self.at + self.size) == (
             run.log,
@@ -66,7 +66,7 @@ class Run:
             run.at,
         )
 
-    def joined(self, run: Run) -> Run:
+    def joined(self, run: BatchRun) -> BatchRun:
         """Return both runs as one; ``run`` continues this one."""
         return replace(self, size=self.size + run.size, last=run.last)
 
@@ -79,7 +79,7 @@ class End(NamedTuple):
     island: int
 
 
-def add_run(runs: list[Run], run: Run) -> None:
+def add_run(runs: list[BatchRun], run: BatchRun) -> None:
     """Append a run, or extend the last one by it."""
     if runs and runs[-1].is_before(run):
         runs[-1] = runs[-1].joined(run)
@@ -89,7 +89,7 @@ def add_run(runs: list[Run], run: Run) -> None:
 
 def align(
     copy: PartitionCopy, place: Place, start: int, ends: Sequence[End], allowed: AllowedBatches
-) -> tuple[int, list[Run]] | None:
+) -> tuple[int, list[BatchRun]] | None:
     """Lay a stretch that begins at position ``start`` beside a copy from ``place`` on.
 
     ``ends`` are the batches that may be behind it, by position. Returns the index of the first of
@@ -97,7 +97,7 @@ def align(
     of the copy before it; None without one. Raises SourceError.
     """
     at, index = start, 0
-    runs: list[Run] = []
+    runs: list[BatchRun] = []
     for number, piece in pieces_from(copy, place):
         if isinstance(piece, Damage) and _fills(runs, start, at, ends[index], allowed):
             return index, runs
@@ -115,7 +115,9 @@ def align(
     return (index, runs) if _fills(runs, start, at, ends[index], allowed) else None
 
 
-def _fills(runs: Sequence[Run], start: int, at: int, end: End, allowed: AllowedBatches) -> bool:
+def _fills(
+    runs: Sequence[BatchRun], start: int, at: int, end: End, allowed: AllowedBatches
+) -> bool:
     """Return whether runs fill a stretch from ``start`` to the batch ``end``, which is at ``at``.
 
     The leader of an epoch wrote one record at each offset of it.
@@ -139,7 +141,7 @@ def _row_of(piece: BatchTable | Damage, end: End, at: int) -> int | None:
 
 
 def _take(
-    runs: list[Run],
+    runs: list[BatchRun],
     copy: PartitionCopy,
     number: int,
     piece: BatchTable | Damage,
@@ -156,4 +158,4 @@ def _take(
         return
     for rows in allowed.ranges(table):
         run_at = at + table[rows[0]].position - table.position
-        add_run(runs, Run.of(copy, number, table, rows, run_at))
+        add_run(runs, BatchRun.of(copy, number, table, rows, run_at))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kdump.errors import SourceError
 from kdump.format.batch import BatchTable, RecordBatch
-from kdump.repair.healing.alignment import Run, add_run
+from kdump.repair.healing.alignment import BatchRun, add_run
 from kdump.repair.healing.copies import PartitionCopy
 from kdump.repair.healing.lineage import AllowedBatches, epoch_in
 from kdump.repair.healing.reading import (
@@ -36,7 +36,7 @@ class Chain:
     ``complete``: they reach up to the batch behind, or to the offset where it begins.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[BatchRun, ...]
     complete: bool
 
 
@@ -61,7 +61,7 @@ class Follower:
 
     def follow(self, last: RecordBatch, *, known: bool = True) -> Chain:
         """Return the batches behind ``last``. Unless it is ``known``, none that follow at once."""
-        runs: list[Run] = []
+        runs: list[BatchRun] = []
         found = (self._next(last, 0) if known else []) or self._skip(last, 0)
         while found:
             for run in found:
@@ -94,7 +94,7 @@ class Follower:
                 return Chain(tuple(runs), chain.complete)
         return Chain((), complete=False)
 
-    def _next(self, last: RecordBatch, at: int) -> list[Run]:
+    def _next(self, last: RecordBatch, at: int) -> list[BatchRun]:
         """Return what the first copy has that continues behind ``last``."""
         for copy in self.copies:
             rules = self.allowed(copy, last)
@@ -128,8 +128,10 @@ class Follower:
             return place
         return None
 
-    def _read(self, copy: PartitionCopy, place: Place, at: int, rules: AllowedBatches) -> list[Run]:
-        runs: list[Run] = []
+    def _read(
+        self, copy: PartitionCopy, place: Place, at: int, rules: AllowedBatches
+    ) -> list[BatchRun]:
+        runs: list[BatchRun] = []
         for number, piece in pieces_from(copy, place):
             if isinstance(piece, Damage) or piece.hunted:
                 break
@@ -142,7 +144,7 @@ class Follower:
             rows = next(rules.ranges(table), None) if len(table) else None
             if rows is None or rows[0] > 0:
                 break
-            run = Run.of(copy, number, table, rows, at)
+            run = BatchRun.of(copy, number, table, rows, at)
             if self.stop is not None and run.last.last_offset >= self.stop:
                 return []
             add_run(runs, run)
@@ -151,11 +153,11 @@ class Follower:
                 break
         return runs
 
-    def _skip(self, last: RecordBatch, at: int) -> list[Run]:
+    def _skip(self, last: RecordBatch, at: int) -> list[BatchRun]:
         """Return the nearest batches that any copy of the same lineage has behind a gap."""
         if self.stop is None and not self.over_gaps:
             return []
-        nearest: list[Run] = []
+        nearest: list[BatchRun] = []
         for copy in self.copies:
             rules = self.allowed(copy, last)
             if rules is None:

@@ -20,7 +20,7 @@ from kdump.errors import Refused, UsageError
 from kdump.format.checkpoint import EpochEntry, decode_epochs, decode_offsets
 from kdump.format.properties import decode_meta_properties, decode_partition_metadata
 from kdump.repair.transaction.directories import read_as_owner
-from kdump.storage.liveness import State, liveness
+from kdump.storage.liveness import BrokerState, liveness
 from kdump.storage.logdir import (
     MAX_LOG_BYTES,
     EntryType,
@@ -99,7 +99,7 @@ def open_copies(
         else:
             rights = rights_of(partition.path)
             # Only root sees which files other processes have open.
-            live = liveness(partition.path).state is not State.STOPPED
+            live = liveness(partition.path).state is not BrokerState.STOPPED
             with acting(rights):
                 _check_identity(partition, target, facts, name)
                 copies.append(_open(partition, name, rights, live=live))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kdump.errors import VanishedError
-from kdump.repair.healing.alignment import Run
+from kdump.repair.healing.alignment import BatchRun
 from kdump.repair.healing.own_log import OwnSegment, read_segment
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
@@ -19,7 +19,7 @@ from kdump.storage.source import Closing, Identity, Source
 from kdump.values import frozen
 
 
-class Part(NamedTuple):
+class LogPart(NamedTuple):
     """The ``size`` bytes from ``position`` on of the log at ``path``; None for the old log.
 
     ``rights`` are those to open it with, None for those that this process has.
@@ -42,7 +42,7 @@ class Draft:
     own: OwnSegment
     size: int
     old_size: int | None
-    runs: tuple[Run, ...] = ()
+    runs: tuple[BatchRun, ...] = ()
 
     @property
     def segment(self) -> Segment:
@@ -54,22 +54,22 @@ class Draft:
         """Whether the log differs from the old one."""
         return bool(self.runs) or self.size != self.old_size
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[LogPart]:
         """Yield its parts in order."""
         position = 0
         for run in self.runs:
             if run.at > position:
-                yield Part(None, position, run.at - position)
-            yield Part(run.log, run.position, run.size, run.rights)
+                yield LogPart(None, position, run.at - position)
+            yield LogPart(run.log, run.position, run.size, run.rights)
             position = run.at + run.size
         if position < self.size:
-            yield Part(None, position, self.size - position)
+            yield LogPart(None, position, self.size - position)
 
     def open(self) -> PartsSource:
         """Return a source of its bytes. Raises SourceError."""
         return PartsSource(self.segment.log, self.parts())
 
-    def with_runs(self, runs: Iterable[Run], size: int) -> Draft:
+    def with_runs(self, runs: Iterable[BatchRun], size: int) -> Draft:
         """Return the draft with more runs, and ``size`` bytes. Raises SourceError."""
         together = tuple(sorted((*self.runs, *runs), key=lambda run: run.at))
         draft = replace(self, runs=together, size=size)
@@ -84,10 +84,10 @@ class PartsSource(Closing):
     log ends before its part does: a broker has truncated it since it was opened.
     """
 
-    def __init__(self, log: AnyPath, parts: Iterable[Part]) -> None:
+    def __init__(self, log: AnyPath, parts: Iterable[LogPart]) -> None:
         self._stack = ExitStack()
         self._sources: dict[AnyPath, Source] = {}
-        self._parts: list[Part] = []
+        self._parts: list[LogPart] = []
         self._starts: list[int] = []
         self.size, self.path = 0, log
         for part in parts:
@@ -134,7 +134,7 @@ class PartsSource(Closing):
             )
         return piece
 
-    def _open(self, part: Part | None) -> Source:
+    def _open(self, part: LogPart | None) -> Source:
         path = self.path if part is None or part.path is None else part.path
         if path not in self._sources:
             # A copy may belong to a running broker.
@@ -145,9 +145,9 @@ class PartsSource(Closing):
         return self._sources[path]
 
 
-def new_draft(segment: Segment, runs: Iterable[Run]) -> Draft:
+def new_draft(segment: Segment, runs: Iterable[BatchRun]) -> Draft:
     """Return the log of a new segment that consists of ``runs``. Raises SourceError."""
-    laid: list[Run] = []
+    laid: list[BatchRun] = []
     size = 0
     for run in runs:
         laid.append(replace(run, at=size))
@@ -156,7 +156,7 @@ def new_draft(segment: Segment, runs: Iterable[Run]) -> Draft:
     return empty.with_runs(laid, size)
 
 
-def uncovered(run: Run, covered: Iterable[Run]) -> Iterator[Run]:
+def uncovered(run: BatchRun, covered: Iterable[BatchRun]) -> Iterator[BatchRun]:
     """Yield the parts of ``run`` that none of the runs in ``covered``, which ascend, covers."""
     at, stop = run.at, run.at + run.size
     for other in covered:
@@ -169,5 +169,5 @@ def uncovered(run: Run, covered: Iterable[Run]) -> Iterator[Run]:
         yield _part(run, at, stop)
 
 
-def _part(run: Run, at: int, stop: int) -> Run:
+def _part(run: BatchRun, at: int, stop: int) -> BatchRun:
     return replace(run, at=at, size=stop - at, position=run.position + at - run.at)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from kdump.errors import SourceError
 from kdump.format.batch import MAX_OFFSET_DELTA, RecordBatch
-from kdump.repair.healing.alignment import End, Run, align
+from kdump.repair.healing.alignment import BatchRun, End, align
 from kdump.repair.healing.chain import Follower
 from kdump.repair.healing.copies import PartitionCopy
 from kdump.repair.healing.draft import Draft, new_draft, uncovered
@@ -95,7 +95,7 @@ class Healer:
         """Return the draft with all stretches that lie between two batches of the log."""
         own = draft.own
         ends = _ends(own, following)
-        runs: list[Run] = []
+        runs: list[BatchRun] = []
         number = 0 if own.first is None else 1
         while number <= len(own.islands):
             start = own.islands[number - 1].end if number else 0
@@ -117,9 +117,9 @@ class Healer:
         number: int,
         before: OwnSegment | None,
         ends: Sequence[End],
-    ) -> tuple[list[Run], int | None]:
+    ) -> tuple[list[BatchRun], int | None]:
         """Return the runs of the stretch before island ``number``, and the island behind it."""
-        found: list[tuple[int, list[Run]]] = []
+        found: list[tuple[int, list[BatchRun]]] = []
         for copy in self._copies:
             try:
                 aligned = self._align(copy, own, number, before, ends)
@@ -133,7 +133,7 @@ class Healer:
         # A copy with the same damage has nothing to take, and may meet the log inside a value.
         useful = [island for island, candidates in found if candidates]
         nearest = min(useful or (island for island, _ in found))
-        runs: list[Run] = []
+        runs: list[BatchRun] = []
         for island, candidates in found:
             for run in candidates if island == nearest else ():
                 runs += list(uncovered(run, runs))
@@ -147,7 +147,7 @@ class Healer:
         number: int,
         before: OwnSegment | None,
         ends: Sequence[End],
-    ) -> tuple[int, list[Run]] | None:
+    ) -> tuple[int, list[BatchRun]] | None:
         """Lay the stretch beside a copy, from the nearest batch on that both have."""
         for anchor in _anchors(copy, own, number, before):
             batch, magic = anchor.batch, ends[0].batch.magic
@@ -300,7 +300,9 @@ class Healer:
             stop = entries[-1].start_offset + 1 if entries else 0
         return shares_epochs(entries, copy, stop)
 
-    def _runs_of_log(self, own: OwnSegment, runs: Sequence[Run], most: int) -> Iterator[Run]:
+    def _runs_of_log(
+        self, own: OwnSegment, runs: Sequence[BatchRun], most: int
+    ) -> Iterator[BatchRun]:
         """Yield the first runs that belong into an existing log."""
         size, end, whole = own.sound_end, own.end_offset, own.sound_end == own.size
         for number, run in enumerate(runs):
@@ -320,7 +322,7 @@ class Healer:
             yield run
             size, end = size + run.size, run.last.last_offset + 1
 
-    def _extend(self, draft: Draft, runs: Sequence[Run], *, keep_rest: bool) -> Draft:
+    def _extend(self, draft: Draft, runs: Sequence[BatchRun], *, keep_rest: bool) -> Draft:
         """Return the draft with ``runs`` behind its last sound batch.
 
         ``keep_rest``: damaged bytes behind them stay.
@@ -422,14 +424,14 @@ def _windows(own: OwnSegment, number: int, island: int) -> Iterator[tuple[int, i
     yield start, own.islands[island].start if island < len(own.islands) else own.size
 
 
-def clipped(run: Run, start: int, stop: int) -> Iterator[Run]:
+def clipped(run: BatchRun, start: int, stop: int) -> Iterator[BatchRun]:
     """Yield the part of a run from position ``start`` up to ``stop``, if any."""
     at, end = max(run.at, start), min(run.at + run.size, stop)
     if at < end:
         yield replace(run, at=at, size=end - at, position=run.position + at - run.at)
 
 
-def _end_of(runs: Sequence[Run], offset: int) -> int:
+def _end_of(runs: Sequence[BatchRun], offset: int) -> int:
     """Return the offset up to which runs follow each other from ``offset`` on."""
     for run in runs:
         if run.first_offset != offset:
@@ -438,7 +440,7 @@ def _end_of(runs: Sequence[Run], offset: int) -> int:
     return offset
 
 
-def _runs_of_new_log(runs: Sequence[Run], most: int) -> Iterator[Run]:
+def _runs_of_new_log(runs: Sequence[BatchRun], most: int) -> Iterator[BatchRun]:
     """Yield the first runs that belong into one new log: a copy's segment begins another one."""
     size = end = 0
     for number, run in enumerate(runs):
@@ -448,5 +450,5 @@ def _runs_of_new_log(runs: Sequence[Run], most: int) -> Iterator[Run]:
         size, end = size + run.size, run.last.last_offset + 1
 
 
-def _moved(run: Run, start: int) -> Run:
+def _moved(run: BatchRun, start: int) -> BatchRun:
     return replace(run, at=start + run.at)

@@ -43,7 +43,7 @@ _PROBLEMS: Final = frozenset({Severity.ERROR, Severity.WARNING, Severity.INCOMPL
 
 
 @frozen
-class Output:
+class NewDirectory:
     """The new directory at ``destination``, made from the partition directory at ``partition``.
 
     ``identity`` is the device and inode of ``partition``. ``files`` has the size and the SHA-256 of
@@ -85,7 +85,7 @@ class Output:
         return f"{datetime.fromtimestamp(self.begun_ns // 10**9, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def encode_output(output: Output, command: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def encode_output(output: NewDirectory, command: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON fields of ``output``, without its paths; ``fields`` are added."""
     device, inode = output.identity
     return {
@@ -330,7 +330,7 @@ def plan_of(
 
 
 def leave_receipt(
-    building: Building, plan: Plan, output: Output, fields: Mapping[str, Any]
+    building: Building, plan: Plan, output: NewDirectory, fields: Mapping[str, Any]
 ) -> None:
     """Write plan and receipt into the new directory; ``fields`` are those of ``output`` as JSON."""
     folder = Folder(building.path, plan.id)

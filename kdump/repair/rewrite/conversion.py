@@ -78,7 +78,7 @@ class Rules:
 
 
 @frozen
-class Part:
+class NewPart:
     """One new log; ``digest`` is the digest of its records as they were read from the old log."""
 
     base_offset: int
@@ -123,7 +123,7 @@ class Conversion:
         self._kind: tuple[int, TimestampType] | None = None
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[NewPart, ...]:
         """The new logs, complete after ``pieces``; several if one was full."""
         return self._logs.parts
 
@@ -358,11 +358,11 @@ class _NewLogs:
         self._base_offset = base_offset
         self._size = self._batches = 0
         self._last_offset = base_offset - 1
-        self._closed: list[Part] = []
+        self._closed: list[NewPart] = []
         self._pieces = [(0, b"")]
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[NewPart, ...]:
         """All new logs, as if the last one were complete."""
         return (*self._closed, self._part(self.digest))
 
@@ -444,5 +444,7 @@ class _NewLogs:
         self._base_offset, self._size, self._batches = base_offset, 0, 0
         self.digest = RecordDigest()
 
-    def _part(self, digest: RecordDigest) -> Part:
-        return Part(self._base_offset, self._size, self._batches, digest.count, digest.hexdigest())
+    def _part(self, digest: RecordDigest) -> NewPart:
+        return NewPart(
+            self._base_offset, self._size, self._batches, digest.count, digest.hexdigest()
+        )

@@ -15,7 +15,7 @@ from kdump.audit.survey.rebuilt_indexes import Rebuild, RebuiltIndexes
 from kdump.format.batch import BatchTable
 from kdump.format.checkpoint import EpochEntry
 from kdump.format.kernel import headers as _headers
-from kdump.repair.rewrite.conversion import Conversion, Part, Rules
+from kdump.repair.rewrite.conversion import Conversion, NewPart, Rules
 from kdump.storage.access import open_source
 from kdump.storage.objects.address import AnyPath
 from kdump.values import frozen
@@ -27,14 +27,14 @@ _ROWS: Final = 8_192
 class MeasuredPart:
     """A new log; ``end_offset`` follows its last record, or is its base offset without records."""
 
-    part: Part
+    part: NewPart
     sha256: str
     end_offset: int
     rebuilt: RebuiltIndexes
 
 
 @frozen
-class Measurement:
+class ConversionMeasure:
     """The result of a conversion of the log at ``path``.
 
     ``epochs`` are the leader epochs of the converted batches. ``stamped`` batches of magic 2 get a
@@ -55,7 +55,7 @@ def measure(
     settings: TopicSettings,
     room: int,
     report: Callable[[int], None],
-) -> Measurement:
+) -> ConversionMeasure:
     """Convert the log at ``path`` without writing it, and build its indexes by ``settings``.
 
     ``epochs`` are the leader epochs of the converted batches. The content of indexes is held in
@@ -69,7 +69,7 @@ def measure(
                 logs.append(_NewLog(conversion.parts[number].base_offset, settings, room))
             logs[number].add(data)
     parts = (log.part(part) for log, part in zip(logs, conversion.parts, strict=True))
-    return Measurement(path, tuple(epochs), conversion.stamped, tuple(parts))
+    return ConversionMeasure(path, tuple(epochs), conversion.stamped, tuple(parts))
 
 
 class _NewLog:
@@ -97,7 +97,7 @@ class _NewLog:
             view, self._position = view[table.end - self._position :], table.end
             self._end_offset = table[n - 1].last_offset + 1
 
-    def part(self, part: Part) -> MeasuredPart:
+    def part(self, part: NewPart) -> MeasuredPart:
         """Return the measurement of the complete log; ``part`` is its summary by the conversion."""
         rebuilt = self._rebuild.finish()
         return MeasuredPart(part, self._digest.hexdigest(), self._end_offset, rebuilt)

@@ -27,7 +27,7 @@ from kdump.repair.transaction import disk
 from kdump.repair.transaction.directories import check_own_directory, open_as_owner, open_directory
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Line, Plan, PutMarker, Rewrite, TakeMarker
-from kdump.storage.liveness import State, liveness, uses
+from kdump.storage.liveness import BrokerState, liveness, uses
 from kdump.storage.logdir import LogDirectory, open_path
 from kdump.storage.names import LOCK
 from kdump.storage.objects.address import AnyPath, as_local
@@ -128,12 +128,12 @@ def _check_lock_file(path: Path, status: os.stat_result) -> None:
 def check_stopped(partition: Path, *, assume_stopped: bool, lock_held: bool = False) -> None:
     """Raise Refused unless no broker uses ``partition``, or the user assumes that."""
     answer = liveness(partition, lock_held=lock_held)
-    if answer.state is State.LIVE:
+    if answer.state is BrokerState.LIVE:
         raise Refused(
             f"{partition}: expected a stopped broker, found a running broker: {answer.reason}: "
             "stop it first"
         )
-    if answer.state is State.UNKNOWN and not assume_stopped:
+    if answer.state is BrokerState.UNKNOWN and not assume_stopped:
         raise Refused(
             f"{partition}: expected a stopped broker, but cannot determine whether a broker is "
             f"running: {answer.reason}; if it is surely stopped, add --assume-stopped"

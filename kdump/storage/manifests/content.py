@@ -6,9 +6,9 @@ from array import array
 from collections.abc import Iterator
 
 from kdump.errors import DecodeError, SourceError
-from kdump.format.manifest.directories import PART_BYTES, Content, StoredEntry, decode_parts
+from kdump.format.manifest.directories import PART_BYTES, FileContent, StoredEntry, decode_parts
 from kdump.format.manifest.indexes import StoredIndex, decode_index, unfold
-from kdump.format.manifest.sections import Kind
+from kdump.format.manifest.sections import SectionKind
 from kdump.storage.manifests.file import ManifestFile
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.source import Closing
@@ -23,9 +23,9 @@ class BytesInManifest(Closing):
         self.identity = path.identity(entry.status)
         self._manifest = manifest
         self._parts = array("Q", (entry.section,) if self.size <= PART_BYTES else ())
-        if entry.content is Content.PARTS:
+        if entry.content is FileContent.PARTS:
             try:
-                payload = self._manifest.section(Kind.PARTS, entry.section)
+                payload = self._manifest.section(SectionKind.PARTS, entry.section)
                 self._parts = decode_parts(payload, self.size)
             except DecodeError as error:
                 raise SourceError(path, f"{path}: {error}") from error
@@ -51,7 +51,7 @@ class BytesInManifest(Closing):
         expected = min(PART_BYTES, self.size - number * PART_BYTES)
         part = b""
         if number < len(self._parts):
-            part = self._manifest.section(Kind.DATA, self._parts[number])
+            part = self._manifest.section(SectionKind.DATA, self._parts[number])
         if len(part) != expected:
             raise SourceError(
                 self.path,
@@ -70,7 +70,7 @@ class IndexInManifest(Closing):
         self._section = entry.section
         manifest.check_work()
         try:
-            self._index = decode_index(self._manifest.section(Kind.INDEX, entry.section))
+            self._index = decode_index(self._manifest.section(SectionKind.INDEX, entry.section))
         except DecodeError as error:
             raise SourceError(path, f"{path}: {error}") from error
         manifest.spend_on_index(entry.section, len(self._index.folded) // 2)

@@ -24,7 +24,7 @@ from kdump.format.manifest.sections import (
     MAGIC,
     SECTION_BYTES,
     TRAILER_BYTES,
-    Kind,
+    SectionKind,
     check_header,
     section_length,
     unpack_section,
@@ -184,7 +184,7 @@ class ManifestFile:
             return {}
 
         def read() -> dict[bytes, StoredEntry]:
-            entries = decode_directory(self.section(Kind.DIRECTORY, directory.section))
+            entries = decode_directory(self.section(SectionKind.DIRECTORY, directory.section))
             if directory.section not in self._met:
                 self._own(entry.section for entry in entries)
                 self._met.add(directory.section)
@@ -198,7 +198,7 @@ class ManifestFile:
         """Return the log at ``position``. Raises SourceError."""
 
         def read() -> StoredLog:
-            log = decode_log(self.section(Kind.LOG, position))
+            log = decode_log(self.section(SectionKind.LOG, position))
             if position not in self._met:
                 self._spend(log.batches)
                 self._own(block.section for block in log.blocks)
@@ -246,7 +246,7 @@ class ManifestFile:
         """Return a block of a log. Raises SourceError."""
 
         def read() -> Block:
-            payload = self.section(Kind.BLOCK, entry.section)
+            payload = self.section(SectionKind.BLOCK, entry.section)
             block = decode_block(payload, entry.position, entry.end)
             if len(block) != entry.batches:
                 raise DecodeError(
@@ -256,7 +256,7 @@ class ManifestFile:
 
         return self._remember(_blocks, entry.section, _BLOCKS, read)
 
-    def section(self, kind: Kind, position: int) -> bytes:
+    def section(self, kind: SectionKind, position: int) -> bytes:
         """Return the payload of the section at ``position``. Raises SourceError."""
         try:
             if not HEADER_BYTES <= position <= self._end - SECTION_BYTES:
@@ -293,7 +293,7 @@ class ManifestFile:
         try:
             check_header(self._read(0, HEADER_BYTES))
             trailer = self._read(self._end, TRAILER_BYTES)
-            contents = decode_contents(self.section(Kind.CONTENTS, unpack_trailer(trailer)))
+            contents = decode_contents(self.section(SectionKind.CONTENTS, unpack_trailer(trailer)))
             self._own(directory.section for directory in contents.directories)
             return contents
         except DecodeError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 
 from kdump.errors import DeniedError, SourceError
-from kdump.format.manifest.directories import Content
+from kdump.format.manifest.directories import FileContent
 from kdump.storage.manifests.content import BytesInManifest, IndexInManifest
 from kdump.storage.manifests.log import LogInManifest
 from kdump.storage.manifests.path import ManifestPath
@@ -25,17 +25,17 @@ def open_in_manifest(path: ManifestPath) -> Source:
     if not stat.S_ISREG(entry.status.mode):
         raise SourceError(path, f"{path}: expected a regular file, found something else")
     match entry.content:
-        case Content.LOG:
+        case FileContent.LOG:
             return LogInManifest(path, manifest, entry)
-        case Content.INDEX:
+        case FileContent.INDEX:
             return IndexInManifest(path, manifest, entry)
-        case Content.DATA | Content.PARTS:
+        case FileContent.DATA | FileContent.PARTS:
             return BytesInManifest(path, manifest, entry)
-        case Content.ERROR:
+        case FileContent.ERROR:
             raise SourceError(path, f"{path}: {entry.error}")
-        case Content.DENIED:
+        case FileContent.DENIED:
             raise DeniedError(path, f"{path}: {entry.error}")
-        case Content.NONE:
+        case FileContent.NONE:
             raise SourceError(
                 path, f"{path}: expected the content of a file, found a manifest without it"
             )

@@ -2,8 +2,8 @@
 
 client    The child processes that talk to object stores, and the requests to them.
 listings  The last listings of prefixes in S3: a listing has the status of each object.
-ranges    Ranges of objects that were read last, or were asked for ahead of their use.
 address   Addresses such as ``s3://bucket/prefix``, joined and split as paths are.
+ranges    Ranges of objects that were read last, or were asked for ahead of their use.
 s3        One bucket of S3: status, listings and conditional reads, one request for each range.
 arrow     Stores as pyarrow knows them: all that is written, and what is read from others than S3.
 server    The answers of a child process: status, listings and bytes of objects.

@@ -22,7 +22,7 @@ from typing import ClassVar, Final, Protocol, Self
 from urllib.parse import parse_qsl, urlencode
 
 from kdump.errors import UsageError
-from kdump.storage.objects.client import Status, ask
+from kdump.storage.objects.client import ObjectStatus, ask
 from kdump.storage.objects.listings import list_prefix, listed_status
 from kdump.values import frozen
 
@@ -173,7 +173,7 @@ class RemotePath(StoredPath):
         """Ask the store for the objects and prefixes directly below. Raises OSError."""
         return [RemoteEntry(self / name, status) for name, status in list_prefix(self).items()]
 
-    def status(self) -> Status:
+    def status(self) -> ObjectStatus:
         """Return the status in the last listing, or else ask the store. Raises OSError."""
         if ".." in self.parts or len(self.parts) < 2:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
@@ -182,12 +182,12 @@ class RemotePath(StoredPath):
             return found
         with suppress(FileNotFoundError):  # there may be objects below
             if self.key:
-                asked: Status = ask(self, "status")
+                asked: ObjectStatus = ask(self, "status")
                 return asked
         list_prefix(self)
-        return Status(directory=True)
+        return ObjectStatus(directory=True)
 
-    def stat_result(self, status: Status) -> os.stat_result:
+    def stat_result(self, status: ObjectStatus) -> os.stat_result:
         """Return ``status`` as ``os.stat`` would give it for a file."""
         # Each version of an object has an inode of its own, like a file that was replaced.
         device, inode = _number(str(self.store)), _number(f"{self.key}\n{status.version}")
@@ -232,7 +232,7 @@ class RemoteEntry:
     """An entry in the listing of a store: an object, or a prefix with objects below it."""
 
     path: RemotePath
-    status: Status
+    status: ObjectStatus
 
     @property
     def name(self) -> str:

@@ -27,8 +27,8 @@ from kdump.storage.objects.client import (
     CONNECT_SECONDS,
     REPLACED,
     SILENT_SECONDS,
-    Listed,
-    Status,
+    ListedName,
+    ObjectStatus,
 )
 
 #: How many objects stay open: a segment and its indexes.
@@ -45,7 +45,7 @@ class ArrowStores:
         self._systems: dict[RemotePath, Place] = {}
         self._open: OrderedDict[RemotePath, NativeFile] = OrderedDict()
 
-    def status(self, path: RemotePath) -> Status:
+    def status(self, path: RemotePath) -> ObjectStatus:
         """Return the current status of ``path``. Raises OSError."""
         system, name = self.system(path)
         if path.key:
@@ -55,17 +55,19 @@ class ArrowStores:
                 pass  # there may be objects below
         if system.get_file_info(name).type is not FileType.Directory:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        return Status(directory=True)
+        return ObjectStatus(directory=True)
 
-    def entries(self, path: RemotePath) -> list[Listed]:
+    def entries(self, path: RemotePath) -> list[ListedName]:
         """List the objects and prefixes directly below ``path``. Raises OSError."""
         system, name = self.system(path)
         return [
-            Listed(info.base_name, _listed_status(info))
+            ListedName(info.base_name, _listed_status(info))
             for info in system.get_file_info(FileSelector(name))
         ]
 
-    def read(self, path: RemotePath, position: int, length: int, expected: Status) -> memoryview:
+    def read(
+        self, path: RemotePath, position: int, length: int, expected: ObjectStatus
+    ) -> memoryview:
         """Return ``length`` bytes of the object from ``position`` on.
 
         Raises OSError, which is ESTALE if the status of the object is not the ``expected`` one.
@@ -82,7 +84,7 @@ class ArrowStores:
         _check_status(self._reopen(path)[1], expected)
         return memoryview(data)
 
-    def _reopen(self, path: RemotePath) -> tuple[NativeFile, Status]:
+    def _reopen(self, path: RemotePath) -> tuple[NativeFile, ObjectStatus]:
         """Open the object at ``path``, in place of an earlier handle; return it and its status."""
         system, name = self.system(path)
         old = self._open.pop(path, None)
@@ -99,7 +101,7 @@ class ArrowStores:
         else:
             mtime_ns = int(datetime.fromisoformat(modified.decode()).timestamp()) * 1_000_000_000
         version = metadata.get("ETag", b"").decode("utf-8", "replace")
-        return file, Status(False, file.size(), mtime_ns, version)
+        return file, ObjectStatus(False, file.size(), mtime_ns, version)
 
     def system(self, path: RemotePath) -> Place:
         """Return the store of ``path``, and the name of the object in it."""
@@ -132,12 +134,12 @@ def _connect(store: RemotePath) -> Place:
     )
 
 
-def _listed_status(info: FileInfo) -> Status:
+def _listed_status(info: FileInfo) -> ObjectStatus:
     if info.type is FileType.Directory:
-        return Status(directory=True)
-    return Status(False, info.size or 0, info.mtime_ns or 0)
+        return ObjectStatus(directory=True)
+    return ObjectStatus(False, info.size or 0, info.mtime_ns or 0)
 
 
-def _check_status(found: Status, expected: Status) -> None:
+def _check_status(found: ObjectStatus, expected: ObjectStatus) -> None:
     if found != expected:
         raise OSError(errno.ESTALE, REPLACED)

@@ -50,7 +50,7 @@ REPLACED: Final = (
 
 
 @frozen
-class Status:
+class ObjectStatus:
     """The status of an object, or of a prefix with objects below it (``directory``).
 
     ``version`` changes with the content; it is empty where the store has no versions.
@@ -63,11 +63,11 @@ class Status:
 
 
 @frozen
-class Listed:
+class ListedName:
     """A name in a listing."""
 
     name: str
-    status: Status
+    status: ObjectStatus
 
 
 @dataclass(slots=True)

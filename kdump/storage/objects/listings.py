@@ -13,7 +13,15 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from kdump.storage.objects.client import Listed, Status, Ticket, collect, count_writes, drop, send
+from kdump.storage.objects.client import (
+    ListedName,
+    ObjectStatus,
+    Ticket,
+    collect,
+    count_writes,
+    drop,
+    send,
+)
 from kdump.values import frozen
 
 if TYPE_CHECKING:
@@ -34,17 +42,17 @@ class _Listing:
 
     time: float
     writes: int
-    names: Mapping[str, Status]
+    names: Mapping[str, ObjectStatus]
 
 
 _listings: OrderedDict[RemotePath, _Listing] = OrderedDict()
 _ahead: dict[RemotePath, Ticket] = {}
 
 
-def list_prefix(path: RemotePath) -> Mapping[str, Status]:
+def list_prefix(path: RemotePath) -> Mapping[str, ObjectStatus]:
     """Ask the store for what is directly below ``path``, by name. Raises OSError."""
     _listings.pop(path, None)
-    listed: list[Listed] = collect(
+    listed: list[ListedName] = collect(
         _ahead.pop(path) if path in _ahead else Ticket(path, _OPERATION, ())
     )
     names = {entry.name: entry.status for entry in listed}
@@ -66,14 +74,14 @@ def list_ahead(paths: Iterable[RemotePath]) -> None:
     _ahead.update((path, send(path, _OPERATION)) for path in paths)
 
 
-def listed_status(path: RemotePath) -> Status | None:
+def listed_status(path: RemotePath) -> ObjectStatus | None:
     """Return the status of ``path`` by the last listings, None if they do not have it.
 
     Raises FileNotFoundError if there is nothing by a listing of this minute.
     """
     below = _last(path)
     if below is not None and below.names:
-        return Status(directory=True)
+        return ObjectStatus(directory=True)
     around = _last(path.parent)
     if around is None:
         return None

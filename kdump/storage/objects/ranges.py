@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from kdump.storage.objects.client import Status, Ticket, collect, drop, send
+from kdump.storage.objects.client import ObjectStatus, Ticket, collect, drop, send
 from kdump.values import frozen
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Range:
     """A range of the object at ``path`` with ``status``; an empty version is not remembered."""
 
     path: RemotePath
-    status: Status
+    status: ObjectStatus
     start: int
     length: int
 

@@ -26,8 +26,8 @@ from kdump.storage.objects.client import (
     REPLACED,
     REQUESTS,
     SILENT_SECONDS,
-    Listed,
-    Status,
+    ListedName,
+    ObjectStatus,
 )
 
 _DEFAULT_REGION: Final = "us-east-1"
@@ -79,24 +79,26 @@ class S3Bucket:
             )
         self._endpoint: str = self._client.meta.endpoint_url
 
-    def status(self, key: str) -> Status:
+    def status(self, key: str) -> ObjectStatus:
         """Return the present status of the object ``key``; ENOENT if there is none."""
         with self._explain():
             found = self._client.head_object(Bucket=self._name, Key=key)
         return _status(found["ContentLength"], found)
 
-    def entries(self, key: str) -> list[Listed]:
+    def entries(self, key: str) -> list[ListedName]:
         """List the objects and prefixes directly below the prefix ``key``, empty for the bucket.
 
         ENOENT if there is nothing below a ``key``.
         """
         prefix = f"{key}/" if key else ""
-        found: dict[str, Status] = {}
+        found: dict[str, ObjectStatus] = {}
         nothing = True
         with self._explain():
             for page in self._pages(prefix):
                 for below in page.get("CommonPrefixes", ()):
-                    found.setdefault(below["Prefix"][len(prefix) : -1], Status(directory=True))
+                    found.setdefault(
+                        below["Prefix"][len(prefix) : -1], ObjectStatus(directory=True)
+                    )
                     nothing = False
                 for entry in page.get("Contents", ()):
                     # An object with the name of the prefix stands for a directory.
@@ -104,9 +106,9 @@ class S3Bucket:
                     nothing = False
         if nothing and key:
             raise FileNotFoundError(errno.ENOENT, _no_key(self._name))
-        return [Listed(name, status) for name, status in found.items() if name not in ("", ".")]
+        return [ListedName(name, status) for name, status in found.items() if name not in ("", ".")]
 
-    def read(self, key: str, position: int, length: int, expected: Status) -> bytes:
+    def read(self, key: str, position: int, length: int, expected: ObjectStatus) -> bytes:
         """Return ``length`` bytes of the object ``key`` from ``position`` on, in one request.
 
         The request is for the object with the ``expected`` status alone: ESTALE if it was replaced.
@@ -144,10 +146,12 @@ class S3Bucket:
         return _explained(self._name, self._endpoint)
 
 
-def _status(size: int, found: dict[str, Any]) -> Status:
+def _status(size: int, found: dict[str, Any]) -> ObjectStatus:
     modified: datetime = found["LastModified"]
     # Listings of some stores have fractions of a second, the header of an answer has none.
-    return Status(False, size, int(modified.timestamp()) * 1_000_000_000, found.get("ETag", ""))
+    return ObjectStatus(
+        False, size, int(modified.timestamp()) * 1_000_000_000, found.get("ETag", "")
+    )
 
 
 class _explained:

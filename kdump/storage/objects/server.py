@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from kdump.storage.objects.address import RemotePath
-from kdump.storage.objects.client import Listed, Status
+from kdump.storage.objects.client import ListedName, ObjectStatus
 
 if TYPE_CHECKING:
     from kdump.storage.objects.arrow import ArrowStores, Place
@@ -24,21 +24,23 @@ class Stores:
         self._arrow: ArrowStores | None = None
         self._lock = threading.RLock()
 
-    def status(self, path: RemotePath) -> Status:
+    def status(self, path: RemotePath) -> ObjectStatus:
         """Return the current status of ``path``. Raises OSError."""
         if path.scheme == "s3":
             return self._bucket(path).status(path.key)
         with self._lock:
             return self._others().status(path)
 
-    def entries(self, path: RemotePath) -> list[Listed]:
+    def entries(self, path: RemotePath) -> list[ListedName]:
         """List the objects and prefixes directly below ``path``. Raises OSError."""
         if path.scheme == "s3":
             return self._bucket(path).entries(path.key)
         with self._lock:
             return self._others().entries(path)
 
-    def read(self, path: RemotePath, position: int, length: int, expected: Status) -> memoryview:
+    def read(
+        self, path: RemotePath, position: int, length: int, expected: ObjectStatus
+    ) -> memoryview:
         """Return ``length`` bytes of the object from ``position`` on.
 
         Raises OSError, which is ESTALE if the status of the object is not the ``expected`` one.

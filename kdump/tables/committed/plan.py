@@ -31,7 +31,7 @@ from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk
 from kdump.tables.committed.batches import CopyTransactions
 from kdump.tables.committed.ranges import Ranges, join
-from kdump.tables.committed.replicas import Stretch
+from kdump.tables.committed.replicas import OffsetStretch
 from kdump.tables.logs import Log
 from kdump.values import frozen
 
@@ -74,7 +74,7 @@ class LogPlan:
 
     marks: array[int]
     gaps: Ranges
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[OffsetStretch, ...]
     last: int
     epoch: int
     holes: Ranges = ()
@@ -97,7 +97,7 @@ def plan_log(task: PlanTask) -> LogPlan:
     marks = array("q")
     gaps: list[tuple[int, int]] = []
     holes: list[tuple[int, int]] = []
-    stretches: list[Stretch] = []
+    stretches: list[OffsetStretch] = []
     last, epoch, damaged = log.base_offset - 1, -1, False
     failure: SourceError | None = None
     try:
@@ -223,7 +223,7 @@ def combine_logs(
     return CopyTransactions(sorted(marks), join(gaps), first, last, epoch, evidence)
 
 
-def _stretches(table: BatchTable, source: Source, reader: RecordReader) -> Iterator[Stretch]:
+def _stretches(table: BatchTable, source: Source, reader: RecordReader) -> Iterator[OffsetStretch]:
     row = 0
     while row < len(table):
         matching = reader.skip_matching(table, row, source.window(table.position))
@@ -242,7 +242,9 @@ def _stretches(table: BatchTable, source: Source, reader: RecordReader) -> Itera
             row += 1
 
 
-def _read_stretches(table: BatchTable, source: Source, reader: RecordReader) -> Iterator[Stretch]:
+def _read_stretches(
+    table: BatchTable, source: Source, reader: RecordReader
+) -> Iterator[OffsetStretch]:
     for run in record_runs(table, source, reader):
         if not isinstance(run, Unread):
             found = _room(len(run.rows) // RecordTable.WIDTH)
@@ -254,15 +256,15 @@ def _room(stretches: int) -> array[int]:
     return array("q", bytes(8 * len(_ranges.STRETCH_FIELDS) * stretches))
 
 
-def _filled(found: array[int], count: int) -> Iterator[Stretch]:
+def _filled(found: array[int], count: int) -> Iterator[OffsetStretch]:
     numbers = iter(found[: count * len(_ranges.STRETCH_FIELDS)])
-    return map(Stretch, numbers, numbers, numbers)
+    return map(OffsetStretch, numbers, numbers, numbers)
 
 
-def _append(stretches: list[Stretch], stretch: Stretch) -> None:
+def _append(stretches: list[OffsetStretch], stretch: OffsetStretch) -> None:
     if stretches:
         last = stretches[-1]
         if last.last + 1 == stretch.first and last.epoch == stretch.epoch:
-            stretches[-1] = Stretch(last.first, stretch.last, stretch.epoch)
+            stretches[-1] = OffsetStretch(last.first, stretch.last, stretch.epoch)
             return
     stretches.append(stretch)

@@ -19,7 +19,7 @@ Taken = tuple[tuple[Ranges, ...], ...]
 """The ranges that are taken from each file of each copy, ascending."""
 
 
-class Stretch(NamedTuple):
+class OffsetStretch(NamedTuple):
     """Offsets without a gap, ends included, under one leader epoch, -1 for none."""
 
     first: int
@@ -57,7 +57,7 @@ class MergedCopies:
     overtaken: tuple[StaleOffsets, ...]
 
 
-def merge(copies: Sequence[Sequence[Sequence[Stretch]]]) -> MergedCopies:
+def merge(copies: Sequence[Sequence[Sequence[OffsetStretch]]]) -> MergedCopies:
     """Choose a copy for each offset; each copy is a sequence of files, a file one of stretches."""
     sizes = [sum(s.last - s.first + 1 for file in copy for s in file) for copy in copies]
     # By offset: the stretches that begin there, and those that end just before it.

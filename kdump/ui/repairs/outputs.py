@@ -11,7 +11,7 @@ import click
 from kdump.errors import KdumpError, Refused, Unfinished
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable
-from kdump.repair.newdir.output import Output
+from kdump.repair.newdir.output import NewDirectory
 from kdump.storage.repair_record import FOLDERS
 from kdump.ui import jsonl
 from kdump.ui.exits import OK, PROBLEMS, REFUSED, exit_code_of, is_signal
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from kdump.audit.targets.target import Target
     from kdump.ui.progress import Progress
 
-Written = TypeVar("Written", bound=Output)
-OutputT = TypeVar("OutputT", bound=Output, contravariant=True)
+Written = TypeVar("Written", bound=NewDirectory)
+OutputT = TypeVar("OutputT", bound=NewDirectory, contravariant=True)
 
 
-class Report(Protocol[OutputT]):
+class OutputReport(Protocol[OutputT]):
     """The report of a run, as text or JSON."""
 
     def receipt(self, output: OutputT) -> None:
@@ -42,7 +42,7 @@ class Report(Protocol[OutputT]):
 def write_all(
     targets: Sequence[Target],
     write: Callable[[Target], Written],
-    report: Report[Written],
+    report: OutputReport[Written],
     meter: Progress,
 ) -> set[int]:
     """Write the directory of each partition, also after errors; return all exit codes.
@@ -77,7 +77,7 @@ def write_all(
     return codes
 
 
-def done_lines(output: Output, command: str) -> Iterator[str]:
+def done_lines(output: NewDirectory, command: str) -> Iterator[str]:
     """Yield the first lines of a receipt as text."""
     origin, target = (printable(os.fspath(path)) for path in (output.partition, output.destination))
     yield from wrap(
@@ -87,7 +87,7 @@ def done_lines(output: Output, command: str) -> Iterator[str]:
     )
 
 
-def proof_lines(output: Output, segments: int, proof: str) -> Iterator[str]:
+def proof_lines(output: NewDirectory, segments: int, proof: str) -> Iterator[str]:
     """Yield the last lines of a receipt: notes, what verify found, the proof, the next command."""
     for note in output.notes:
         yield paragraph("note", printable(note))
@@ -101,7 +101,7 @@ def proof_lines(output: Output, segments: int, proof: str) -> Iterator[str]:
     yield f"{'next':{LABEL}}{shell_text(('kdump', 'verify', operand(output.destination)))}"
 
 
-def receipt_line(output: Output, encoded: dict[str, Any]) -> str:
+def receipt_line(output: NewDirectory, encoded: dict[str, Any]) -> str:
     """Return the JSON line of a receipt; ``encoded`` holds all its fields but the paths."""
     fields = {
         **encoded,

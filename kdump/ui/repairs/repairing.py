@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kdump.audit.verdicts.verdict import Verdict
     from kdump.repair.transaction.plan import Plan
     from kdump.ui.progress import Mode, Progress
-    from kdump.ui.repairs.report import Report
+    from kdump.ui.repairs.report import RepairReport
 
     #: Makes the plan for a partition. Its second argument takes counts of bytes as they are read.
     Planner = Callable[[Verdict, Callable[[int], None]], Plan]
@@ -52,7 +52,7 @@ EXIT_CODES = (
 
 
 @frozen
-class Choice:
+class RepairOptions:
     """The command and its options, as far as all repairs have them.
 
     ``arguments`` are the options of this command that a plan depends on, as they are typed.
@@ -68,7 +68,7 @@ class Choice:
     progress: Mode
     jobs: int | None
 
-    def with_arguments(self, *options: tuple[str, object]) -> Choice:
+    def with_arguments(self, *options: tuple[str, object]) -> RepairOptions:
         """Return the choice with the options of its command that a plan depends on, by name."""
         words: list[str] = []
         for name, value in options:
@@ -93,7 +93,7 @@ def repair_options(name: str) -> Decorator:
     """
     group = option_group(
         "choice",
-        partial(Choice, name, ()),
+        partial(RepairOptions, name, ()),
         click.option(
             "--apply",
             is_flag=True,
@@ -136,7 +136,7 @@ def repair_options(name: str) -> Decorator:
 
 def repair(
     scope: Scope,
-    choice: Choice,
+    choice: RepairOptions,
     planner: Planner,
     *,
     rebuild: bool = False,
@@ -192,9 +192,9 @@ class _Run:
         self,
         scope: Scope,
         targets: Sequence[Target],
-        choice: Choice,
+        choice: RepairOptions,
         planner: Planner,
-        output: Report,
+        output: RepairReport,
         meter: Progress,
         *,
         rebuild: bool,
@@ -386,7 +386,7 @@ def _read_code(verdict: Verdict) -> int:
     return INCOMPLETE if any(finding.code in unread for finding in verdict.findings) else OK
 
 
-def _consent(plan: Plan, choice: Choice, *, resuming: bool = False) -> None:
+def _consent(plan: Plan, choice: RepairOptions, *, resuming: bool = False) -> None:
     """Raise Refused unless the user agrees to the loss: with --confirm, or on the terminal.
 
     ``resuming``: steps of the plan are done already.

@@ -47,7 +47,7 @@ from kdump.ui.verdicts.forecast_text import effect_text
 _PROBLEMS = frozenset({Severity.ERROR, Severity.WARNING, Severity.INCOMPLETE})
 
 
-class Report(Protocol):
+class RepairReport(Protocol):
     """The report of a repair, as text or JSON."""
 
     def plan(self, plan: Plan, *, applying: bool) -> None:
@@ -73,7 +73,7 @@ def start_report(
     confirmed: Collection[str],
     *,
     assume_stopped: bool,
-) -> Report:
+) -> RepairReport:
     """Return the report of a run, after printing its header if ``form`` is JSON.
 
     The text leaves out plans whose ids are ``confirmed``: the user has read them.

@@ -12,7 +12,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
 from kdump.storage.objects.address import AnyPath
-from kdump.ui.folding import Entry, fold, likeness
+from kdump.ui.folding import FoldedEntry, fold, likeness
 from kdump.ui.paragraphs import wrap
 from kdump.ui.units import count_text
 from kdump.ui.verdicts.forecast_text import harm_text
@@ -24,11 +24,11 @@ def findings_lines(findings: Iterable[Finding]) -> Iterator[str]:
     return fold(map(finding_entry, findings))
 
 
-def finding_entry(finding: Finding) -> Entry:
+def finding_entry(finding: Finding) -> FoldedEntry:
     """Return a finding, with the name of its file."""
     label, text = severity_text(finding.code.severity), sentence(finding)
     lines = f"{label} {finding.code.name}", *wrap(text, 7)
-    return Entry(lines, likeness(f"{lines[0]} {text}", *_names(finding.path)))
+    return FoldedEntry(lines, likeness(f"{lines[0]} {text}", *_names(finding.path)))
 
 
 def _names(path: AnyPath) -> tuple[str, ...]:
@@ -36,7 +36,9 @@ def _names(path: AnyPath) -> tuple[str, ...]:
     return printable(str(path)), printable(path.name), printable(path.parent.name)
 
 
-def partition_entries(verdict: Verdict, findings: Sequence[Finding], width: int) -> Iterator[Entry]:
+def partition_entries(
+    verdict: Verdict, findings: Sequence[Finding], width: int
+) -> Iterator[FoldedEntry]:
     """Yield the entry of a partition, and before it one for what stops a start and is no finding.
 
     ``findings`` are those to list, the worst first; ``width`` is that of the column of names.
@@ -48,7 +50,7 @@ def partition_entries(verdict: Verdict, findings: Sequence[Finding], width: int)
         serious, effect = Severity.ERROR if forecast.is_error else Severity.WARNING, _name(forecast)
         label = f"{severity_text(serious)} {name:{width}} {effect}"
         files = [name for cause in forecast.causes for name in _names(cause.path)]
-        yield Entry(
+        yield FoldedEntry(
             (label, *wrap(f"next start: {harm}", 7)),
             likeness(f"{effect} {harm}", *files, *_names(path)[:2]),
         )
@@ -68,7 +70,7 @@ def partition_entries(verdict: Verdict, findings: Sequence[Finding], width: int)
         texts.append(f"next start: {harm}")
         lines += wrap(texts[-1], 7)
     alike = likeness(" ".join(texts), *_names(worst.path), *_names(path)[:2])
-    yield Entry(tuple(lines), f"{worst.code.name} {alike}")
+    yield FoldedEntry(tuple(lines), f"{worst.code.name} {alike}")
 
 
 def _is_named(forecast: Forecast, findings: Sequence[Finding]) -> bool:

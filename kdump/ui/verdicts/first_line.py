@@ -7,7 +7,7 @@ from typing import Final
 
 from kdump.audit.codes import Severity
 from kdump.audit.commands import Remedy
-from kdump.audit.verdicts.state import State
+from kdump.audit.verdicts.state import RunState
 from kdump.format.lines.shell import operand
 from kdump.storage.objects.address import AnyPath
 from kdump.ui.units import count_text, size_text
@@ -38,11 +38,11 @@ def verify_about(summary: Summary, *, manifests: bool = False) -> str:
         )
     what += counts_text(summary.partitions)
     match summary.state:
-        case State.NOT_CHECKED if not summary.holds_bytes:
+        case RunState.NOT_CHECKED if not summary.holds_bytes:
             return empty_text(run.total)
-        case State.NOT_CHECKED:
+        case RunState.NOT_CHECKED:
             return f"{what}: {nothing_text(summary.verdict)} in what was read{_rest_text(summary)}"
-        case State.OK:
+        case RunState.OK:
             if run.depth == "scrub":
                 return f"{what}: every checksum matches, in this scrub or an earlier one"
             matches = "matched when the manifest was made" if manifests else "matches"

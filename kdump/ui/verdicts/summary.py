@@ -13,7 +13,7 @@ from kdump.audit.codes import Severity
 from kdump.audit.findings import Finding
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import Losses, losses_of
-from kdump.audit.verdicts.state import State, state_of
+from kdump.audit.verdicts.state import RunState, state_of
 from kdump.audit.verdicts.verdict import Coverage, Verdict
 from kdump.storage.objects.address import AnyPath
 from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
@@ -39,7 +39,7 @@ class Due:
 
 
 @frozen
-class Run:
+class VerdictRun:
     """The options of a run, and its course.
 
     ``depth`` is what was read: by default every header and checksum, by ``scrub`` those that were
@@ -71,7 +71,7 @@ class Summary:
     ``partitions`` counts partitions as ``worst_severity`` has them, None for those that are OK.
     """
 
-    run: Run
+    run: VerdictRun
     covered: Coverage
     severities: Counter[Severity]
     codes: Counter[str]
@@ -88,7 +88,7 @@ class Summary:
         return None if worst_found is Severity.INFO else worst_found
 
     @property
-    def state(self) -> State:
+    def state(self) -> RunState:
         """What is known after the run. ERROR comes before INCOMPLETE."""
         cut_short = self.run.stopped_by is not None or self.exit_code == INCOMPLETE
         worst = Severity.INCOMPLETE if cut_short else self.verdict
@@ -125,7 +125,7 @@ class Summary:
 
 
 def summarize(
-    run: Run, directories: Sequence[Finding], verdicts: Sequence[Verdict], starts: Starts
+    run: VerdictRun, directories: Sequence[Finding], verdicts: Sequence[Verdict], starts: Starts
 ) -> Summary:
     """Return the sums of the findings, the coverage and the losses of ``verdicts``.
 

@@ -22,7 +22,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import SourceError
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable, time_text
-from kdump.storage.liveness import Process, State
+from kdump.storage.liveness import BrokerState, Process
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.objects.address import AnyPath
@@ -342,7 +342,7 @@ def _heading(root: Root, verdicts: Sequence[Verdict], count: int) -> Iterator[st
     if root.liveness is not None:
         reason = printable(root.liveness.reason)
         what += f"; broker {root.liveness.state.value}: {reason}"
-        if root.liveness.state is State.UNKNOWN:
+        if root.liveness.state is BrokerState.UNKNOWN:
             what += f"; read {AS_LIVE}"
         if root.liveness.readers:
             what += f"; read by {_processes_text(root.liveness.readers)} too"

@@ -10,7 +10,7 @@ import click
 from kdump.audit.codes import Outcome, Severity
 from kdump.audit.commands import Remedy
 from kdump.audit.verdicts.losses import UNDECIDED, Losses
-from kdump.audit.verdicts.state import State
+from kdump.audit.verdicts.state import RunState
 from kdump.format.lines.shell import shell_text
 from kdump.ui.paragraphs import LABEL, wrap
 from kdump.ui.units import count_text, size_text
@@ -29,14 +29,14 @@ _COLOURS: Final = {
     Severity.INFO: "cyan",
 }
 _STATES: Final = {
-    State.OK: ("OK", "green"),
-    State.WARNING: ("WARNING", "yellow"),
-    State.ERROR: ("ERROR", "red"),
-    State.NOT_CHECKED: ("NOT CHECKED", "magenta"),
-    State.INCOMPLETE: ("INCOMPLETE", "magenta"),
+    RunState.OK: ("OK", "green"),
+    RunState.WARNING: ("WARNING", "yellow"),
+    RunState.ERROR: ("ERROR", "red"),
+    RunState.NOT_CHECKED: ("NOT CHECKED", "magenta"),
+    RunState.INCOMPLETE: ("INCOMPLETE", "magenta"),
 }
 #: The states in which the first line begins with what is lost: in the others nothing is.
-_WORSE: Final = (State.ERROR, State.WARNING, State.INCOMPLETE)
+_WORSE: Final = (RunState.ERROR, RunState.WARNING, RunState.INCOMPLETE)
 
 
 def severity_text(severity: Severity) -> str:
@@ -45,7 +45,7 @@ def severity_text(severity: Severity) -> str:
 
 
 def verdict_lines(
-    state: State, about: str, losses: Losses, check: Remedy | None = None
+    state: RunState, about: str, losses: Losses, check: Remedy | None = None
 ) -> Iterator[str]:
     """Yield the first line of a report, wrapped, and the command that checks what was not.
 
@@ -62,7 +62,7 @@ def verdict_lines(
     first, *others = wrap(" ".join(sentences), LABEL)
     yield click.style(f"{word:{LABEL}}", fg=colour) + first.lstrip()
     yield from others
-    if state is State.NOT_CHECKED and check is not None:
+    if state is RunState.NOT_CHECKED and check is not None:
         yield f"{'check with':{LABEL}}{shell_text(check)}"
 
 
@@ -78,7 +78,7 @@ def lost_now_text(losses: Losses) -> str:
     return "no record" if losses.now_exact else "none seen, not all was read"
 
 
-def _start_text(losses: Losses, state: State) -> str:
+def _start_text(losses: Losses, state: RunState) -> str:
     when = "Startup" if losses.stopped else "Startup after a crash"
     parts = []
     if losses.outcome is not Outcome.STARTS:
@@ -96,7 +96,7 @@ def _start_text(losses: Losses, state: State) -> str:
     if losses.starts_exact:
         what = reads if losses.read_bytes else "nothing"
         return f"{when} recovers {what} and removes no valid record"
-    if state is State.OK:  # which answers for the contents of logs alone
+    if state is RunState.OK:  # which answers for the contents of logs alone
         return f"{when} was not checked"
     if losses.read_bytes:
         return f"{when} recovers at least {reads}; it may remove records"

@@ -13,7 +13,7 @@ from zstandard import ZstdCompressor, ZstdDecompressor
 
 from kdump.cli.main import main
 from kdump.commands.export.manifest import decode_manifest
-from kdump.commands.export.output import Form
+from kdump.commands.export.output import FileFormat
 from kdump.errors import DecodeError
 from kdump.ui import exits
 from support.commands import Ran, kdump
@@ -23,7 +23,7 @@ from support.forge import segment
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("unsearched")]
 
 
-@pytest.fixture(params=Form)
+@pytest.fixture(params=FileFormat)
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """An export of two partitions, by the hour."""
     paths = copies(tmp_path / "in", segment([one_batch(0), one_batch(3)]), segment([one_batch(0)]))
@@ -166,7 +166,7 @@ def test_a_file_that_is_none_of_an_export_is_unreadable(content: bytes, lines: P
 
 def test_a_parquet_file_that_is_none_is_unreadable(tmp_path: Path) -> None:
     to = tmp_path / "out"
-    exported(copies(tmp_path / "in", one_batch(0)), to, form=Form.PARQUET)
+    exported(copies(tmp_path / "in", one_batch(0)), to, form=FileFormat.PARQUET)
     data = b"PAR1" + bytes(100) + b"PAR1"
     put(to, data)
     ran = kdump("check", to)

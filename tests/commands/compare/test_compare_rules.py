@@ -11,7 +11,7 @@ import pytest
 
 from commands.compare.copy_values import ID, beside, copy
 from kdump.audit.facts.cluster import Replicas
-from kdump.copies.comparison import NodeDirectory, State
+from kdump.copies.comparison import ComparisonState, NodeDirectory
 from kdump.copies.comparison import compare as compare_values
 from kdump.copies.copy import Copy, LostOffsets, SegmentExtent
 from kdump.copies.lineage import LeaderEpochs, Truncation, truncation
@@ -56,7 +56,7 @@ def test_a_copy_that_does_not_start_is_not_first() -> None:
     found = beside(
         replace(copy(1, 30, watermark=30), starts=False), copy(2, 28, watermark=20), in_sync=(1,)
     )
-    assert (found.first, found.unclean, found.state) == (1, True, State.DIFFERENT)
+    assert (found.first, found.unclean, found.state) == (1, True, ComparisonState.DIFFERENT)
 
 
 def test_a_stray_copy_leads_nothing() -> None:

@@ -17,7 +17,7 @@ import zstandard
 from kdump.cli.main import main
 from kdump.commands.dump.lines import DumpFile
 from kdump.commands.dump.summary import TextView
-from kdump.commands.dump.totals import Sums
+from kdump.commands.dump.totals import DumpTotals
 from kdump.format.lines.text import time_text
 from kdump.format.records import RecordReader
 from kdump.storage.names import parse_file_name
@@ -375,7 +375,7 @@ def test_a_terminal_gets_a_bold_heading_and_its_width(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "50")
-    sums = Sums(RecordReader()).totals()
+    sums = DumpTotals(RecordReader()).totals()
     name = parse_file_name(f"{0:020d}.log")
     path = tmp_path / f"{0:020d}.log"
     shown = TextView(terminal=True).sums(path, DumpFile(path, name, None), sums).decode()

@@ -15,7 +15,7 @@ from io import BytesIO
 from pathlib import Path
 
 from kdump.commands.explain.broker_log.entries import read_entries
-from kdump.commands.explain.broker_log.report import Report, group_entries
+from kdump.commands.explain.broker_log.report import LogReport, group_entries
 from kdump.commands.explain.text import json_lines
 
 LINES = Path(__file__).parent / "broker_lines"
@@ -58,7 +58,7 @@ def _read() -> Iterator[Line]:
 ALL = tuple(_read())
 
 
-def explained(text: str) -> Report:
+def explained(text: str) -> LogReport:
     lines = iter(BytesIO(text.strip("\n").encode()).readline, b"")
     return group_entries(read_entries(lines))
 

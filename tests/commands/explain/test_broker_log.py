@@ -15,7 +15,7 @@ from commands.explain.broker_messages import LINES, Row
 from kdump.audit.codes import CODES
 from kdump.cli.main import cli, main
 from kdump.commands.explain.broker_log.entries import LINE_BYTES, read_entries
-from kdump.commands.explain.broker_log.message import Kind, Message
+from kdump.commands.explain.broker_log.message import BrokerMessage, Subject
 from kdump.commands.explain.broker_log.report import GROUPS, group_entries
 from kdump.commands.explain.broker_log.table import MESSAGES, recognize
 
@@ -71,7 +71,7 @@ def test_every_row_is_reached_and_says_what_to_do(message: object) -> None:
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.pattern[:60])
-def test_commands_that_an_answer_names_exist(message: Message) -> None:
+def test_commands_that_an_answer_names_exist(message: BrokerMessage) -> None:
     for name, options in re.findall(
         r"kdump (?!cannot)([a-z0-9-]+)((?: --[a-z-]+)*)", message.advice
     ):
@@ -101,12 +101,14 @@ def test_logs_of_real_brokers_on_damaged_directories_are_known(version: str) -> 
 @pytest.mark.parametrize(
     ("cause", "about", "happened"),
     [
-        ("denied", Kind.DISK, "The broker's user may not read or write this file."),
-        ("full", Kind.DISK, "The file system is full."),
-        ("locked", Kind.ELSEWHERE, "Another process holds the lock of this log directory"),
+        ("denied", Subject.DISK, "The broker's user may not read or write this file."),
+        ("full", Subject.DISK, "The file system is full."),
+        ("locked", Subject.ELSEWHERE, "Another process holds the lock of this log directory"),
     ],
 )
-def test_the_cause_of_a_start_that_failed_is_named(cause: str, about: Kind, happened: str) -> None:
+def test_the_cause_of_a_start_that_failed_is_named(
+    cause: str, about: Subject, happened: str
+) -> None:
     with (LOGS / f"4.3.1-{cause}.log").open("rb") as log:
         report = group_entries(read_entries(log))
     assert report.unknown == []
@@ -233,7 +235,7 @@ def test_json_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_every_kind_is_in_the_summary() -> None:
-    assert {kind.value for kind in Kind} == {"disk", "consequence", "note", "elsewhere"}
+    assert {kind.value for kind in Subject} == {"disk", "consequence", "note", "elsewhere"}
 
 
 AT_0 = "/v/data-0/log0/t-1/00000000000000000000.log"

@@ -21,7 +21,7 @@ from kdump.audit.targets.target import TopicSelection, assign, open_roots
 from kdump.commands.export.command import _report
 from kdump.commands.export.export import Order, export
 from kdump.commands.export.manifest import Manifest
-from kdump.commands.export.output import Form
+from kdump.commands.export.output import FileFormat
 from kdump.output.destination import create_destination
 from kdump.storage.selection import HIGHEST, Selection
 from kdump.storage.workers import WorkerDied
@@ -326,7 +326,7 @@ def test_segments_that_only_the_decision_needs_are_not_judged(tmp_path: Path) ->
 
 def run(path: Path, to: Path, spread: Any) -> list[int]:
     targets = [one.with_listing() for root in open_roots([path]) for one in assign(root)]
-    order = Order(Form.JSONL, Selection(), read_committed=True)
+    order = Order(FileFormat.JSONL, Selection(), read_committed=True)
     with create_destination(to) as destination:
         manifest = export(targets, order, destination, spread, {})
     return sorted(line["offset"] for line in lines_of(to, manifest))

@@ -22,7 +22,7 @@ from kdump.cli.main import main
 from kdump.commands.export import output as export_output
 from kdump.commands.export.command import _report
 from kdump.commands.export.export import Order, export
-from kdump.commands.export.output import Form
+from kdump.commands.export.output import FileFormat
 from kdump.errors import SourceError, UsageError
 from kdump.output.destination import check_outside, create_destination
 from kdump.storage.objects.address import as_local
@@ -78,7 +78,7 @@ def test_parquet_reads_back_as_the_dump(
     name: str, grown: Callable[[str], Path], tmp_path: Path, capfdbinary: Capture
 ) -> None:
     path, to = grown(name), tmp_path / "out"
-    exported([path], to, form=Form.PARQUET)
+    exported([path], to, form=FileFormat.PARQUET)
     expected = served(path, dumped(capfdbinary, path)[1])
     assert rows_of(to) == by_place(map(as_row, expected))
     assert pq.read_table(to).num_rows == len(expected)
@@ -211,9 +211,12 @@ def test_what_no_broker_serves_is_taken_where_it_is_named_alone(tmp_path: Path) 
     assert api.records(*top.iterdir()).read_all().num_rows == 12
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", FileFormat)
 def test_a_full_disk_is_reported_and_leaves_nothing(
-    form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    form: FileFormat,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     (path,) = copies(tmp_path, segment([one_batch(0)]))
 
@@ -324,7 +327,7 @@ def test_a_taken_name_is_refused_and_a_failure_leaves_nothing(tmp_path: Path) ->
     def failing(*_: object, **__: object) -> Iterator[tuple[int, Any]]:
         raise KeyboardInterrupt
 
-    to, order = tmp_path / "out", Order(Form.PARQUET, Selection())
+    to, order = tmp_path / "out", Order(FileFormat.PARQUET, Selection())
     targets = [one.with_listing() for root in open_roots(paths) for one in assign(root)]
     with pytest.raises(KeyboardInterrupt), create_destination(to) as destination:
         export(targets, order, destination, failing, {})

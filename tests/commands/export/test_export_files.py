@@ -17,8 +17,8 @@ from kdump.commands.export import files as export_files
 from kdump.commands.export.export import Order, _entries, export
 from kdump.commands.export.files import Ledger, TaskFile, file_name
 from kdump.commands.export.manifest import FileEntry
-from kdump.commands.export.output import Form, WrittenFile
-from kdump.commands.export.parts import Part
+from kdump.commands.export.output import FileFormat, WrittenFile
+from kdump.commands.export.parts import ExportPart
 from kdump.commands.export.task import ExportResult, ExportTask, Share
 from kdump.output.destination import create_destination
 from kdump.storage.selection import Selection
@@ -51,7 +51,7 @@ def small_topics(top: Path, topics: int, partitions: int, brokers: int) -> list[
 def sized(paths: Sequence[Path], to: Path, **options: Any) -> Any:
     """An export that knows the sizes of the logs."""
     targets = [one.with_listing() for root in open_roots(paths) for one in assign(root)]
-    order = Order(**{"form": Form.JSONL, "selection": Selection(), **options})
+    order = Order(**{"form": FileFormat.JSONL, "selection": Selection(), **options})
     logs = [segment.log for target in targets for segment in target.segments]
     sizes = {log: log.stat().st_size for log in logs}
     with create_destination(to) as destination:
@@ -70,8 +70,8 @@ def test_small_logs_of_a_topic_share_a_file_across_brokers(tmp_path: Path) -> No
     assert partitions == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
-@pytest.mark.parametrize("form", Form)
-def test_a_large_log_is_divided_between_batches(form: Form, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", FileFormat)
+def test_a_large_log_is_divided_between_batches(form: FileFormat, tmp_path: Path) -> None:
     batches = [
         at(3 * number, 0, 1, 2, codec="lz4" if number % 3 else "none") for number in range(40)
     ]
@@ -98,7 +98,7 @@ def test_a_large_log_is_divided_between_batches(form: Form, tmp_path: Path) -> N
     assert max(sizes) <= limit + max(map(len, batches))
     (entry,) = manifest.partitions
     assert (entry.records, entry.first_offset, entry.last_offset) == (121, 0, 120)
-    if form is Form.PARQUET:
+    if form is FileFormat.PARQUET:
         assert rows_of(tmp_path / "out") == rows_of(tmp_path / "one")
     else:
         assert by_place(lines_of(tmp_path / "out", manifest)) == by_place(
@@ -120,8 +120,8 @@ def test_a_batch_of_many_runs_is_not_divided(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("form", Form)
-def test_each_hour_has_files_of_its_own(form: Form, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", FileFormat)
+def test_each_hour_has_files_of_its_own(form: FileFormat, tmp_path: Path) -> None:
     first = TIMESTAMP // HOUR
     batches = [
         at(0, 0, HOUR, 2 * HOUR, 1),
@@ -145,7 +145,7 @@ def test_each_hour_has_files_of_its_own(form: Form, tmp_path: Path) -> None:
         f"topic=orders/date={null}/hour={null}/part-00003.{form.value}": [2, 1],
     }
     assert first % 24 == 22
-    if form is Form.PARQUET:
+    if form is FileFormat.PARQUET:
         table = ds.dataset(tmp_path / "out", partitioning="hive").to_table()
         hours = {row["offset"]: row["hour"] for row in table.to_pylist() if row["partition"] == 0}
         assert hours == {0: 22, 1: 23, 2: 0, 3: 22, 4: 0, 5: 0, 6: None, 7: None, 8: 23}
@@ -163,13 +163,13 @@ def test_few_files_are_open_and_little_is_held(
     ]
     (tmp_path / "in").mkdir()
     path = write_partition(tmp_path / "in", "orders", 0, {0: batches})
-    plain = sized([path], tmp_path / "plain", form=Form.PARQUET, hourly=True)
+    plain = sized([path], tmp_path / "plain", form=FileFormat.PARQUET, hourly=True)
     assert len(plain.files) == 7
     monkeypatch.setattr(export_files, "_MOST_HELD", 200)
-    flushed = sized([path], tmp_path / "flushed", form=Form.PARQUET, hourly=True)
+    flushed = sized([path], tmp_path / "flushed", form=FileFormat.PARQUET, hourly=True)
     assert [file.path for file in flushed.files] == [file.path for file in plain.files]
     monkeypatch.setattr(export_files, "_MOST_OPEN", 2)
-    closed = sized([path], tmp_path / "closed", form=Form.PARQUET, hourly=True)
+    closed = sized([path], tmp_path / "closed", form=FileFormat.PARQUET, hourly=True)
     assert len(closed.files) > 7
     found = [
         sorted(
@@ -195,7 +195,7 @@ def test_the_sums_of_partitions_take_linear_time() -> None:
     for count in (1000, 4000):
         logs = [Log(Path(f"/data/t-{number}/0.log"), 0, False, 1) for number in range(count)]
         parts = [
-            Part("t", number, [[Share(log, None)]], set(), [None], [None])
+            ExportPart("t", number, [[Share(log, None)]], set(), [None], [None])
             for number, log in enumerate(logs)
         ]
         files, results = [], []
@@ -204,7 +204,12 @@ def test_the_sums_of_partitions_take_linear_time() -> None:
             files.append(FileEntry(f"{ledger.path}.x", 1, "0", (ledger,)))
             made = TaskFile(WrittenFile(log.path, 1, "0"), None, (ledger,))
             task = ExportTask(
-                (Share(log, None),), Path("/"), None, Form.JSONL, Selection(), export_files.Layout()
+                (Share(log, None),),
+                Path("/"),
+                None,
+                FileFormat.JSONL,
+                Selection(),
+                export_files.FileLayout(),
             )
             results.append((task, ExportResult((made,), (), (0,))))
         took[count] = inf
@@ -221,7 +226,7 @@ def test_workers_and_attempts_do_not_change_a_file(tmp_path: Path) -> None:
     batches = [at(3 * number, 0, HOUR, 2 * HOUR) for number in range(40)]
     (tmp_path / "in").mkdir()
     path = write_partition(tmp_path / "in", "orders", 0, {0: batches})
-    options = {"form": Form.PARQUET, "hourly": True, "file_bytes": 2000}
+    options = {"form": FileFormat.PARQUET, "hourly": True, "file_bytes": 2000}
     first, second = (sized([path], tmp_path / name, **options) for name in ("a", "b"))
     assert first == second
     assert len(first.files) > 3

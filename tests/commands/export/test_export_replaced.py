@@ -17,7 +17,7 @@ from kdump.audit.targets.target import assign, open_roots
 from kdump.commands.export.command import _report
 from kdump.commands.export.export import Order, export
 from kdump.commands.export.manifest import Manifest
-from kdump.commands.export.output import Form
+from kdump.commands.export.output import FileFormat
 from kdump.errors import VanishedError
 from kdump.output.destination import create_destination
 from kdump.storage.access import open_source
@@ -56,7 +56,7 @@ def run(
     (root,) = open_roots([partition])
     (target,) = (replace(one.with_listing(), stopped=not live) for one in assign(root))
     log_sizes = {segment.log: Path(str(segment.log)).stat().st_size for segment in target.segments}
-    order = Order(**{"form": Form.JSONL, "selection": Selection(), **options})
+    order = Order(**{"form": FileFormat.JSONL, "selection": Selection(), **options})
     with create_destination(to) as destination:
         manifest = export([target], order, destination, spread, log_sizes)
     return manifest, lines_of(to, manifest)

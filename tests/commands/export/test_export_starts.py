@@ -13,7 +13,7 @@ from kdump.commands.export.command import _report
 from kdump.commands.export.manifest import Manifest
 from kdump.commands.export.spread import Workers
 from kdump.commands.export.starts import log_starts
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from support.exports import exported, lines_of, one_batch
 from support.forge import checkpoint, flip, partition_metadata, segment, write_partition
 
@@ -35,7 +35,7 @@ def broker(
     return write_partition(top, "orders", 0, segments, files=files)
 
 
-def starts_of(top: Path, state: State) -> list[int | None]:
+def starts_of(top: Path, state: BrokerState) -> list[int | None]:
     """The log start offsets of the partitions in a log directory, as if a broker used it or not."""
     (root,) = open_roots([top])
     targets = assign(replace(root, liveness=Liveness(state, "")))
@@ -95,8 +95,8 @@ def test_a_topic_of_another_id_has_a_log_start_of_its_own(tmp_path: Path) -> Non
 def test_a_running_broker_has_moved_its_first_leader_epoch(tmp_path: Path) -> None:
     epochs = {"leader-epoch-checkpoint": checkpoint([(0, 5)])}
     broker(tmp_path / "data", 2, epochs)
-    assert starts_of(tmp_path / "data", State.STOPPED) == [2]
-    assert starts_of(tmp_path / "data", State.LIVE) == [5]
+    assert starts_of(tmp_path / "data", BrokerState.STOPPED) == [2]
+    assert starts_of(tmp_path / "data", BrokerState.LIVE) == [5]
 
 
 def test_epochs_that_begin_late_in_an_old_log_are_no_deletion(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_epochs_that_begin_late_in_an_old_log_are_no_deletion(tmp_path: Path) ->
     (top / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
     segments = {0: [one_batch(0, epoch=-1), one_batch(3, epoch=4)]}
     write_partition(top, "orders", 0, segments)
-    assert starts_of(top, State.LIVE) == [None]
+    assert starts_of(top, BrokerState.LIVE) == [None]
 
 
 def test_a_checkpoint_that_tells_nothing_is_reported(tmp_path: Path) -> None:

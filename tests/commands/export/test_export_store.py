@@ -13,7 +13,7 @@ import pytest
 
 from kdump.cli.main import main
 from kdump.commands.export.manifest import Manifest
-from kdump.commands.export.output import Form
+from kdump.commands.export.output import FileFormat
 from kdump.errors import SourceError, UsageError
 from kdump.output import destination, upload
 from kdump.output.destination import create_destination, extend_destination
@@ -61,9 +61,9 @@ def counted(manifest: Manifest) -> list[tuple[Any, ...]]:
     ]
 
 
-@pytest.mark.parametrize("form", first_of(Form))
+@pytest.mark.parametrize("form", first_of(FileFormat))
 def test_objects_are_the_files_of_a_local_export(
-    form: Form,
+    form: FileFormat,
     grown: Callable[[str], Path],
     bucket: Bucket,
     tmp_path: Path,
@@ -127,8 +127,8 @@ def test_what_was_copied_to_a_store_is_exported_as_its_files_are(
 ) -> None:
     path = grown("4.3.1/killed")
     address = as_path(bucket.upload(path, "from"))
-    here = exported([path], tmp_path / "here", form=Form.PARQUET)
-    there = exported([address], tmp_path / "there", form=Form.PARQUET)
+    here = exported([path], tmp_path / "here", form=FileFormat.PARQUET)
+    there = exported([address], tmp_path / "there", form=FileFormat.PARQUET)
     assert counted(there) == counted(here)
     for one, other in zip(here.files, there.files, strict=True):
         tables = [
@@ -211,7 +211,9 @@ def test_a_log_that_a_store_keeps_back_ends_no_upload(
         proxy.silent = (last.name,)
         # Else the client gives up first.
         monkeypatch.setattr(store_process, "_ANSWER_SECONDS", 8.0)
-        manifest = exported([as_path(address)], as_path(bucket.address("beside")), form=Form.JSONL)
+        manifest = exported(
+            [as_path(address)], as_path(bucket.address("beside")), form=FileFormat.JSONL
+        )
     (trouble,) = manifest.troubles
     assert last.name in trouble.path
     assert "no answer within 8 seconds" in trouble.reason

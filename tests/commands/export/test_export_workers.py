@@ -17,8 +17,8 @@ from zstandard import ZstdDecompressor
 
 from kdump.cli.main import main
 from kdump.commands.export import export, task
-from kdump.commands.export.files import Layout
-from kdump.commands.export.output import Form
+from kdump.commands.export.files import FileLayout
+from kdump.commands.export.output import FileFormat
 from kdump.commands.export.task import ExportResult, ExportTask, Share, export_logs
 from kdump.storage.access import open_source
 from kdump.storage.objects.address import AnyPath
@@ -171,7 +171,7 @@ def test_only_logs_of_stopped_brokers_are_mapped(
     share = Share(Log(log, 0, sealed=True, size=log.stat().st_size), None, live=live)
     whole = Selection()
     for mapped in (True, False):
-        given = ExportTask((share,), tmp_path, None, Form.JSONL, whole, Layout(), mapped)
+        given = ExportTask((share,), tmp_path, None, FileFormat.JSONL, whole, FileLayout(), mapped)
         (file,) = export_logs(given).files
         assert sum(ledger.records for ledger in file.logs) == 1
     assert opened == [not live, False]

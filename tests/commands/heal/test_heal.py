@@ -262,7 +262,7 @@ def test_other_bytes_between_the_same_neighbours_do_not_occur_but_are_refused(pl
 
 @pytest.fixture
 def _live(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = liveness.Liveness(liveness.State.LIVE, "process 7 (java) holds .lock")
+    answer = liveness.Liveness(liveness.BrokerState.LIVE, "process 7 (java) holds .lock")
     monkeypatch.setattr("kdump.repair.healing.copies.liveness", lambda _: answer)
 
 

@@ -17,7 +17,7 @@ from commands.heal.forged_copies import broken, logs, plain, write
 from kdump.commands.heal import plan, result
 from kdump.errors import KdumpError, Refused, SourceError, UsageError, VanishedError
 from kdump.repair.healing import copies
-from kdump.repair.healing.draft import Part, PartsSource
+from kdump.repair.healing.draft import LogPart, PartsSource
 from kdump.repair.transaction.apply import apply
 from kdump.storage.logdir import MAX_LOG_BYTES
 from kdump.storage.manifests.path import ManifestPath
@@ -85,7 +85,7 @@ def test_a_part_beyond_the_end_of_its_log_is_an_error(place: Path) -> None:
     path = place / "log"
     path.write_bytes(bytes(50))
     for position, size in ((0, 100), (50, 100), (60, 10)):
-        with PartsSource(path, [Part(path, 0, 50), Part(path, position, size)]) as source:
+        with PartsSource(path, [LogPart(path, 0, 50), LogPart(path, position, size)]) as source:
             assert source.size == 50 + size
             with pytest.raises(VanishedError, match="found the end of the file"):
                 for at in (49, 50, 60 + position):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from xxhash import xxh3_128_digest
 
-from kdump.commands.manifest.output import Output
+from kdump.commands.manifest.output import ManifestOutput
 from kdump.errors import SourceError
 from kdump.format.kernel.headers import BATCH_FIELDS
 from kdump.format.manifest.blocks import BATCHES, Block, decode_block, encode_block
@@ -21,10 +21,15 @@ from kdump.format.manifest.contents import (
     StoredRoot,
     encode_contents,
 )
-from kdump.format.manifest.directories import Content, StoredEntry, StoredStatus, encode_directory
+from kdump.format.manifest.directories import (
+    FileContent,
+    StoredEntry,
+    StoredStatus,
+    encode_directory,
+)
 from kdump.format.manifest.indexes import END_BYTES, INDEX_BYTES, StoredIndex, encode_index
 from kdump.format.manifest.logs import BlockEntry, StoredLog, encode_log
-from kdump.format.manifest.sections import Kind
+from kdump.format.manifest.sections import SectionKind
 from kdump.storage.manifests.file import ManifestFile
 from kdump.storage.manifests.log import LogInManifest
 from kdump.storage.manifests.opening import open_in_manifest
@@ -54,28 +59,28 @@ def status(mode: int, size: int = 0) -> StoredStatus:
     return StoredStatus(mode, 0, 0, 1, size, 0)
 
 
-def put_log(output: Output, blocks: Sequence[int]) -> int:
+def put_log(output: ManifestOutput, blocks: Sequence[int]) -> int:
     entries = tuple(
         BlockEntry(at * BLOCK_BYTES, (at + 1) * BLOCK_BYTES, BATCHES, section, bytes(16))
         for at, section in enumerate(blocks)
     )
     log = StoredLog(len(entries) * BLOCK_BYTES, True, xxh3_128_digest(b""), entries, ())
-    return output.put(Kind.LOG, encode_log(log))
+    return output.put(SectionKind.LOG, encode_log(log))
 
 
-def put_block(output: Output, number: int) -> int:
+def put_block(output: ManifestOutput, number: int) -> int:
     payload = encode_block(rows(number * BATCHES), (), array("q"), b"")
-    return output.put(Kind.BLOCK, payload)
+    return output.put(SectionKind.BLOCK, payload)
 
 
 def log_entry(section: int, blocks: int, name: bytes = b"%020d.log" % 0) -> StoredEntry:
-    return StoredEntry(name, status(0o100644, blocks * BLOCK_BYTES), Content.LOG, section)
+    return StoredEntry(name, status(0o100644, blocks * BLOCK_BYTES), FileContent.LOG, section)
 
 
-def write(file: Path, content: Callable[[Output], tuple[int | Sequence[int], int]]) -> None:
+def write(file: Path, content: Callable[[ManifestOutput], tuple[int | Sequence[int], int]]) -> None:
     """Write a manifest of directories; ``content`` returns their sections, or one for so many."""
     with file.open("wb") as stream:
-        output = Output(stream)
+        output = ManifestOutput(stream)
         sections, count = content(output)
         if isinstance(sections, int):
             sections = [sections] * count
@@ -85,72 +90,72 @@ def write(file: Path, content: Callable[[Output], tuple[int | Sequence[int], int
         )
         root = StoredRoot(b"logs", "stopped", "")
         top = StoredDirectory(b"logs", status(0o040755), output.put(
-            Kind.DIRECTORY, encode_directory([])
+            SectionKind.DIRECTORY, encode_directory([])
         ))  # fmt: skip
         contents = Contents(0, 0, False, "a test", b"/", (root,), (top, *directories))
-        output.finish(output.put(Kind.CONTENTS, encode_contents(contents)))
+        output.finish(output.put(SectionKind.CONTENTS, encode_contents(contents)))
     assert file.stat().st_size < MOST_BYTES
 
 
-def one_directory_for_all(output: Output) -> tuple[int, int]:
+def one_directory_for_all(output: ManifestOutput) -> tuple[int, int]:
     blocks = [put_block(output, number) for number in range(20)]
     entry = log_entry(put_log(output, blocks), len(blocks))
-    return output.put(Kind.DIRECTORY, encode_directory([entry])), 1_000
+    return output.put(SectionKind.DIRECTORY, encode_directory([entry])), 1_000
 
 
-def one_log_for_all(output: Output) -> tuple[Sequence[int], int]:
+def one_log_for_all(output: ManifestOutput) -> tuple[Sequence[int], int]:
     blocks = [put_block(output, number) for number in range(20)]
     log = put_log(output, blocks)
     names = (b"%020d.log" % number for number in range(1_000))
     entries = [log_entry(log, len(blocks), name) for name in names]
-    return [output.put(Kind.DIRECTORY, encode_directory(entries))], 1
+    return [output.put(SectionKind.DIRECTORY, encode_directory(entries))], 1
 
 
-def one_block_for_all(output: Output) -> tuple[Sequence[int], int]:
+def one_block_for_all(output: ManifestOutput) -> tuple[Sequence[int], int]:
     blocks = 100 * [put_block(output, 0)]
     entry = log_entry(put_log(output, blocks), len(blocks))
-    return [output.put(Kind.DIRECTORY, encode_directory([entry]))], 1
+    return [output.put(SectionKind.DIRECTORY, encode_directory([entry]))], 1
 
 
-def batches_that_take_no_bytes(output: Output) -> tuple[Sequence[int], int]:
+def batches_that_take_no_bytes(output: ManifestOutput) -> tuple[Sequence[int], int]:
     blocks = [put_block(output, number) for number in range(140)]
     entry = log_entry(put_log(output, blocks), len(blocks))
-    return [output.put(Kind.DIRECTORY, encode_directory([entry]))], 1
+    return [output.put(SectionKind.DIRECTORY, encode_directory([entry]))], 1
 
 
-def one_log_for_all_indexes(output: Output) -> tuple[Sequence[int], int]:
+def one_log_for_all_indexes(output: ManifestOutput) -> tuple[Sequence[int], int]:
     blocks = [put_block(output, number) for number in range(50)]
     log = put_log(output, blocks)
     entries = [log_entry(log, len(blocks), b"%020d.log" % 10**9)]
     for number in range(100):
         index = StoredIndex(False, number, log, array("q", [0, 1]), 1_000, bytes(END_BYTES))
-        section = output.put(Kind.INDEX, encode_index(index))
+        section = output.put(SectionKind.INDEX, encode_index(index))
         file = status(0o100644, index.size)
-        entries.append(StoredEntry(b"%020d.index" % number, file, Content.INDEX, section))
+        entries.append(StoredEntry(b"%020d.index" % number, file, FileContent.INDEX, section))
         entries.append(log_entry(put_log(output, []), 0, b"%020d.log" % number))
-    return [output.put(Kind.DIRECTORY, encode_directory(entries))], 1
+    return [output.put(SectionKind.DIRECTORY, encode_directory(entries))], 1
 
 
-def indexes_of_zeros(output: Output) -> tuple[Sequence[int], int]:
+def indexes_of_zeros(output: ManifestOutput) -> tuple[Sequence[int], int]:
     entries = []
     for number in range(100):
         log = put_log(output, [])
         index = StoredIndex(False, number, log, array("q"), INDEX_BYTES, bytes(END_BYTES))
-        section = output.put(Kind.INDEX, encode_index(index))
+        section = output.put(SectionKind.INDEX, encode_index(index))
         file = status(0o100644, index.size)
-        entries.append(StoredEntry(b"%020d.index" % number, file, Content.INDEX, section))
+        entries.append(StoredEntry(b"%020d.index" % number, file, FileContent.INDEX, section))
         entries.append(log_entry(log, 0, b"%020d.log" % number))
-    return [output.put(Kind.DIRECTORY, encode_directory(entries))], 1
+    return [output.put(SectionKind.DIRECTORY, encode_directory(entries))], 1
 
 
-def directories_of_nothing(output: Output) -> tuple[Sequence[int], int]:
+def directories_of_nothing(output: ManifestOutput) -> tuple[Sequence[int], int]:
     return [0] * 30_000, 0
 
 
-def files_of_nothing(output: Output) -> tuple[Sequence[int], int]:
+def files_of_nothing(output: ManifestOutput) -> tuple[Sequence[int], int]:
     names = (b"%020d.log" % number for number in range(30_000))
-    entries = [StoredEntry(name, status(0o100644), Content.ERROR, 0, "x") for name in names]
-    return [output.put(Kind.DIRECTORY, encode_directory(entries))], 1
+    entries = [StoredEntry(name, status(0o100644), FileContent.ERROR, 0, "x") for name in names]
+    return [output.put(SectionKind.DIRECTORY, encode_directory(entries))], 1
 
 
 SHARED = (one_directory_for_all, one_log_for_all, one_block_for_all)
@@ -168,7 +173,7 @@ SHARED = (one_directory_for_all, one_log_for_all, one_block_for_all)
     ],
 )
 def test_few_bytes_ask_for_little_work(
-    content: Callable[[Output], tuple[int | Sequence[int], int]],
+    content: Callable[[ManifestOutput], tuple[int | Sequence[int], int]],
     expected: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -208,7 +213,7 @@ def read_all(file: Path) -> list[str]:
         listed: dict[bytes, StoredEntry] = {}
         attempt(partial(_list, manifest, directory, listed))
         for entry in listed.values():
-            if entry.content in (Content.LOG, Content.INDEX):
+            if entry.content in (FileContent.LOG, FileContent.INDEX):
                 path = ManifestPath.of(file, os.fsdecode(directory.path + b"/" + entry.name))
                 attempt(partial(_read, path))
     return errors
@@ -240,7 +245,7 @@ def test_a_manifest_of_a_large_directory_passes(tmp_path: Path) -> None:
         manifest.log(entry.section).batches
         for directory in manifest.contents.directories
         for entry in manifest.entries(directory).values()
-        if entry.content is Content.LOG
+        if entry.content is FileContent.LOG
     )
     assert batches > 1 << 20
     assert batches < manifest.identity.size // 4

@@ -34,7 +34,7 @@ from kdump.repair.transaction.plan import (
 )
 from kdump.repair.transaction.recipes import make
 from kdump.storage.access import open_source
-from kdump.storage.liveness import Liveness, State
+from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, open_path
 from kdump.storage.source import Source
 from support import forge
@@ -82,7 +82,7 @@ def verdict(
     compacted: bool | None = None,
 ) -> list[Verdict]:
     """What ``verify`` finds at ``path``, with all that a plan needs, but in this process."""
-    content, liveness = open_path(path), Liveness(State.STOPPED, "a test says so")
+    content, liveness = open_path(path), Liveness(BrokerState.STOPPED, "a test says so")
     above = content
     if not isinstance(content, LogDirectory) and (path.parent / "meta.properties").exists():
         above = open_path(path.parent)

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kdump.commands.scrub.metrics import metrics_lines
 from kdump.errors import StateError
-from kdump.history.records import DirectoryRun, Reason, Run, Status
+from kdump.history.records import DirectoryRun, DirectoryStatus, EndReason, PastRun
 from kdump.output.files import replace_file
 from support.scrubs import World, rewrite, status
 
@@ -34,10 +34,12 @@ def samples(text: str) -> Samples:
     return found
 
 
-def of(path: str, *, success_ms: int | None = 5) -> Status:
-    run = Run(1000, 2500, Reason.DONE, 60)
+def of(path: str, *, success_ms: int | None = 5) -> DirectoryStatus:
+    run = PastRun(1000, 2500, EndReason.DONE, 60)
     findings = {("error", "batch-crc-mismatch"): 3, ("warning", "segment-rewritten"): 1}
-    return Status(1, Path(path), run, DirectoryRun(7, findings, 4), success_ms, 10, 5, 3, 2, None)
+    return DirectoryStatus(
+        1, Path(path), run, DirectoryRun(7, findings, 4), success_ms, 10, 5, 3, 2, None
+    )
 
 
 def test_they_are_what_the_run_reports(tmp_path: Path) -> None:

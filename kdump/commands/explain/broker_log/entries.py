@@ -61,7 +61,7 @@ _MAYBE_JSON: Final = re.compile(rb"[^\[{]{0,120}\{\s{0,8}\"")
 
 
 @dataclass(slots=True)
-class Entry:
+class LogEntry:
     """One logged entry: ``text`` is the message, and the exceptions of the trace below it.
 
     ``line`` counts from 1. ``level`` and ``time`` are empty if the line has none.
@@ -75,12 +75,12 @@ class Entry:
     text: str
 
 
-def read_entries(lines: Iterable[bytes]) -> Iterator[Entry]:
+def read_entries(lines: Iterable[bytes]) -> Iterator[LogEntry]:
     """Yield the entries that may concern disks or problems, and skip the others.
 
     The entries are those at WARN and above, some at INFO, and lines without a level.
     """
-    current: Entry | None = None
+    current: LogEntry | None = None
     skipping = False  # whether these lines belong to a skipped entry
     for number, raw in _numbered(lines):
         if _ORDINARY.match(raw) and _NOTED.search(raw) is None:
@@ -126,16 +126,16 @@ def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 _QUIET: Final = frozenset({b"INFO", b"DEBUG", b"TRACE"})
 
 
-def _begin(line: int, level: str, time: str, rest: bytes) -> Entry:
+def _begin(line: int, level: str, time: str, rest: bytes) -> LogEntry:
     text = rest.decode(errors="replace").strip()
     loggers = list(_LOGGER.finditer(text))
     if not loggers:
-        return Entry(line, level, time, text, "", text)
+        return LogEntry(line, level, time, text, "", text)
     last = loggers[-1] if level == "" or len(loggers) == 1 else loggers[0]
-    return Entry(line, level, time, text[: last.start()], last[1], text)
+    return LogEntry(line, level, time, text[: last.start()], last[1], text)
 
 
-def _extend(entry: Entry, raw: bytes) -> None:
+def _extend(entry: LogEntry, raw: bytes) -> None:
     if _FRAME.match(raw) and not _FILE_FRAME.search(raw):
         return
     if len(entry.text) < _ENTRY_CHARACTERS:

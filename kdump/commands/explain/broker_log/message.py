@@ -10,7 +10,7 @@ from typing import Final
 from kdump.audit.codes import FindingCode
 
 
-class Kind(Enum):
+class Subject(Enum):
     """The subject of a message."""
 
     DISK = "disk"  # a problem of the data on a disk, or of the disk
@@ -19,7 +19,7 @@ class Kind(Enum):
     ELSEWHERE = "elsewhere"  # does not concern log directories
 
 
-class Step(Enum):
+class FollowUp(Enum):
     """The command that follows a message about a disk."""
 
     VERIFY = "verify"  # of the partition, or else of the log directory
@@ -53,7 +53,7 @@ _WHOLE_WORD: Final = re.compile(r"(?<=\W)\w{4,}(?=\W)")
 
 
 @dataclass(frozen=True)
-class Message:
+class BrokerMessage:
     """A line that a broker logs, and the answer to it.
 
     In ``pattern``, ``{path}``, ``{dir}`` (a log directory), ``{entry}`` (of a log directory),
@@ -68,14 +68,14 @@ class Message:
     """
 
     pattern: str
-    kind: Kind
+    kind: Subject
     happened: str
     advice: str
     codes: tuple[FindingCode, ...] = ()
     outer: bool = False
     everywhere: bool = False
     decides: bool = False
-    step: Step = Step.VERIFY
+    step: FollowUp = FollowUp.VERIFY
     literal: str = field(init=False)
     words: frozenset[str] = field(init=False, repr=False)
     expression: re.Pattern[str] = field(init=False, repr=False)
@@ -105,17 +105,17 @@ class Message:
 
 
 def answer_alike(
-    kind: Kind,
+    kind: Subject,
     happened: str,
     advice: str,
     patterns: tuple[str, ...],
     codes: tuple[FindingCode, ...] = (),
     outer: bool = False,
     decides: bool = False,
-    step: Step = Step.VERIFY,
-) -> tuple[Message, ...]:
+    step: FollowUp = FollowUp.VERIFY,
+) -> tuple[BrokerMessage, ...]:
     """Return a message for each of ``patterns``, all with the same answer."""
     return tuple(
-        Message(pattern, kind, happened, advice, codes, outer, decides=decides, step=step)
+        BrokerMessage(pattern, kind, happened, advice, codes, outer, decides=decides, step=step)
         for pattern in patterns
     )

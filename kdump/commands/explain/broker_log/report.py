@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from kdump.commands.explain.broker_log.entries import Entry
+from kdump.commands.explain.broker_log.entries import LogEntry
 from kdump.commands.explain.broker_log.location import Location
-from kdump.commands.explain.broker_log.message import Kind
+from kdump.commands.explain.broker_log.message import Subject
 from kdump.commands.explain.broker_log.table import Recognition, mentions_disks, recognize
 
 #: The largest number of groups in a report. Entries of further groups are only counted.
@@ -21,14 +21,14 @@ _NO_DIGITS: Final = str.maketrans("", "", "0123456789")
 
 
 @dataclass(slots=True)
-class Group:
+class EntryGroup:
     """Entries of one message about one location; ``known`` is None if no row explains them.
 
     ``follows`` is the first line of the group that caused this group.
     """
 
     known: Recognition | None
-    first: Entry
+    first: LogEntry
     location: Location
     disks: bool
     count: int = 1
@@ -40,27 +40,27 @@ class Group:
 
 
 @dataclass(slots=True)
-class Report:
+class LogReport:
     """The groups of a log in the order of their first lines, with the numbers of entries."""
 
-    groups: list[Group] = field(default_factory=list)
+    groups: list[EntryGroup] = field(default_factory=list)
     entries: int = 0
     unlisted: int = 0
 
-    def count(self, kind: Kind) -> int:
+    def count(self, kind: Subject) -> int:
         """Return the number of groups of that kind."""
         return sum(1 for group in self.groups if group.known and group.known.message.kind is kind)
 
     @property
-    def unknown(self) -> list[Group]:
+    def unknown(self) -> list[EntryGroup]:
         """The groups that no row explains."""
         return [group for group in self.groups if group.known is None]
 
 
-def group_entries(entries: Iterable[Entry]) -> Report:
+def group_entries(entries: Iterable[LogEntry]) -> LogReport:
     """Return ``entries``, explained and grouped by message and location."""
-    report = Report()
-    by_key: dict[tuple[object, ...], Group] = {}
+    report = LogReport()
+    by_key: dict[tuple[object, ...], EntryGroup] = {}
     for entry in entries:
         report.entries += 1
         known = recognize(entry.text)
@@ -75,9 +75,9 @@ def group_entries(entries: Iterable[Entry]) -> Report:
             # Groups hold only what reports show, so the text is no longer needed.
             entry.message = entry.message[:_SHOWN_CHARACTERS]
             entry.text = ""
-            group = by_key[key] = Group(known, entry, location, disks)
+            group = by_key[key] = EntryGroup(known, entry, location, disks)
             report.groups.append(group)
-            if known and known.message.kind is Kind.CONSEQUENCE:
+            if known and known.message.kind is Subject.CONSEQUENCE:
                 group.follows = _cause(report.groups, location)
         else:
             group.count += 1
@@ -91,16 +91,16 @@ def group_entries(entries: Iterable[Entry]) -> Report:
     return report
 
 
-def _key(entry: Entry, known: Recognition | None, location: Location) -> tuple[object, ...]:
+def _key(entry: LogEntry, known: Recognition | None, location: Location) -> tuple[object, ...]:
     if known is None:
         return (entry.level, entry.message.translate(_NO_DIGITS)[:200])
     where = None if known.message.everywhere else location.partition or location.path
     return (known.message.happened, known.message.kind, where)
 
 
-def _cause(groups: list[Group], location: Location) -> int | None:
+def _cause(groups: list[EntryGroup], location: Location) -> int | None:
     """Return the line that causes an entry at ``location``: the last error there, or anywhere."""
-    causes = [group for group in groups if group.known and group.known.message.kind is Kind.DISK]
+    causes = [group for group in groups if group.known and group.known.message.kind is Subject.DISK]
     errors = [cause for cause in causes if cause.first.level != "WARN"] or causes
     if location.path is not None:
         below = location.path.rstrip("/") + "/"

@@ -10,7 +10,7 @@ from typing import Final
 
 from kdump.audit.codes import CODES, FindingCode
 from kdump.commands.explain.broker_log.location import Location, locate
-from kdump.commands.explain.broker_log.message import Kind, Message
+from kdump.commands.explain.broker_log.message import BrokerMessage, Subject
 from kdump.commands.explain.broker_log.rows import (
     clients,
     directories,
@@ -37,14 +37,16 @@ MESSAGES: Final = (
 )  # fmt: skip
 
 
-def _messages_of_codes() -> tuple[Message, ...]:
+def _messages_of_codes() -> tuple[BrokerMessage, ...]:
     """Return the messages of finding codes, for entries without a row; the longest first."""
     leads: dict[str, list[FindingCode]] = {}
     for code in CODES.values():
         for text in code.messages:
             leads.setdefault(text, []).append(code)
     return tuple(
-        Message(text, Kind.DISK, leads[text][0].meaning, leads[text][0].advice, tuple(leads[text]))
+        BrokerMessage(
+            text, Subject.DISK, leads[text][0].meaning, leads[text][0].advice, tuple(leads[text])
+        )
         for text in sorted(leads, key=lambda text: -len(text.replace("{}", "")))
     )
 
@@ -52,7 +54,7 @@ def _messages_of_codes() -> tuple[Message, ...]:
 class _Table:
     """Rows by the rarest word of each. A long log has many lines: a search tries few rows."""
 
-    def __init__(self, rows: Iterable[Message]) -> None:
+    def __init__(self, rows: Iterable[BrokerMessage]) -> None:
         self._rows = tuple(rows)
         counts = Counter(chain.from_iterable(row.words for row in self._rows))
         self._numbers: dict[str, list[int]] = {"": []}
@@ -60,7 +62,7 @@ class _Table:
             word = min(sorted(row.words), key=counts.__getitem__, default="")
             self._numbers.setdefault(word, []).append(number)
 
-    def search(self, text: str, words: set[str]) -> list[tuple[Message, re.Match[str]]]:
+    def search(self, text: str, words: set[str]) -> list[tuple[BrokerMessage, re.Match[str]]]:
         """Return the rows that match ``text``, which has these words, in the order of the table."""
         found = list(self._numbers[""])
         for word in words & self._numbers.keys():
@@ -86,7 +88,7 @@ _SEGMENT: Final = re.compile(r"/\d{20}\.")
 class Recognition:
     """The message that explains an entry, its location, and the codes that lead to it."""
 
-    message: Message
+    message: BrokerMessage
     location: Location
     codes: tuple[FindingCode, ...]
 
@@ -103,9 +105,9 @@ def recognize(text: str) -> Recognition | None:
     return Recognition(best, locate(text, matches), _codes(best, rows))
 
 
-def _preference(pair: tuple[Message, re.Match[str]]) -> tuple[bool, bool, bool, int]:
+def _preference(pair: tuple[BrokerMessage, re.Match[str]]) -> tuple[bool, bool, bool, int]:
     row, match = pair
-    return not row.decides, row.kind is Kind.CONSEQUENCE, row.outer, match.start()
+    return not row.decides, row.kind is Subject.CONSEQUENCE, row.outer, match.start()
 
 
 def mentions_disks(text: str) -> bool:
@@ -114,7 +116,7 @@ def mentions_disks(text: str) -> bool:
     return any(map(lower.__contains__, _DISK_WORDS)) or _SEGMENT.search(text) is not None
 
 
-def _codes(best: Message, rows: list[Message]) -> tuple[FindingCode, ...]:
+def _codes(best: BrokerMessage, rows: list[BrokerMessage]) -> tuple[FindingCode, ...]:
     """Return the codes of ``best``, narrowed to those that the entry's other messages share."""
     narrowed = best.codes
     for row in rows:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.commands.explain.broker_log.message import Kind, Message, answer_alike
+from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 
 _VERIFY: Final = (
     "Verify the partition on its leader: kdump verify reports the offset to seek to. If the "
@@ -29,7 +29,7 @@ _GROUPS: Final = (
 ROWS: Final = (
     # Checksums.
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "sarama read a batch that does not match its checksum, or that it took for a message of an "
         "older format.",
         "If the Version in the client's configuration is older than the message format of the "
@@ -42,7 +42,7 @@ ROWS: Final = (
         (codes.BATCH_CRC_MISMATCH,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A consumer received a batch that does not match its checksum, and stopped at this offset.",
         _VERIFY,
         (
@@ -62,24 +62,24 @@ ROWS: Final = (
         ),
         (codes.BATCH_CRC_MISMATCH,),
     ),
-    Message(
+    BrokerMessage(
         "Record for partition {partition} at offset {offset} is invalid, cause: {}",
-        Kind.DISK,
+        Subject.DISK,
         "A consumer received a damaged batch and stopped at this offset.",
         _VERIFY,
         (codes.BATCH_CRC_MISMATCH,),
     ),
-    Message(
+    BrokerMessage(
         "Error deserializing key/value for partition {partition} at offset {offset}",
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "A consumer could not read a record: its deserializer does not understand the key or the "
         "value, or the batch is damaged, as an exception below the line then says.",
         "Check the consumer's deserializers. It can seek past the record.",
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Local: Bad message format",
-        Kind.DISK,
+        Subject.DISK,
         "librdkafka could not read a batch: it does not match its checksum, or its fields "
         "contradict each other.",
         _VERIFY,
@@ -87,7 +87,7 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A consumer could not decompress a batch. It was written that way, or it is damaged.",
         "Run kdump verify --deep on the partition: it reports the offset to seek to.",
         (
@@ -101,31 +101,31 @@ ROWS: Final = (
         ),
         (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH),
     ),
-    Message(
+    BrokerMessage(
         "Failed to make progress reading messages at {partition}={offset}",
-        Kind.DISK,
+        Subject.DISK,
         "A consumer received bytes that hold no whole batch: the size field of a batch has an "
         "impossible value, or an index points to the wrong position.",
         _VERIFY,
         (codes.BATCH_SIZE_IMPOSSIBLE, codes.INDEX_MISPLACED),
     ),
-    Message(
+    BrokerMessage(
         "consumed offset: {offset} doesn't match fetch offset: {} for {topic}:{number}",
-        Kind.DISK,
+        Subject.DISK,
         "A consumer received offsets that do not continue the offsets before them.",
         "Verify the partition on its leader.",
         (codes.OFFSETS_NOT_INCREASING,),
     ),
-    Message(
+    BrokerMessage(
         "Protocol read buffer underflow at",
-        Kind.NOTE,
+        Subject.NOTE,
         "A response ended inside a message, as brokers cut responses at the fetch size.",
         "Nothing to do if the line ends in (ok). If the consumer makes no progress, verify the "
         "partition.",
     ),
     # Truncation.
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The log ends before the position of a consumer. The leader lost records that the consumer "
         "had read, as after an unclean leader election or a power failure.",
         "If you need these records, stop the brokers that still have them before they follow the "
@@ -143,7 +143,7 @@ ROWS: Final = (
     ),
     # Positions that are not in the log.
     *answer_alike(
-        Kind.NOTE,
+        Subject.NOTE,
         _OUT_OF_RANGE,
         _GROUPS,
         (
@@ -163,7 +163,7 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Kind.NOTE,
+        Subject.NOTE,
         _OUT_OF_RANGE,
         _GROUPS,
         (

@@ -8,24 +8,24 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.commands.explain.broker_log.message import Kind, Message, Step, answer_alike
+from kdump.commands.explain.broker_log.message import BrokerMessage, FollowUp, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import ALL, DISK, FIRST, NOTHING
 
 _STOPPED: Final = "The broker removed the clean shutdown marker, and then did not start."
 
 ROWS: Final = (
-    Message(
+    BrokerMessage(
         "Found directory {entry}, '{}' is not in the form of topic-partition",
-        Kind.DISK,
+        Subject.DISK,
         "The log directory contained a directory that does not have the name of a "
         "partition. " + _STOPPED,
         "Move the directory away. Or move all of the broker's files into a subdirectory, and set "
         "log.dirs to that subdirectory. " + ALL,
         (codes.FOREIGN_DIRECTORY,),
-        step=Step.START,
+        step=FollowUp.START,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "Two log directories contained the same partition. " + _STOPPED,
         "Verify both copies, and move the shorter or older copy out of its log directory.",
         (
@@ -33,27 +33,27 @@ ROWS: Final = (
             "Duplicate log directories found: {path}, {second}",
         ),
         (codes.PARTITION_TWICE,),
-        step=Step.START,
+        step=FollowUp.START,
     ),
-    Message(
+    BrokerMessage(
         "Found unexpected metadata location in data directory `{path}` (the configured metadata",
-        Kind.DISK,
+        Subject.DISK,
         "A log directory other than the one of the metadata log contained __cluster_metadata-0. "
         "The broker did not start.",
         "Check metadata.log.dir in server.properties. If that directory has a __cluster_metadata-0 "
         "too, move the other one away. If not, name the directory that has it.",
         (codes.PARTITION_TWICE, codes.METADATA_LOG_MISPLACED),
     ),
-    Message(
+    BrokerMessage(
         "Duplicate log directory found: {}",
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "log.dirs names the same directory twice. The broker did not start.",
         "Correct log.dirs in server.properties.",
     ),
     # Log directories that the broker cannot use.
-    Message(
+    BrokerMessage(
         "Failed to acquire lock on file .lock in {dir}. A Kafka instance in another process",
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "Another process holds the lock of this log directory: a running broker, or a repair by "
         "kdump. The broker did not start. In KRaft, it opened its metadata log before it found the "
         "lock, and may have written to it.",
@@ -61,116 +61,116 @@ ROWS: Final = (
         "write at the same time. If that broker runs in KRaft, stop it and verify "
         "__cluster_metadata-0.",
     ),
-    Message(
+    BrokerMessage(
         "Failed to create data directory {dir}",
-        Kind.DISK,
+        Subject.DISK,
         "A log directory did not exist, and the broker could not create it.",
         "Mount its file system, or correct log.dirs and the permissions of the parent directory.",
         (codes.UNREADABLE,),
     ),
-    Message(
+    BrokerMessage(
         "{dir} is not a readable log directory.",
-        Kind.DISK,
+        Subject.DISK,
         "The broker's user could not read a log directory, or the path is not a directory.",
         "Correct the owner and permissions of the directory and of the files in it. Then restart "
         "the broker.",
         (codes.UNREADABLE, codes.LOG_DIRECTORY_FILE),
     ),
-    Message(
+    BrokerMessage(
         "Failed to load {dir} during broker startup",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "This log directory failed before the broker began to load it.",
         FIRST,
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Failed to create or validate data directory {dir}",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not create, read or resolve a log directory. The directory is offline.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Disk error while locking directory {dir}",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not open the .lock file of a log directory. The directory is offline.",
         "Correct the owner and permissions of .lock and of its directory. Check whether the file "
         "system is mounted read-only.",
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Shutdown broker because none of the specified log dirs from {dir} can be created or",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "All log directories failed. The broker exited.",
         FIRST,
     ),
-    Message(
+    BrokerMessage(
         "Error while loading log dir {dir}",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not read a file of this log directory while it loaded the logs. The "
         "directory is offline.",
         "The stack trace below the line names the file. " + DISK,
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "There was an error in one of the threads during logs loading:",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "The broker could not load a log, and did not start.",
         FIRST + " If there is no such line, the stack trace shows what failed. " + ALL,
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "There was an error in one of the threads during LogManager shutdown:",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not close a log. The next start recovers that log.",
         DISK,
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "The log dir {dir} is already offline due to a previous IO exception.",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "The log directory went offline earlier.",
         FIRST,
         decides=True,
     ),
-    Message(
+    BrokerMessage(
         "Error while loading logs in {path} in {}ms",
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker finished loading this partition, with or without success. Brokers of 4.x log "
         "this line for every partition.",
         "Nothing to do.",
         everywhere=True,
     ),
     # Consequences of an offline log directory.
-    Message(
+    BrokerMessage(
         "Shutdown broker because all log dirs in {dir} have failed",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "The last log directory went offline. The broker exited.",
         FIRST,
     ),
-    Message(
+    BrokerMessage(
         "Shutdown broker because the metadata log dir {dir} has failed",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "The log directory with the metadata log went offline. The broker exited.",
         FIRST,
     ),
-    Message(
+    BrokerMessage(
         "Shutdown broker because some log directory has failed during migration mode: {dir}",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "A log directory went offline during the migration from ZooKeeper. The broker exited.",
         FIRST,
     ),
-    Message(
+    BrokerMessage(
         "Halting broker because dir {dir} is offline",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "A log directory went offline. The broker exited.",
         FIRST,
     ),
     *answer_alike(
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "A log directory went offline. The broker does not serve its partitions until a restart.",
         FIRST,
         (
@@ -184,21 +184,21 @@ ROWS: Final = (
             "because they are in the failed log directory {dir}",
         ),
     ),
-    Message(
+    BrokerMessage(
         "Unable to propagate directory failure disabled because directory {dir} has no UUID",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "A log directory without a directory.id failed. The broker exited.",
         FIRST,
     ),
-    Message(
+    BrokerMessage(
         "Shutting down because couldn't communicate offline log dir {} with controllers",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "A log directory went offline, and the broker could not reach a controller to report it. "
         "The broker exited.",
         FIRST,
     ),
     *answer_alike(
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "The replica is in a log directory that went offline.",
         FIRST,
         (
@@ -227,7 +227,7 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "The replica is not open on this broker.",
         FIRST,
         (
@@ -236,28 +236,28 @@ ROWS: Final = (
         ),
     ),
     # Stray partitions.
-    Message(
+    BrokerMessage(
         "The topicId does not exist in {path}, treat it as a stray log",
-        Kind.DISK,
+        Subject.DISK,
         "A partition had no partition.metadata. The broker renamed its directory to -stray and "
         "does not serve it. The records are still there. The broker created an empty replica in "
         "its place.",
         "If you need the records, stop the broker and run kdump salvage on the -stray directory.",
         (codes.TOPIC_ID_MISSING, codes.TOPIC_ID_MISSING_EMPTY),
     ),
-    Message(
+    BrokerMessage(
         "Found stray log dir {}: the current replica assignment {} does not contain the local "
         "brokerId {}.",
-        Kind.DISK,
+        Subject.DISK,
         "According to the cluster's metadata, this node is not a replica of this partition. The "
         "broker renamed the directory to -stray.",
         "Nothing to do if the partition was moved while the broker was down. The records are still "
         "in the -stray directory.",
         (codes.PARTITION_STRAY,),
     ),
-    Message(
+    BrokerMessage(
         "Found stray log dir {}: the topicId {} does not exist in the metadata image",
-        Kind.DISK,
+        Subject.DISK,
         "The cluster does not know the topic id of this partition. The broker renamed the "
         "directory to -stray.",
         "Nothing to do if the topic was deleted while the broker was down. If the directory is "
@@ -266,7 +266,7 @@ ROWS: Final = (
         (codes.PARTITION_STRAY, codes.PARTITION_STRAY_CUT),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The broker renamed a partition to -stray. Its topic id is missing, or the cluster's "
         "metadata does not assign it to this node. The broker does not serve the partition, but "
         "the records are still there.",
@@ -278,40 +278,40 @@ ROWS: Final = (
         ),
         (codes.PARTITION_STRAY, codes.DIRECTORY_STRAY, codes.PARTITION_STRAY_CUT),
     ),
-    Message(
+    BrokerMessage(
         "Loaded stray log: {path}",
-        Kind.NOTE,
+        Subject.NOTE,
         "A directory that an earlier start renamed to -stray still exists.",
         "If you do not need its records, you can delete the directory.",
         (codes.DIRECTORY_STRAY,),
     ),
-    Message(
+    BrokerMessage(
         "Found stray partitions {}",
-        Kind.DISK,
+        Subject.DISK,
         "According to the cluster's metadata, this node is not a replica of these partitions. The "
         "broker renamed their directories to -stray, or deleted them.",
         "Nothing to do if their topics were deleted or moved while the broker was down.",
         (codes.PARTITION_STRAY,),
     ),
-    Message(
+    BrokerMessage(
         "Unable to stop stray partition {partition}",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not close a partition that the cluster's metadata does not assign to "
         "this node.",
         "The stack trace below the line names the cause.",
         (codes.PARTITION_STRAY,),
     ),
-    Message(
+    BrokerMessage(
         "Failed to delete stray partition {partition} due to",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not delete a partition that the cluster's metadata does not assign to "
         "this node.",
         DISK,
         (codes.PARTITION_STRAY,),
     ),
-    Message(
+    BrokerMessage(
         "does not have a topic ID, which is not allowed when running in KRaft mode.",
-        Kind.DISK,
+        Subject.DISK,
         "The directory of a replica, or a -future directory to which the broker was moving one, "
         "had no partition.metadata. The broker did not start.",
         "While the broker is stopped, kdump reindex --apply on the partition writes "
@@ -321,7 +321,7 @@ ROWS: Final = (
     ),
     # Deletion of whole logs.
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not delete a log, or deleted only a part of it.",
         DISK,
         (
@@ -333,16 +333,16 @@ ROWS: Final = (
         (codes.UNREADABLE,),
     ),
     # Moves between log directories.
-    Message(
+    BrokerMessage(
         "Unable to alter log dirs for {partition}",
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker refused to move a replica to another log directory.",
         "The stack trace below the line names the cause: the directory is offline, or is not in "
         "log.dirs.",
         outer=True,
     ),
     *answer_alike(
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker refused to move a replica to another log directory. The replica is already "
         "there, or is being moved to a third directory.",
         NOTHING,
@@ -352,16 +352,16 @@ ROWS: Final = (
             "The future log dir {dir} of {partition} is different from the requested log dir",
         ),
     ),
-    Message(
+    BrokerMessage(
         "Error while changing replica dir for partition {partition}",
-        Kind.DISK,
+        Subject.DISK,
         "A move of a replica to another log directory failed.",
         "The stack trace below the line names the cause.",
         (codes.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not describe a log directory, most likely because the directory is "
         "offline.",
         DISK,
@@ -372,16 +372,16 @@ ROWS: Final = (
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Expected partition {partition} with topic id {} to exist, but it was missing. Creating...",
-        Kind.DISK,
+        Subject.DISK,
         "The directory of a replica that belongs on this broker was missing. The broker created an "
         "empty replica, which copies all records from the leader.",
         "If this was not intended, check whether a file system is not mounted.",
         (codes.REPLICA_MISSING, codes.REPLICA_MISSING_ONLY),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not create the directory of a replica. The log directory went offline.",
         DISK,
         (
@@ -391,9 +391,9 @@ ROWS: Final = (
         (codes.UNREADABLE, codes.PARTITION_IS_FILE),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Disk error while loading ID {dir}",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not read the meta.properties of a log directory. The directory is "
         "offline.",
         DISK,
@@ -401,7 +401,7 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A directory in log.dirs or metadata.log.dir did not exist, or was a file. The node did "
         "not start.",
         "Mount its file system, or correct server.properties.",
@@ -409,7 +409,7 @@ ROWS: Final = (
         (codes.LOG_DIRECTORY_MISSING,),
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "A request to move a replica named a log directory that is not in log.dirs, or that "
         "accepts no new replicas.",
         "Correct the directory in the reassignment.",
@@ -420,7 +420,7 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "A controller did not accept the broker's report of which log directories hold its "
         "replicas. The broker sends the report again.",
         "Nothing to do for the disks.",
@@ -432,7 +432,7 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "log.dirs and metadata.log.dir contradict each other. The node did not start.",
         "Correct server.properties.",
         (

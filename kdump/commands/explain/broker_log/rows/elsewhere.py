@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.commands.explain.broker_log.message import Kind, Message, answer_alike
+from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 
 _NOTHING: Final = "Nothing to do for the disks: kdump cannot help here."
 
 
-def _rows(happened: str, *patterns: str) -> tuple[Message, ...]:
-    return tuple(Message(pattern, Kind.ELSEWHERE, happened, _NOTHING) for pattern in patterns)
+def _rows(happened: str, *patterns: str) -> tuple[BrokerMessage, ...]:
+    return tuple(
+        BrokerMessage(pattern, Subject.ELSEWHERE, happened, _NOTHING) for pattern in patterns
+    )
 
 
 ROWS: Final = (
@@ -62,7 +64,7 @@ ROWS: Final = (
         "{partition}:",
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "A producer sent a batch that did not match its checksum, or that the broker could not "
         "decompress. The broker refused it and wrote nothing.",
         "Test the memory and the network of that client, and its version. The log is sound.",
@@ -135,7 +137,7 @@ ROWS: Final = (
         "Append from Raft leader did not set the batch epoch correctly",
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "The memory of a cleaner thread is too small for a segment, and the thread ended. This "
         "broker compacts no topic until it restarts. The log is sound.",
         "Increase log.cleaner.dedupe.buffer.size or decrease log.cleaner.threads. Then restart the "
@@ -168,7 +170,7 @@ ROWS: Final = (
         "Log cleaner threads should be at least 1",
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "The broker could not reach tiered storage, or a copy to it failed.",
         _NOTHING,
         (
@@ -199,9 +201,9 @@ ROWS: Final = (
         "Append failed because the replication is not the current leader",
     ),
     *(
-        Message(
+        BrokerMessage(
             pattern,
-            Kind.ELSEWHERE,
+            Subject.ELSEWHERE,
             happened,
             "The stack trace below the line names the cause.",
             outer=True,

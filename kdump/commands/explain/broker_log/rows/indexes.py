@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.commands.explain.broker_log.message import Kind, Message, answer_alike
+from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import BAD_BATCH, NOTHING
 
 _REPLAY: Final = (
@@ -18,23 +18,23 @@ _REPLAY: Final = (
 )
 
 ROWS: Final = (
-    Message(
+    BrokerMessage(
         "Offset index file {path} does not exist",
-        Kind.DISK,
+        Subject.DISK,
         "A segment had no .index file. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
         (codes.INDEX_MISSING,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Integer overflow for offset: {offset} ({path})",
-        Kind.DISK,
+        Subject.DISK,
         "An offset is too far above the base offset in its index file's name. The append failed.",
         "Verify the partition.",
         (codes.OFFSET_OVERFLOW, codes.BATCH_BELOW_SEGMENT),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "An index has fewer entries than the broker tried to read.",
         "Find out what else writes to the directory.",
         (
@@ -43,34 +43,34 @@ ROWS: Final = (
         ),
         (codes.CHANGED_WHILE_READ,),
     ),
-    Message(
+    BrokerMessage(
         "unsafe memory access operation",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not read or write a page of a mapped index. The file system is full, the "
         "disk failed, or something else cut the file. The broker did not start, or it exited.",
         "Check the free space and the system log first. If neither shows a problem, verify the log "
         "directory while the broker is stopped.",
         (codes.DISK_FULL, codes.UNREADABLE),
     ),
-    Message(
+    BrokerMessage(
         "Attempted to complete transaction {} on partition {partition} which was not started",
-        Kind.DISK,
+        Subject.DISK,
         "A producer snapshot and the log contradict each other: a transaction ends that did not "
         "begin.",
         "Verify the partition. While the broker is stopped, kdump reindex rebuilds the snapshots.",
         (codes.SNAPSHOT_DISAGREES,),
     ),
     # Indexes.
-    Message(
+    BrokerMessage(
         "Could not find offset index file corresponding to log file {path}, recovering segment",
-        Kind.DISK,
+        Subject.DISK,
         "A segment had no .index file. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
         (codes.INDEX_MISSING,),
     ),
-    Message(
+    BrokerMessage(
         "Found a corrupted index file corresponding to log file {path} due to {}",
-        Kind.DISK,
+        Subject.DISK,
         "An index failed its check. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
         (
@@ -81,43 +81,43 @@ ROWS: Final = (
             codes.TXNINDEX_BELOW_SEGMENT,
         ),
     ),
-    Message(
+    BrokerMessage(
         "Index file {path} is corrupt, found {} bytes which is neither positive nor a multiple",
-        Kind.DISK,
+        Subject.DISK,
         "The last entry of an .index file is cut off.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (codes.INDEX_LENGTH,),
     ),
-    Message(
+    BrokerMessage(
         "Time index file {path} is corrupt, found {} bytes which is neither positive nor",
-        Kind.DISK,
+        Subject.DISK,
         "The last entry of a .timeindex file is cut off.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (codes.TIMEINDEX_LENGTH,),
     ),
-    Message(
+    BrokerMessage(
         "Corrupt index found, index file {path} has non-zero size but the last offset",
-        Kind.DISK,
+        Subject.DISK,
         "The last entry of an .index file is below the base offset in its segment's name.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (codes.INDEX_ORDER,),
     ),
-    Message(
+    BrokerMessage(
         "Corrupt time index found, time index file ({path}) has non-zero size but the",
-        Kind.DISK,
+        Subject.DISK,
         "The entries of a .timeindex file do not rise.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (codes.TIMEINDEX_ORDER,),
     ),
-    Message(
+    BrokerMessage(
         "Found an orphaned index file {path}, with no corresponding log file.",
-        Kind.DISK,
+        Subject.DISK,
         "An index file had no .log beside it. The broker deleted the index file.",
         "If the .log was not deleted on purpose, a segment is missing: verify the partition.",
         (codes.INDEX_ORPHAN, codes.SEGMENT_MISSING),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A new entry of an .index file was not above the last entry. The index extends past the "
         "end of the log, or offsets occur twice. The append failed, or recovery emptied the "
         "segment.",
@@ -130,25 +130,25 @@ ROWS: Final = (
         ),
         (codes.OFFSETS_NOT_INCREASING, codes.INDEX_BEYOND_LOG),
     ),
-    Message(
+    BrokerMessage(
         "Attempt to append an offset ({offset}) to slot {} no larger than the last offset appended "
         "({}) to {path}",
-        Kind.DISK,
+        Subject.DISK,
         "A new entry of a .timeindex file was not above the last entry: the index extends past the "
         "end of the log. The append failed.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
         (codes.TIMEINDEX_BEYOND_LOG,),
     ),
-    Message(
+    BrokerMessage(
         "Attempt to append a timestamp ({}) to slot {} no larger than the last timestamp appended",
-        Kind.DISK,
+        Subject.DISK,
         "A new entry of a .timeindex file had a lower timestamp than the last entry. The append "
         "failed.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
         (codes.TIMEINDEX_BEYOND_LOG, codes.TIMEINDEX_TOO_HIGH),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "An index is full although its segment is not. This happens after an unclean stop with a "
         "very small segment.index.bytes, or with a padded index. The append or the recovery "
         "failed.",
@@ -159,38 +159,38 @@ ROWS: Final = (
         ),
         (codes.INDEX_PADDED_CLEAN, codes.TIMEINDEX_PADDED_CLEAN),
     ),
-    Message(
+    BrokerMessage(
         "entries but file position in index is {}",
-        Kind.DISK,
+        Subject.DISK,
         "An index file changed while the broker had it mapped.",
         "Find out what else writes to the directory.",
         (codes.CHANGED_WHILE_READ,),
     ),
-    Message(
+    BrokerMessage(
         "Unexpected aborted transaction version {} in transaction index {path}, current version",
-        Kind.DISK,
+        Subject.DISK,
         "An entry of a .txnindex file has a version other than 0. The broker did not start.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
         (codes.TXNINDEX_VERSION,),
     ),
-    Message(
+    BrokerMessage(
         "Last offset of aborted transaction {} in index {path} is less than start offset {offset}",
-        Kind.DISK,
+        Subject.DISK,
         "An entry of a .txnindex file ends below the base offset in its segment's name. The broker "
         "recovered the segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
         (codes.TXNINDEX_BELOW_SEGMENT,),
     ),
-    Message(
+    BrokerMessage(
         "The last offset of appended transactions must increase sequentially, but {} is not "
         "greater than current last offset {offset} of index {path}",
-        Kind.DISK,
+        Subject.DISK,
         "The entries of a .txnindex file do not rise: the file extends past the end of the log.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
         (codes.TXNINDEX_ORDER,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not read a .txnindex file from the disk.",
         "Check the system log for disk errors.",
         (
@@ -200,22 +200,22 @@ ROWS: Final = (
         (codes.UNREADABLE,),
     ),
     *answer_alike(
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker could not unmap an index.",
         NOTHING,
         ("Error unmapping index {path}", "Unable to unmap the mapped buffer: {path}"),
     ),
     # Snapshots and producers.
-    Message(
+    BrokerMessage(
         "Failed to load producer snapshot from '{path}':",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not read a producer snapshot and deleted it. It loaded the next older "
         "snapshot, and read all batches after that snapshot.",
         "Nothing is lost.",
         (codes.SNAPSHOT_UNREADABLE,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A producer snapshot is damaged. The broker deleted it.",
         "Nothing is lost.",
         (
@@ -225,30 +225,30 @@ ROWS: Final = (
         ),
         (codes.SNAPSHOT_UNREADABLE,),
     ),
-    Message(
+    BrokerMessage(
         "Deleted producer state snapshot {path}",
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker deleted a producer snapshot that no segment needs, or that recovery writes "
         "again.",
         NOTHING,
         (codes.SNAPSHOT_STRAY,),
     ),
-    Message(
+    BrokerMessage(
         "Expected transactional write from producer {} at offset {offset} in partition {partition}",
-        Kind.DISK,
+        Subject.DISK,
         "A non-transactional batch is inside an open transaction of its producer. " + _REPLAY,
         BAD_BATCH,
         (codes.TRANSACTION_MIXED,),
     ),
-    Message(
+    BrokerMessage(
         "Invalid control record type for end transaction marker",
-        Kind.DISK,
+        Subject.DISK,
         "A control batch holds a record that does not end a transaction. " + _REPLAY,
         BAD_BATCH,
         (codes.MARKER_UNKNOWN,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A control batch holds a record that cannot be read. " + _REPLAY,
         BAD_BATCH,
         (
@@ -260,49 +260,49 @@ ROWS: Final = (
         ),
         (codes.MARKER_UNREADABLE,),
     ),
-    Message(
+    BrokerMessage(
         "Epoch of producer {} at offset {offset} in {partition} is {}, which is",
-        Kind.NOTE,
+        Subject.NOTE,
         "A log that the broker replayed has a batch with a lower producer epoch than an earlier "
         "batch of that producer.",
         NOTHING,
         (codes.PRODUCER_EPOCH_FALLS,),
     ),
-    Message(
+    BrokerMessage(
         "Detected invalid coordinator epoch for producerId {} at offset {offset} in partition "
         "{partition}:",
-        Kind.NOTE,
+        Subject.NOTE,
         "A log that the broker replayed has a transaction marker of an older coordinator.",
         NOTHING,
     ),
     # Leader epochs.
-    Message(
+    BrokerMessage(
         "New epoch entry {} caused truncation of conflicting entries {}",
-        Kind.DISK,
+        Subject.DISK,
         "The epochs or offsets of leader-epoch-checkpoint did not rise, or the epoch of a new "
         "leader contradicts them. The broker dropped the earlier lines.",
         "Nothing is lost. If the broker logged this line at its start, verify the partition. If "
         "the broker was running, check whether brokers of two clusters share the topic.",
         (codes.EPOCHS_ORDER,),
     ),
-    Message(
+    BrokerMessage(
         "Cleared entries {} from epoch cache after truncating to end offset {offset}",
-        Kind.DISK,
+        Subject.DISK,
         "leader-epoch-checkpoint had epochs that start after the log end offset. The broker "
         "dropped them.",
         "The end of the log may be lost, as after a power failure. Compare this replica with "
         "another replica.",
         (codes.EPOCHS_BEYOND_END,),
     ),
-    Message(
+    BrokerMessage(
         "Clearing leader epoch cache after unexpected append with message format v{}",
-        Kind.NOTE,
+        Subject.NOTE,
         "A message of an old format was appended. The broker dropped the leader epochs of the log.",
         "kdump convert-v0-v2 converts old messages to magic 2.",
     ),
-    Message(
+    BrokerMessage(
         "Deleting non-empty leader epoch cache due to incompatible message format {}",
-        Kind.NOTE,
+        Subject.NOTE,
         "The topic's message format is old. The broker dropped the leader epochs of the log.",
         "kdump convert-v0-v2 converts old messages to magic 2.",
     ),

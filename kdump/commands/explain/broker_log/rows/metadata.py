@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.commands.explain.broker_log.message import Kind, Message, answer_alike
+from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 
 _FIRST: Final = (
     "Read the cause in the stack trace below the line, or in the line before it. kdump next-start "
@@ -22,16 +22,16 @@ _VOTERS: Final = (
 )
 
 ROWS: Final = (
-    Message(
+    BrokerMessage(
         "Error while reading the Quorum status from the file {path}",
-        Kind.DISK,
+        Subject.DISK,
         "The file quorum-state does not follow its format. The node did not start.",
         "Deletion of the file discards the node's vote. Delete it only while the other voters have "
         "a leader.",
         (codes.QUORUM_STATE_MALFORMED,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The file quorum-state does not follow its format, or it is from a later release or "
         "another node. The node did not start.",
         "Deletion of the file discards the node's vote. Delete it only while the other voters have "
@@ -47,23 +47,23 @@ ROWS: Final = (
         (codes.QUORUM_STATE_MALFORMED,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The node could not delete the metadata log or its quorum-state.",
         "Check the permissions and the system log.",
         ("Error while deleting file {path}", "Failed to delete metadata log"),
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Error while writing the Quorum status from the file {path}",
-        Kind.DISK,
+        Subject.DISK,
         "The node could not write the file quorum-state. It exited.",
         "Check the free space and the system log. Then start the node.",
         (codes.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The file quorum-state names other voters or another vote than the configuration of this "
         "node allows. The node did not start.",
         "Correct controller.quorum.voters and node.id if they were changed by mistake. Otherwise, "
@@ -75,16 +75,16 @@ ROWS: Final = (
         ),
         (codes.QUORUM_STATE_MALFORMED,),
     ),
-    Message(
+    BrokerMessage(
         "Clearing local quorum state store after error loading state",
-        Kind.DISK,
+        Subject.DISK,
         "The node could not read the file quorum-state, and began again without its vote.",
         "Nothing to do if the quorum has a leader. Check the system log for disk errors.",
         (codes.QUORUM_STATE_MALFORMED,),
         outer=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "quorum-state is older than the metadata log, as after the file was restored. The node "
         "used the epoch of the log.",
         "Find out where the file came from.",
@@ -95,16 +95,16 @@ ROWS: Final = (
         ),
         (codes.QUORUM_STATE_MALFORMED,),
     ),
-    Message(
+    BrokerMessage(
         "Inconsistent snapshot state: there must be a snapshot at an offset larger then the",
-        Kind.DISK,
+        Subject.DISK,
         "The metadata log does not begin at offset 0, and its snapshot was missing. The node did "
         "not start.",
         _VOTERS,
         (codes.METADATA_SNAPSHOT_MISSING,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A metadata snapshot is damaged. The node did not start, or it stopped reading the "
         "snapshot.",
         _VOTERS,
@@ -116,23 +116,23 @@ ROWS: Final = (
         ),
         (codes.METADATA_SNAPSHOT_DAMAGED,),
     ),
-    Message(
+    BrokerMessage(
         "Couldn't read {}; expected to find snapshot file {path}",
-        Kind.DISK,
+        Subject.DISK,
         "The metadata log names a snapshot, but the file of that snapshot was missing.",
         _VOTERS,
         (codes.METADATA_SNAPSHOT_MISSING,),
     ),
-    Message(
+    BrokerMessage(
         "Unable to Opens a snapshot file {path}",
-        Kind.DISK,
+        Subject.DISK,
         "The node could not open a metadata snapshot.",
         "Correct the owner and permissions of the file.",
         (codes.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The node could not write or remove a metadata snapshot.",
         "Check the free space and the system log. The node writes the next snapshot by itself.",
         (
@@ -151,36 +151,36 @@ ROWS: Final = (
         ),
         (codes.UNREADABLE,),
     ),
-    Message(
+    BrokerMessage(
         "Log doesn't have a last fetch epoch and there is a snapshot ({}). Expected",
-        Kind.DISK,
+        Subject.DISK,
         "The metadata log and its snapshot do not match. The node did not start.",
         _VOTERS,
         (codes.METADATA_SNAPSHOT_BEYOND_END,),
     ),
-    Message(
+    BrokerMessage(
         "Attempt to truncate to offset {offset}, which is below the current high watermark",
-        Kind.DISK,
+        Subject.DISK,
         "The leader of the quorum lacks committed records. The node exited.",
         "Do not delete this directory: it may hold the records that the leader lost.",
         (codes.HIGH_WATERMARK_BEYOND_END,),
     ),
-    Message(
+    BrokerMessage(
         "Log's high watermark ({}) is different from the local replica's high watermark",
-        Kind.NOTE,
+        Subject.NOTE,
         "Two values for the high watermark of the metadata log differed for a moment.",
         "Nothing to do.",
     ),
-    Message(
+    BrokerMessage(
         "was found in the bootstrap metadata from the binary bootstrap metadata file: {path}",
-        Kind.DISK,
+        Subject.DISK,
         "bootstrap.checkpoint is damaged. The node did not start.",
         "Copy the file from a controller of the same cluster, or from a backup.",
         (codes.BOOTSTRAP_MALFORMED,),
     ),
-    Message(
+    BrokerMessage(
         "Unhandled fault in MetadataLoader#handleLoadSnapshot",
-        Kind.DISK,
+        Subject.DISK,
         "The node could not read a metadata snapshot to its end. The snapshot is damaged, or from "
         "a later release.",
         "Try an older snapshot first: if one is whole and the metadata log begins before its end, "
@@ -189,7 +189,7 @@ ROWS: Final = (
         decides=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A node could not apply a record of the metadata log or of a snapshot: it names something "
         "that does not exist, or contradicts an earlier record. A controller stops at it.",
         "Compare this node's metadata log with those of the other controllers: kdump quorum and "
@@ -218,7 +218,7 @@ ROWS: Final = (
         (codes.METADATA_UNREPLAYABLE,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The node could not apply records of the metadata log or of a snapshot. They are damaged, "
         "or from a later release.",
         _VOTERS,
@@ -234,7 +234,7 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "The node did not start.",
         _FIRST,
         (
@@ -245,7 +245,7 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "The node, or a part of it, did not start, or it exited.",
         _FIRST,
         (
@@ -263,14 +263,14 @@ ROWS: Final = (
         ),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Directories [{}] in broker {} marked offline, remaining directories",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "A broker reported a log directory as offline.",
         "Read the log of that broker: it names the directory and the cause.",
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The metadata log does not begin at offset 0, and its snapshot was missing. The node did "
         "not start, or it stopped.",
         _VOTERS,
@@ -280,22 +280,22 @@ ROWS: Final = (
         ),
         (codes.METADATA_SNAPSHOT_MISSING,),
     ),
-    Message(
+    BrokerMessage(
         "The leader requested truncation to offset {offset}, which is below the current high",
-        Kind.DISK,
+        Subject.DISK,
         "The leader of the quorum lacks committed records. The node exited.",
         "Do not delete this directory: it may hold the records that the leader lost.",
         (codes.HIGH_WATERMARK_BEYOND_END,),
     ),
-    Message(
+    BrokerMessage(
         "expected but didn't happen. Snapshot of {}, log end offset {offset}",
-        Kind.DISK,
+        Subject.DISK,
         "The metadata log and a snapshot from the leader do not match. The node exited.",
         _VOTERS,
         (codes.METADATA_SNAPSHOT_BEYOND_END,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The node could not read a record of the metadata log or of a snapshot. The record is "
         "damaged, or from a later release.",
         _VOTERS,
@@ -335,7 +335,7 @@ ROWS: Final = (
         (codes.METADATA_SNAPSHOT_DAMAGED, codes.RECORDS_UNREADABLE),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "bootstrap.checkpoint is damaged, or from a preview release. The node did not start.",
         "Copy the file from a controller of the same cluster, or from a backup.",
         (
@@ -351,29 +351,29 @@ ROWS: Final = (
         ),
         (codes.BOOTSTRAP_MALFORMED,),
     ),
-    Message(
+    BrokerMessage(
         "KRaft snapshot file generation error",
-        Kind.DISK,
+        Subject.DISK,
         "The node did not write a metadata snapshot. It continues to run, and tries again later.",
         "The stack trace below the line names the cause. Check the free space and the system log.",
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Not emitting {} despite the fact that {} because snapshots are disabled",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "An earlier error disabled metadata snapshots. The metadata log grows.",
         _FIRST,
     ),
-    Message(
+    BrokerMessage(
         "Not generating {} because it already exists.",
-        Kind.NOTE,
+        Subject.NOTE,
         "A metadata snapshot of that offset already existed.",
         "Nothing to do.",
     ),
-    Message(
+    BrokerMessage(
         "Encountered quorum controller fault: ",
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "An error occurred in the controller, and another controller took over.",
         "The stack trace below the line names the cause.",
         outer=True,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.commands.explain.broker_log.message import Kind, Message, answer_alike
+from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import BAD_BATCH, DISK, FIRST, NOTHING
 
 _CHECKPOINT: Final = (
@@ -20,9 +20,9 @@ _EXITED: Final = "The broker could not write to a log directory, and exited."
 
 ROWS: Final = (
     # Loading and recovery.
-    Message(
+    BrokerMessage(
         "Corruption found in segment {} of log {partition}, truncating to offset {offset}",
-        Kind.DISK,
+        Subject.DISK,
         "Recovery cut the log, which now ends at this offset. It deleted every later segment, "
         "sound records included.",
         "If another replica is in sync, nothing is lost for the cluster. If this is the only copy, "
@@ -37,32 +37,32 @@ ROWS: Final = (
             codes.PREALLOCATED_TAIL_SEALED,
         ),
     ),
-    Message(
+    BrokerMessage(
         "Found invalid offset during recovery for log {partition}. Deleting the corrupt segment "
         "and creating an empty one with starting offset {offset}",
-        Kind.DISK,
+        Subject.DISK,
         "Recovery found an offset that does not follow the offset before it. It deleted the "
         "segment and created an empty segment in its place.",
         "If this is the only copy, stop the broker within file.delete.delay.ms (a minute). Then "
         "run kdump salvage, which also reads segments that are marked as .deleted.",
         (codes.OFFSETS_NOT_INCREASING,),
     ),
-    Message(
+    BrokerMessage(
         "Could not find index file corresponding to log file {path}, rebuilding index",
-        Kind.DISK,
+        Subject.DISK,
         "A segment had no .index file. The broker read the whole segment and rebuilt its index.",
         "Nothing is lost unless a line about corruption follows.",
         (codes.INDEX_MISSING,),
     ),
-    Message(
+    BrokerMessage(
         "Found an orphaned index file, {path}, with no corresponding log file.",
-        Kind.DISK,
+        Subject.DISK,
         "An index file had no .log beside it. The broker deleted the index file.",
         "If the .log was not deleted on purpose, a segment is missing: verify the partition.",
         (codes.INDEX_ORPHAN, codes.SEGMENT_MISSING),
     ),
     *answer_alike(
-        Kind.NOTE,
+        Subject.NOTE,
         "An index held unused, preallocated space, because the broker did not stop cleanly. It "
         "rebuilt the index from the segment.",
         "Nothing is lost. Brokers from 2.0 on rarely log this line.",
@@ -77,40 +77,40 @@ ROWS: Final = (
         ),
         decides=True,
     ),
-    Message(
+    BrokerMessage(
         "index file ({path}) has non-zero size but the last offset is {} and the base offset is {}",
-        Kind.DISK,
+        Subject.DISK,
         "An index ends in unused, preallocated space, or its last entry is below the base offset "
         "in its segment's name. Brokers of 0.8 and 0.9 do not start with such an index.",
         "While the broker is stopped, kdump reindex rebuilds the index. Nothing is lost.",
         (codes.INDEX_PADDED_CLEAN, codes.INDEX_ORDER),
         decides=True,
     ),
-    Message(
+    BrokerMessage(
         "Found a corrupted index file due to {}. deleting {path}, {} and rebuilding index",
-        Kind.DISK,
+        Subject.DISK,
         "An index failed its check. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about corruption follows.",
         (codes.INDEX_LENGTH, codes.INDEX_ORDER, codes.TIMEINDEX_LENGTH, codes.TIMEINDEX_ORDER),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Index file {path} is corrupt, found {} bytes which is not positive or not a multiple of",
-        Kind.DISK,
+        Subject.DISK,
         "The last entry of an .index file is cut off.",
         "Nothing is lost: kdump reindex rebuilds the file.",
         (codes.INDEX_LENGTH,),
     ),
-    Message(
+    BrokerMessage(
         "Time index file {path} is corrupt, found {} bytes which is not positive or not a multiple",
-        Kind.DISK,
+        Subject.DISK,
         "The last entry of a .timeindex file is cut off.",
         "Nothing is lost: kdump reindex rebuilds the file.",
         (codes.TIMEINDEX_LENGTH,),
         decides=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "An index has fewer entries than the broker tried to read.",
         "Find out what else writes to the directory.",
         (
@@ -120,53 +120,53 @@ ROWS: Final = (
         ),
         (codes.CHANGED_WHILE_READ,),
     ),
-    Message(
+    BrokerMessage(
         "Attempt to append an timestamp ({}) to slot {} no larger than the last timestamp appended "
         "({}) to {path}",
-        Kind.DISK,
+        Subject.DISK,
         "A new entry of a .timeindex file had a lower timestamp than the last entry. The append "
         "failed.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
         (codes.TIMEINDEX_BEYOND_LOG, codes.TIMEINDEX_TOO_HIGH),
     ),
-    Message(
+    BrokerMessage(
         "should contain target timestamp {}, but does not.",
-        Kind.DISK,
+        Subject.DISK,
         "The last timestamp in a .timeindex file is later than the latest in its segment.",
         "Verify the partition. While the broker is stopped, kdump reindex rebuilds the file.",
         (codes.TIMEINDEX_TOO_HIGH, codes.TIMEINDEX_SKIPS),
     ),
-    Message(
+    BrokerMessage(
         "Error when freeing index buffer",
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker could not unmap an index.",
         NOTHING,
     ),
-    Message(
+    BrokerMessage(
         "Unexpected aborted transaction version {}, current version is {}",
-        Kind.DISK,
+        Subject.DISK,
         "An entry of a .txnindex file has a version other than 0. The broker did not start.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
         (codes.TXNINDEX_VERSION,),
     ),
-    Message(
+    BrokerMessage(
         "Last offset of aborted transaction {} is less than start offset {offset}",
-        Kind.DISK,
+        Subject.DISK,
         "An entry of a .txnindex file ends below the base offset in its segment's name. The broker "
         "recovered the segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
         (codes.TXNINDEX_BELOW_SEGMENT,),
     ),
-    Message(
+    BrokerMessage(
         "The last offset of appended transactions must increase sequentially",
-        Kind.DISK,
+        Subject.DISK,
         "The entries of a .txnindex file do not rise: the file extends past the end of the log.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
         (codes.TXNINDEX_ORDER,),
     ),
     # Producer snapshots.
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A producer snapshot is empty or ends early, as after a power failure. The broker did not "
         "start.",
         "Find the file with kdump verify DIRECTORY, and move it out of the partition while the "
@@ -179,15 +179,15 @@ ROWS: Final = (
         (codes.SNAPSHOT_UNREADABLE,),
     ),
     # Batches.
-    Message(
+    BrokerMessage(
         "Message is corrupt (stored crc = {}, computed crc = {})",
-        Kind.DISK,
+        Subject.DISK,
         "A message did not match its checksum when it was read.",
         BAD_BATCH,
         (codes.BATCH_CRC_MISMATCH,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "Where a message should begin, the size field has an impossible value.",
         BAD_BATCH,
         (
@@ -198,17 +198,17 @@ ROWS: Final = (
         ),
         (codes.BATCH_SIZE_IMPOSSIBLE,),
     ),
-    Message(
+    BrokerMessage(
         "Failed to read complete buffer for targetOffset {offset} startPosition {position} in "
         "{path}",
-        Kind.DISK,
+        Subject.DISK,
         "The segment ended inside a message that the broker looked for: the segment was cut short, "
         "or an index pointed past its end.",
         "Verify the partition. While the broker is stopped, kdump reindex rebuilds the index.",
         (codes.INDEX_BEYOND_LOG, codes.TORN_TAIL),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The length of a segment changed while the broker had it open.",
         "Find out what else writes to the directory. Stop the broker and verify the partition.",
         (
@@ -217,15 +217,15 @@ ROWS: Final = (
         ),
         (codes.TORN_TAIL, codes.CHANGED_WHILE_READ),
     ),
-    Message(
+    BrokerMessage(
         "UnknownCodecException: {} is an unknown compression codec",
-        Kind.DISK,
+        Subject.DISK,
         "A message names a codec that does not exist.",
         "Seek consumers past the message. Verify the partition.",
         (codes.BATCH_CODEC_UNKNOWN,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A compressed message could not be read, although it may match its checksum. It was "
         "written that way, or it is damaged.",
         "Run kdump verify --deep on the partition to find out which. Consumers can seek past it.",
@@ -244,23 +244,23 @@ ROWS: Final = (
         ),
         (codes.RECORDS_UNREADABLE,),
     ),
-    Message(
+    BrokerMessage(
         "Offset returned by the message set is invalid {offset}",
-        Kind.DISK,
+        Subject.DISK,
         "A consumer received a negative offset.",
         "Verify the partition on its leader.",
         (codes.OFFSETS_NOT_INCREASING,),
     ),
-    Message(
+    BrokerMessage(
         "Out of order offsets found in {}",
-        Kind.DISK,
+        Subject.DISK,
         "The messages that a leader sent have offsets that run backwards, or below the end of the "
         "log. The follower did not append them.",
         "Verify the partition here and on the leader.",
         (codes.OFFSETS_NOT_INCREASING,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "An offset is too far above the base offset in its segment's name. The append failed, or "
         "the cleaner ended.",
         "Verify the partition.",
@@ -271,16 +271,16 @@ ROWS: Final = (
         (codes.OFFSET_OVERFLOW, codes.BATCH_BELOW_SEGMENT),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Request for offset {offset} but we only have log segments in the range",
-        Kind.NOTE,
+        Subject.NOTE,
         "A client or follower requested an offset that is not in the log.",
         "Nothing to do if retention or kafka-delete-records.sh deleted the records. If the offset "
         "is after the log end offset, records are lost there: verify the partition.",
     ),
     # Files that cannot be written, renamed or deleted.
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         _EXITED,
         DISK,
         (
@@ -295,7 +295,7 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not rename a file or directory: rights are missing, another process "
         "moved it, or the broker runs on Windows, which does not rename open files.",
         "Check the owner and permissions, and what else uses the log directory.",
@@ -308,7 +308,7 @@ ROWS: Final = (
         (codes.UNREADABLE,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not create or delete a file or a log.",
         DISK,
         (
@@ -324,7 +324,7 @@ ROWS: Final = (
     ),
     # Checkpoints.
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A checkpoint file does not follow its format. The broker did not start, or the log "
         "directory is offline.",
         _CHECKPOINT + " For leader-epoch-checkpoint or partition.metadata, run it on the "
@@ -344,7 +344,7 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not read a checkpoint of its log directory, and went on without it: it "
         "recovers every segment, or begins each log at its first segment.",
         "If the start continues, the broker writes the file again. If not, stop the broker: kdump "
@@ -357,15 +357,15 @@ ROWS: Final = (
         (codes.CHECKPOINT_NUMBER, codes.CHECKPOINT_MALFORMED),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Resetting the recovery checkpoint to 0",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "The broker could not read the recovery points and used 0 instead. After an unclean stop, "
         "it recovers every segment.",
         FIRST,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not write the recovery points or the log start offsets. The log "
         "directory went offline.",
         DISK,
@@ -376,25 +376,25 @@ ROWS: Final = (
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Resetting first dirty offset to log start offset {offset} since the checkpointed offset",
-        Kind.NOTE,
+        Subject.NOTE,
         "The cleaner's checkpoint was below the log start offset.",
         NOTHING,
         (codes.CLEANER_OFFSET_BELOW_START,),
     ),
-    Message(
+    BrokerMessage(
         "Last clean offset is {} but segment base offset is {offset} for log {partition}",
-        Kind.DISK,
+        Subject.DISK,
         "The cleaner's checkpoint was below the log start offset, and the cleaner thread ended. "
         "This broker compacts no topic until it restarts.",
         "Stop the broker, remove the partition's line from cleaner-offset-checkpoint, and start "
         "the broker.",
         (codes.CLEANER_OFFSET_BELOW_START,),
     ),
-    Message(
+    BrokerMessage(
         "Found null key in log segment {path} which is marked as dedupe",
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "A compacted topic holds a message without a key, and the cleaner thread ended.",
         "Have producers send keys. Upgrade the broker: later releases omit such messages.",
     ),

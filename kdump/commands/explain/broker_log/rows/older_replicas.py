@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.commands.explain.broker_log.message import Kind, Message, answer_alike
+from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import BAD_BATCH, DISK, FIRST
 
 _READ: Final = "The stack trace below the line names the cause. Verify the partition."
@@ -17,7 +17,7 @@ _READ: Final = "The stack trace below the line names the cause. Verify the parti
 ROWS: Final = (
     # Replicas.
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "This follower's log is longer than its leader's log: the leader lost records, as after a "
         "power failure or on an empty disk. The broker exited rather than truncate its log.",
         "Compare the replicas before you start this broker again or allow an unclean leader "
@@ -30,15 +30,15 @@ ROWS: Final = (
         ),
         (codes.HIGH_WATERMARK_BEYOND_END,),
     ),
-    Message(
+    BrokerMessage(
         "Current offset {offset} for partition {partition} out of range; reset offset to {}",
-        Kind.NOTE,
+        Subject.NOTE,
         "A follower asked for an offset that its leader does not have, and went on at another.",
         "Nothing to do after a change of leader or a long stop. The next lines say whether the "
         "follower was behind or ahead of its leader.",
     ),
     *answer_alike(
-        Kind.NOTE,
+        Subject.NOTE,
         "A follower was ahead of its leader, and truncated its log to the leader's log end offset.",
         "After an unclean leader election, or if the leader lost its disk, records are lost: "
         "compare the replicas.",
@@ -51,7 +51,7 @@ ROWS: Final = (
         (codes.HIGH_WATERMARK_BEYOND_END,),
     ),
     *answer_alike(
-        Kind.NOTE,
+        Subject.NOTE,
         "A follower was behind its leader's log start offset. It dropped its log and fetches all "
         "records again.",
         "Nothing to do if retention deleted the records while the replica was down for a long "
@@ -64,25 +64,25 @@ ROWS: Final = (
             "current replica's start offset",
         ),
     ),
-    Message(
+    BrokerMessage(
         "Based on follower's leader epoch, leader replied with an unknown offset in {partition}",
-        Kind.NOTE,
+        Subject.NOTE,
         "A follower compared leader epochs with its leader and found no common epoch. It truncated "
         "its log by offsets instead.",
         "Nothing to do after a change of leader. If the line recurs, verify the partition's "
         "leader-epoch-checkpoint on the follower and on the leader.",
         (codes.EPOCHS_MISSING,),
     ),
-    Message(
+    BrokerMessage(
         "Offset mismatch: fetched offset = {offset}, log end offset = {}",
-        Kind.DISK,
+        Subject.DISK,
         "The records that a follower fetched did not continue its log. The follower did not append "
         "them.",
         "Verify the partition here and on the leader.",
         (codes.OFFSETS_NOT_INCREASING,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A request for this partition failed while the broker read or wrote the log.",
         _READ,
         (
@@ -110,7 +110,7 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "The replica is in a log directory that went offline.",
         FIRST,
         (
@@ -129,21 +129,21 @@ ROWS: Final = (
         ),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Leader for partition {partition} does not have a local log",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "The replica is not open on this broker.",
         FIRST,
     ),
-    Message(
+    BrokerMessage(
         "No checkpointed highwatermark is found for partition {partition}",
-        Kind.NOTE,
+        Subject.NOTE,
         "replication-offset-checkpoint has no line for this partition, as for a new replica.",
         "Nothing to do for a new replica. Otherwise, verify the log directory.",
     ),
     # Leader epochs.
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A batch has a lower leader epoch or offset than the last line of leader-epoch-checkpoint: "
         "the file contradicts the log, or replicas of two lineages share the topic.",
         "Verify the partition, and compare it with the other replicas.",
@@ -157,33 +157,33 @@ ROWS: Final = (
         ),
         (codes.EPOCHS_ORDER, codes.EPOCHS_MISMATCH, codes.LEADER_EPOCH_FALLS),
     ),
-    Message(
+    BrokerMessage(
         "Received a PartitionLeaderEpoch assignment for an epoch < 0",
-        Kind.DISK,
+        Subject.DISK,
         "A batch or a line of leader-epoch-checkpoint has a negative leader epoch.",
         "Verify the partition.",
         (codes.LEADER_EPOCH_NEGATIVE, codes.EPOCHS_NUMBER),
     ),
-    Message(
+    BrokerMessage(
         "Topic Id in memory: {} does not match the topic Id for partition {partition} provided in",
-        Kind.DISK,
+        Subject.DISK,
         "The topic id in a partition.metadata differs from the cluster's id for the topic of this "
         "name. The file or directory was copied, or the topic was created again.",
         "Find out where the directory came from before you change the file.",
         (codes.TOPIC_ID_MISMATCH,),
     ),
-    Message(
+    BrokerMessage(
         "Error while writing to partition metadata file {path}",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not write a partition.metadata. The log directory went offline.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
     ),
     # Coordinators.
-    Message(
+    BrokerMessage(
         "Error in loading offsets from {partition}",
-        Kind.DISK,
+        Subject.DISK,
         "A coordinator could not read its partition. Its groups get no answer until it is "
         "repaired, or another broker leads it.",
         "Verify the partition. If another replica is in sync, make that replica the leader first.",
@@ -191,7 +191,7 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Kind.NOTE,
+        Subject.NOTE,
         "A coordinator found its partition changed under it, as after a change of leader.",
         "Nothing to do, unless the line recurs: in that case, verify the partition.",
         (
@@ -199,20 +199,20 @@ ROWS: Final = (
             "Failed to mark {} stale offsets for deletion in {partition}",
         ),
     ),
-    Message(
+    BrokerMessage(
         "Unable to propagate log dir failure via Zookeeper in KRaft mode",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "A log directory went offline.",
         FIRST,
     ),
-    Message(
+    BrokerMessage(
         "No log found for {partition}",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "The broker had no log of this partition when a coordinator read it.",
         "Nothing to do after a change of leader. Otherwise, read the earlier lines.",
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A coordinator could not decode a record of its partition. The record is damaged, or from "
         "a later release.",
         "Run kdump verify --deep on the partition. If another replica is in sync, make that "
@@ -229,18 +229,18 @@ ROWS: Final = (
         ),
         (codes.RECORDS_UNREADABLE, codes.RECORDS_UNDECODABLE),
     ),
-    Message(
+    BrokerMessage(
         "Expected transactional write from producer {}",
-        Kind.DISK,
+        Subject.DISK,
         "A non-transactional batch is inside an open transaction of its producer. The broker "
         "refused it, or found it when it replayed the log.",
         BAD_BATCH,
         (codes.TRANSACTION_MIXED,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "The message contents does not match the message CRC or the message is otherwise corrupt",
-        Kind.DISK,
+        Subject.DISK,
         "A broker answered that a message is damaged.",
         "If the broker answered a fetch, verify the partition on its leader.",
         (codes.BATCH_CRC_MISMATCH,),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.commands.explain.broker_log.message import Kind, answer_alike
+from kdump.commands.explain.broker_log.message import Subject, answer_alike
 
 _CONFIG: Final = (
     "Compare node.id, process.roles and controller.quorum.voters of all nodes. On the disks of the "
@@ -17,7 +17,7 @@ _CONFIG: Final = (
 
 ROWS: Final = (
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "The configuration of this node contradicts itself, or that of the other nodes. The node "
         "did not start, or stopped.",
         _CONFIG,
@@ -33,7 +33,7 @@ ROWS: Final = (
         decides=True,
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "A node that is no voter, or no longer one, was to take part in an election. Its node.id, "
         "or the directory.id in its meta.properties, is not in the voter set.",
         _CONFIG + " With dynamic voters, a log directory that was formatted anew has another "
@@ -54,7 +54,7 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "A node received a message of the quorum that contradicts its state, as when two nodes "
         "have the same node.id or a vote was lost with its disk.",
         "Check that each node.id is used once. If the disk of a controller was replaced, kdump "
@@ -74,7 +74,7 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "The leader of the quorum sent a snapshot, or a part of one, that this node had not asked "
         "for, or that cannot exist.",
         "Nothing to do if the node goes on. If the line recurs, verify __cluster_metadata-0 on the "

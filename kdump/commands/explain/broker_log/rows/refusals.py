@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.commands.explain.broker_log.message import Kind, answer_alike
+from kdump.commands.explain.broker_log.message import Subject, answer_alike
 
 _LOG: Final = "The log is sound: kdump cannot help here."
 
 ROWS: Final = (
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "Too few replicas were in sync. The broker refused the batch and wrote nothing.",
         "Start the brokers of the other replicas, or see why they lag. " + _LOG,
         (
@@ -25,7 +25,7 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "A producer used an identity or a sequence number that the broker does not accept: a newer "
         "instance replaced it, or retention deleted its records. The broker wrote nothing.",
         "See the producer's own log. " + _LOG,
@@ -40,7 +40,7 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "The request went to a broker that does not host the partition, or no longer.",
         "Nothing to do while a topic is created or deleted, or replicas move. " + _LOG,
         (
@@ -50,7 +50,7 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "Authorization or authentication failed between brokers, or of a client.",
         "Check the listeners, users and rights (super.users, ACLs). " + _LOG,
         (
@@ -63,7 +63,7 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "The broker could not connect to ZooKeeper, to a controller or to another broker.",
         "Check that the other service runs, its address, and the network. " + _LOG,
         (
@@ -76,7 +76,7 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "Another broker with this number is registered, or the last registration has not expired "
         "yet.",
         "Stop the other broker, or wait until ZooKeeper's session or the registration expires. "
@@ -84,20 +84,20 @@ ROWS: Final = (
         ("KeeperErrorCode = NodeExists", ".DuplicateBrokerRegistrationException: "),
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "Another process uses the port of a listener.",
         "Stop it, or change the listeners. " + _LOG,
         (".BindException: Address already in use", "Socket server failed to bind to"),
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "The broker ran out of heap memory.",
         "Increase the heap (KAFKA_HEAP_OPTS), then start the broker again; after a crash it "
         "recovers its logs first. " + _LOG,
         (".OutOfMemoryError: Java heap space", ".OutOfMemoryError: GC overhead limit exceeded"),
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "A setting is missing or wrong, or names a class that is not installed.",
         "Correct the setting. " + _LOG,
         (

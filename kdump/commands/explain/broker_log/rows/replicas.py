@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.commands.explain.broker_log.message import Kind, Message, answer_alike
+from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import DISK
 
 _LEADER: Final = (
@@ -25,16 +25,16 @@ _FETCHED: Final = (
 
 ROWS: Final = (
     # Followers and consumers that find damage.
-    Message(
+    BrokerMessage(
         "Found invalid messages during fetch for partition {partition} offset {offset}",
-        Kind.DISK,
+        Subject.DISK,
         "This follower received a damaged batch from its leader and refused it. It wrote nothing "
         "and fetches the batch again: the replica makes no progress.",
         _LEADER,
         _FETCHED,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A consumer received a damaged batch and stopped at this offset.",
         "Verify the partition on its leader: kdump verify reports the offset to seek to.",
         (
@@ -44,18 +44,18 @@ ROWS: Final = (
         ),
         _FETCHED,
     ),
-    Message(
+    BrokerMessage(
         "Error while processing data for partition {partition} at offset {offset}",
-        Kind.DISK,
+        Subject.DISK,
         "This follower could not append the data that it fetched. It fetches the data again.",
         "The stack trace below the line names the cause.",
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Unexpected error occurred while processing data for partition {partition} at offset "
         "{offset}",
-        Kind.DISK,
+        Subject.DISK,
         "This follower could not append the data that it fetched. The broker marked the replica as "
         "failed, and the replica stays behind its leader until the broker restarts.",
         "The stack trace below the line names the cause. Verify the partition here and on the "
@@ -63,56 +63,56 @@ ROWS: Final = (
         (codes.OFFSETS_NOT_INCREASING, codes.INDEX_BEYOND_LOG, codes.TIMEINDEX_BEYOND_LOG),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Unexpected error occurred during truncation for {partition} at offset {offset}",
-        Kind.DISK,
+        Subject.DISK,
         "This follower could not truncate its log. The broker marked the replica as failed.",
         "The stack trace below the line names the cause. Verify the partition.",
         (codes.EPOCHS_MISMATCH,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Failed to truncate {partition} at offset {offset}",
-        Kind.DISK,
+        Subject.DISK,
         "This follower could not truncate its log, because its log directory failed.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Partition {partition} marked as failed",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "The replica failed, and does not fetch until the broker restarts.",
         "Read the earlier line that led to this line.",
     ),
-    Message(
+    BrokerMessage(
         "Truncating {partition} to offset {offset} below high watermark {}",
-        Kind.DISK,
+        Subject.DISK,
         "A follower truncated acknowledged records that its leader did not have. The leader lost "
         "them, as after an unclean leader election or a power failure.",
         "If you need these records, stop the broker. What is left of them, if anything, is on "
         "other replicas.",
         (codes.HIGH_WATERMARK_BEYOND_END, codes.EPOCHS_MISMATCH),
     ),
-    Message(
+    BrokerMessage(
         "Reset fetch offset for partition {partition} from {offset} to current leader's latest",
-        Kind.NOTE,
+        Subject.NOTE,
         "A follower was ahead of its leader, and truncated its log to the leader's log end offset.",
         "After an unclean leader election, or if the leader lost its disk, records are lost: "
         "compare the replicas.",
         (codes.HIGH_WATERMARK_BEYOND_END,),
     ),
-    Message(
+    BrokerMessage(
         "Truncate fully and reset fetch offset for partition {partition} from {offset} to the "
         "current leader's start offset",
-        Kind.NOTE,
+        Subject.NOTE,
         "A follower was behind its leader's log start offset. It dropped its log and fetches all "
         "records again.",
         "Nothing to do if retention deleted the records while the replica was down for a long "
         "time.",
     ),
     *answer_alike(
-        Kind.NOTE,
+        Subject.NOTE,
         "A follower compared leader epochs with its leader and found no common epoch. It truncated "
         "its log by offsets instead.",
         "Nothing to do after a change of leader. If the line recurs, verify the partition's "
@@ -127,7 +127,7 @@ ROWS: Final = (
         (codes.EPOCHS_MISSING,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A request for this partition failed while the broker read or wrote the log.",
         "The stack trace below the line names the cause. Verify the partition.",
         (
@@ -143,33 +143,33 @@ ROWS: Final = (
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Unexpected offset in append to {partition}.",
-        Kind.DISK,
+        Subject.DISK,
         "The records that a follower fetched did not continue its log. The follower did not append "
         "them.",
         "Verify the partition here and on the leader.",
         (codes.OFFSETS_NOT_INCREASING,),
     ),
-    Message(
+    BrokerMessage(
         "Out of order offsets found in append to {partition}:",
-        Kind.DISK,
+        Subject.DISK,
         "The records that a leader sent have offsets that run backwards. The follower did not "
         "append them.",
         "Verify the partition on the leader.",
         (codes.OFFSETS_NOT_INCREASING,),
     ),
-    Message(
+    BrokerMessage(
         "Trying to roll a new log segment for topic partition {partition} with start offset "
         "{offset}",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not begin a new segment, because a segment with the same or a higher "
         "base offset already exists. The append failed.",
         "Verify the partition.",
         (codes.SEGMENTS_OVERLAP, codes.OFFSETS_NOT_INCREASING),
     ),
     *answer_alike(
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker was about to roll a segment again that has no records. It uses that segment as "
         "it is.",
         "Nothing to do, unless the line recurs. In that case, the segment's indexes are full, and "
@@ -180,37 +180,37 @@ ROWS: Final = (
         ),
         (codes.INDEX_PADDED_CLEAN,),
     ),
-    Message(
+    BrokerMessage(
         "Non-monotonic update of high watermark from {} to {}",
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker lowered the high watermark, as when a log is truncated.",
         "Nothing to do if there is a line about truncation next to this line.",
     ),
-    Message(
+    BrokerMessage(
         "High watermark {} update exceeds current log end offset {}",
-        Kind.DISK,
+        Subject.DISK,
         "The high watermark was above the log end offset.",
         "The end of the log may be lost: verify the partition.",
         (codes.HIGH_WATERMARK_BEYOND_END,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The records that a follower fetched did not continue its log. The follower did not append "
         "them.",
         "Verify the partition.",
         ("Offset mismatch for partition {partition}: fetched offset = {offset}, log end",),
         (codes.OFFSETS_NOT_INCREASING,),
     ),
-    Message(
+    BrokerMessage(
         "Offset mismatch for the future replica {partition}: fetched offset = {offset}, log",
-        Kind.DISK,
+        Subject.DISK,
         "A move of this replica between log directories stopped: its -future log and its current "
         "log no longer agree. The current log is served as before.",
         "Cancel the move, and start it again: name the old log directory, then the new one, in the "
         "reassignment.",
     ),
     *answer_alike(
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "The leader could not send this follower its records, or this broker's log directory was "
         "offline.",
         "Read the server.log of the leader from that time: it names the cause.",
@@ -220,9 +220,9 @@ ROWS: Final = (
         ),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "This message has failed its CRC checksum, exceeds the valid size",
-        Kind.DISK,
+        Subject.DISK,
         "A broker answered that a message is damaged, or that it has no key although its topic is "
         "compacted.",
         "If the broker answered a fetch, verify the partition on its leader. If it answered a "
@@ -231,7 +231,7 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A thread that copies from leaders or between log directories ended. Its partitions stay "
         "behind until the broker restarts.",
         "The stack trace below the line names the cause. Verify the partition that it names.",
@@ -244,7 +244,7 @@ ROWS: Final = (
     ),
     # Coordinators. They read a partition when the broker becomes its leader.
     *answer_alike(
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "The broker no longer served the partition when its coordinator read it.",
         "Nothing to do after a change of leader. If an earlier line says why the broker does not "
         "serve the partition, that line names the cause.",
@@ -258,7 +258,7 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A coordinator could not read its partition. Groups or transactions of that partition get "
         "no answer until it is repaired, or another broker leads it.",
         "Verify the partition. If another replica is in sync, make that replica the leader first.",
@@ -273,7 +273,7 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Kind.NOTE,
+        Subject.NOTE,
         "A coordinator found a record that this release does not know, and ignored it, as after a "
         "downgrade.",
         "Nothing to do.",
@@ -283,7 +283,7 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Kind.NOTE,
+        Subject.NOTE,
         "A batch of a coordinator's partition is larger than the coordinator's read buffer. The "
         "coordinator enlarged the buffer.",
         "Nothing to do.",
@@ -294,7 +294,7 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A coordinator could not read a record of its partition. The record is damaged, or from a "
         "later release.",
         "Run kdump verify --deep on the partition. If another replica is in sync, make that "
@@ -313,7 +313,7 @@ ROWS: Final = (
         (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The offsets of a coordinator's partition did not rise.",
         "Verify the partition.",
         (
@@ -324,7 +324,7 @@ ROWS: Final = (
         (codes.OFFSETS_NOT_INCREASING,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A coordinator could not write to its partition. Its clients try again.",
         "The stack trace below the line names the cause.",
         (
@@ -336,7 +336,7 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Kind.NOTE,
+        Subject.NOTE,
         "A coordinator was behind or ahead of its partition, or no longer needed the state that it "
         "held of it. The coordinator reads the partition again, or already did.",
         "Nothing to do.",
@@ -347,9 +347,9 @@ ROWS: Final = (
             "Failed to unload coordinator for {partition} due to",
         ),
     ),
-    Message(
+    BrokerMessage(
         "Received a tombstone record to delete {} but ",
-        Kind.DISK,
+        Subject.DISK,
         "Records of __consumer_offsets contradict each other. Some are missing, as after damage "
         "was cut off, or a defect of the release wrote them that way. The groups of the partition "
         "get no answer.",

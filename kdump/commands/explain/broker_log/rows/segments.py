@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.commands.explain.broker_log.message import Kind, Message, answer_alike
+from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import ALL, BAD_BATCH, DISK, NOTHING
 
 _CUT_ADVICE: Final = (
@@ -26,42 +26,42 @@ _BATCHES: Final = (
 )
 
 ROWS: Final = (
-    Message(
+    BrokerMessage(
         "Found invalid messages in log segment {path} at byte offset {position}",
-        Kind.DISK,
+        Subject.DISK,
         "Recovery found a batch that is damaged or cut off. It cuts the segment at this position "
         "and deletes every later segment of the partition.",
         _CUT_ADVICE,
         _BATCHES,
     ),
-    Message(
+    BrokerMessage(
         "Corruption found in segment {}, truncating to offset {offset}",
-        Kind.DISK,
+        Subject.DISK,
         "Recovery cut the log, which now ends at this offset. It deleted every later segment, "
         "sound records included.",
         _CUT_ADVICE,
         _BATCHES,
     ),
-    Message(
+    BrokerMessage(
         "Deleting segments as part of log recovery: {}",
-        Kind.DISK,
+        Subject.DISK,
         "Recovery cut a segment earlier, and marked the later segments as .deleted. The broker "
         "deletes these files after file.delete.delay.ms, a minute.",
         _CUT_ADVICE,
         _BATCHES,
     ),
-    Message(
+    BrokerMessage(
         "Found invalid offset during recovery. Deleting the corrupt segment and creating an empty "
         "one with starting offset {offset}",
-        Kind.DISK,
+        Subject.DISK,
         "Recovery found an offset that does not follow the offset before it, or, from 4.0 on, "
         "could not write a file. It deleted the segment and created an empty segment in its place.",
         _CUT_ADVICE,
         (codes.OFFSETS_NOT_INCREASING, codes.DISK_SHORT),
     ),
-    Message(
+    BrokerMessage(
         "Deleting all segments because logEndOffset ({}) is smaller than logStartOffset {offset}",
-        Kind.DISK,
+        Subject.DISK,
         "The log end offset was below the checkpointed log start offset. The broker deleted all "
         "segments of this partition and began an empty segment at the checkpointed offset.",
         "The segments remain as .deleted files for file.delete.delay.ms, a minute. If this is the "
@@ -69,9 +69,9 @@ ROWS: Final = (
         "copies the records again from an in-sync replica.",
         (codes.LOG_START_BEYOND_END,),
     ),
-    Message(
+    BrokerMessage(
         "This could happen if segment files were deleted from the file system",
-        Kind.DISK,
+        Subject.DISK,
         "The log end offset was below the checkpointed log start offset. The broker deleted all "
         "segments.",
         "Find out which is true: a person or a program removed segments, or the directory is from "
@@ -79,9 +79,9 @@ ROWS: Final = (
         (codes.LOG_START_BEYOND_END,),
     ),
     # Batches and their records.
-    Message(
+    BrokerMessage(
         "Found record size 0 smaller than minimum record overhead ({}) in file {path}",
-        Kind.DISK,
+        Subject.DISK,
         "The file has zeros where a batch should begin. The space was preallocated, or the disk "
         "lost its content. After an unclean stop, recovery cuts the zeros off. After a clean stop, "
         "the broker does not start.",
@@ -93,23 +93,23 @@ ROWS: Final = (
             codes.BATCH_SIZE_IMPOSSIBLE,
         ),
     ),
-    Message(
+    BrokerMessage(
         "Found record size {} smaller than minimum record overhead ({}) in file {path}",
-        Kind.DISK,
+        Subject.DISK,
         "Where a batch should begin, the size field has an impossible value.",
         BAD_BATCH,
         (codes.BATCH_SIZE_IMPOSSIBLE,),
     ),
-    Message(
+    BrokerMessage(
         "Record is corrupt (stored crc = {}, computed crc = {})",
-        Kind.DISK,
+        Subject.DISK,
         "A batch did not match its checksum when it was read.",
         BAD_BATCH,
         (codes.BATCH_CRC_MISMATCH, codes.METADATA_SNAPSHOT_DAMAGED),
     ),
-    Message(
+    BrokerMessage(
         "Record is corrupt (stored crc = {}) in topic partition {partition}",
-        Kind.DISK,
+        Subject.DISK,
         "A batch from a client or a leader did not match its checksum. The broker refused the "
         "batch and wrote nothing.",
         "If a producer sent the batch, test the memory and network of that client. If a leader "
@@ -117,7 +117,7 @@ ROWS: Final = (
         (codes.BATCH_CRC_MISMATCH,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "Where a batch should begin, the size field has an impossible value.",
         BAD_BATCH,
         (
@@ -131,23 +131,23 @@ ROWS: Final = (
         ),
         (codes.BATCH_SIZE_IMPOSSIBLE,),
     ),
-    Message(
+    BrokerMessage(
         "Invalid magic found in record: {}",
-        Kind.DISK,
+        Subject.DISK,
         "A batch has a magic that no release writes.",
         BAD_BATCH,
         (codes.BATCH_MAGIC_UNKNOWN,),
     ),
-    Message(
+    BrokerMessage(
         "Unknown compression type id: {}",
-        Kind.DISK,
+        Subject.DISK,
         "A batch names a codec that does not exist.",
         "Seek consumers past the batch. On a compacted topic, the broker does not compact the "
         "partition until a restart.",
         (codes.BATCH_CODEC_UNKNOWN,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The records of a batch could not be read, although the batch may match its checksum. It "
         "was written that way, or it is damaged.",
         "Run kdump verify --deep on the partition to find out which. Consumers can seek past the "
@@ -176,16 +176,16 @@ ROWS: Final = (
         ),
         (codes.RECORDS_UNREADABLE,),
     ),
-    Message(
+    BrokerMessage(
         "Received exception when fetching the next record from {partition}",
-        Kind.DISK,
+        Subject.DISK,
         "A consumer stopped at a record that it could not read.",
         "Run kdump verify --deep on the partition: it reports the offset to seek to.",
         (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH),
         outer=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not read a batch from the disk.",
         "Check the system log for disk errors.",
         (
@@ -195,40 +195,40 @@ ROWS: Final = (
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "The size of segment {path} ({}) is larger than the maximum allowed segment size of {}",
-        Kind.DISK,
+        Subject.DISK,
         "A segment is larger than 2147483647 bytes. The broker did not start.",
         "If another replica is in sync, start its broker first, and move this partition away.",
         (codes.LOG_TOO_LARGE,),
     ),
-    Message(
+    BrokerMessage(
         "Could not read file {path}",
-        Kind.DISK,
+        Subject.DISK,
         "The broker's user could not read a file of a partition. The log directory went offline.",
         "Correct the owner and permissions of the file. If they are correct, check the system log.",
         (codes.UNREADABLE, codes.BROKER_DENIED),
     ),
     # Offset overflow.
-    Message(
+    BrokerMessage(
         "Detected offset overflow at offset {offset} in segment {}",
-        Kind.DISK,
+        Subject.DISK,
         "An offset is too far above the base offset in its segment's name. Recovery splits the "
         "segment there.",
         "Recovery accepts the offset even if it is wrong: verify the partition.",
         (codes.OFFSET_OVERFLOW, codes.BATCH_BELOW_SEGMENT, codes.BATCH_OFFSETS_INVERTED),
     ),
-    Message(
+    BrokerMessage(
         "Split operation is only permitted for segments with overflow, and the problem path is "
         "{path}",
-        Kind.DISK,
+        Subject.DISK,
         "A batch begins below the base offset in its segment's name, or its last offset is lower "
         "than its first. The broker did not start.",
         BAD_BATCH,
         (codes.BATCH_BELOW_SEGMENT, codes.BATCH_OFFSETS_INVERTED, codes.OFFSET_OVERFLOW),
     ),
     *answer_alike(
-        Kind.NOTE,
+        Subject.NOTE,
         "The offsets of a segment exceeded the range of an index. The broker split the segment, "
         "and lost no record.",
         "The broker accepted the offset even if it was wrong: verify the partition.",
@@ -240,46 +240,46 @@ ROWS: Final = (
         (codes.OFFSET_OVERFLOW,),
     ),
     # Leftover files and swaps.
-    Message(
+    BrokerMessage(
         "Deleting stray temporary file {path}",
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker deleted a leftover .deleted file.",
         NOTHING,
         (codes.LEFTOVER_DELETED,),
     ),
-    Message(
+    BrokerMessage(
         "Deleting stray .clean file {path}",
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker deleted a leftover .cleaned file.",
         NOTHING,
         (codes.LEFTOVER_CLEANED,),
     ),
-    Message(
+    BrokerMessage(
         "Deleting invalid swap file {path} minCleanedFileOffset: {}",
-        Kind.NOTE,
+        Subject.NOTE,
         "A split of a segment was unfinished. The broker deleted its .swap file.",
         NOTHING,
         (codes.SWAP_DISCARDED,),
     ),
-    Message(
+    BrokerMessage(
         "Found log file {path} from interrupted swap operation, which is recoverable from",
-        Kind.NOTE,
+        Subject.NOTE,
         "A cleaned or split segment was about to replace other segments when the broker stopped. "
         "The broker completed the replacement.",
         "Nothing to do if the topic is compacted. Otherwise, verify the partition.",
         (codes.SWAP_PENDING,),
     ),
-    Message(
+    BrokerMessage(
         "Deleting segment files {path} that is compacted but has not been deleted yet.",
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker deleted a segment that a .swap file replaces.",
         "Nothing to do if the topic is compacted. Otherwise, records are lost: verify the "
         "partition.",
         (codes.SWAP_PENDING, codes.SWAP_SHORTENED, codes.SWAP_DELETES),
     ),
-    Message(
+    BrokerMessage(
         "Recovering file {path} by renaming from {} files.",
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker put a .swap file in the place of the segments that it replaces.",
         "Nothing to do if the topic is compacted. Otherwise, verify the partition.",
         (
@@ -289,43 +289,43 @@ ROWS: Final = (
             codes.SWAP_OVERLAPS,
         ),
     ),
-    Message(
+    BrokerMessage(
         "Newly rolled segment file {path} already exists; deleting it first",
-        Kind.DISK,
+        Subject.DISK,
         "A file with the name of a new segment already existed. The broker deleted it.",
         "Find out where the file came from. Verify the partition for missing offsets.",
         (codes.SEGMENTS_HOLE,),
     ),
     # Progress of recovery and truncation.
-    Message(
+    BrokerMessage(
         "Recovering unflushed segment {offset}.",
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker did not stop cleanly. It reads its last segments again.",
         "Nothing to do. kdump next-start forecasts how much recovery reads and how long it takes.",
         everywhere=True,
     ),
-    Message(
+    BrokerMessage(
         "Skipping recovery of {} logs from {path} since clean shutdown file was found",
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker stopped cleanly. It recovered no log.",
         NOTHING,
     ),
-    Message(
+    BrokerMessage(
         "Attempting recovery for all logs in {path} since no clean shutdown file was found",
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker did not stop cleanly. It recovers its logs from their recovery points on.",
         "Nothing to do. kdump next-start forecasts how much recovery reads and how long it takes.",
     ),
-    Message(
+    BrokerMessage(
         "{partition}, dir={path}] Truncating to offset {offset}",
-        Kind.NOTE,
+        Subject.NOTE,
         "A follower truncated its log where it differs from its leader's log, as after a change of "
         "leader.",
         NOTHING,
     ),
-    Message(
+    BrokerMessage(
         "Deleting segments as part of log truncation: {}",
-        Kind.NOTE,
+        Subject.NOTE,
         "A follower truncated its log where it differs from its leader's log, and deleted whole "
         "segments.",
         "If the truncation goes below the high watermark, compare the replicas. Another line "
@@ -333,7 +333,7 @@ ROWS: Final = (
     ),
     # Files that change during a read, and failed changes of files.
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A file ended before the bytes that the broker wanted to read, or its length changed while "
         "the broker had it open.",
         "Find out what else writes to the directory. Stop the broker and verify the partition.",
@@ -345,7 +345,7 @@ ROWS: Final = (
         (codes.TORN_TAIL, codes.CHANGED_WHILE_READ),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "An index pointed past the end of its segment.",
         "Verify the partition first. Then, while the broker is stopped, kdump reindex rebuilds the "
         "index.",
@@ -356,7 +356,7 @@ ROWS: Final = (
         (codes.INDEX_BEYOND_LOG,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The offsets of a segment exceeded the range of an index, and the broker could not split "
         "the segment. It did not start.",
         BAD_BATCH,
@@ -366,59 +366,59 @@ ROWS: Final = (
         ),
         (codes.OFFSET_OVERFLOW,),
     ),
-    Message(
+    BrokerMessage(
         "Cannot split file {path}",
-        Kind.DISK,
+        Subject.DISK,
         "The file that the broker was to split is not a segment. The broker did not start.",
         ALL,
         (codes.OFFSET_OVERFLOW,),
     ),
-    Message(
+    BrokerMessage(
         "Illegal offset {offset} following previous offset {} (Offsets must increase monoton",
-        Kind.DISK,
+        Subject.DISK,
         "Two records of a batch have the same offset, or their offsets run backwards. The batch "
         "cannot be written again.",
         "Run kdump verify --deep on the partition.",
         (codes.RECORDS_OFFSETS,),
     ),
-    Message(
+    BrokerMessage(
         "Append of size {} bytes is too large for segment with current file position at {}",
-        Kind.DISK,
+        Subject.DISK,
         "An append would have made a segment larger than 2147483647 bytes. The append failed.",
         "Verify the partition: its active segment is larger than segment.bytes allows.",
         (codes.LOG_TOO_LARGE,),
     ),
-    Message(
+    BrokerMessage(
         "Delete of {} {path} failed.",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not delete a file of a segment.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
-        Kind.NOTE,
+        Subject.NOTE,
         "A file or directory was renamed or deleted while the broker was flushing it to the disk.",
         NOTHING,
         ("Failed to flush directory {path}", "Failed to flush file {path}"),
     ),
-    Message(
+    BrokerMessage(
         "Failed atomic move of {path} to {} retrying with a non-atomic move",
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker could not rename a file atomically, and then tried a non-atomic move.",
         "Nothing to do, unless an error about the same file follows.",
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Record format version has been downgraded from {} to {}.",
-        Kind.NOTE,
+        Subject.NOTE,
         "The message.format.version of a topic was lowered.",
         NOTHING,
     ),
-    Message(
+    BrokerMessage(
         "Received request for offset {offset} for partition {partition}, but we only have log "
         "segments",
-        Kind.NOTE,
+        Subject.NOTE,
         "A client or follower requested an offset that is not in the log.",
         "Nothing to do if retention or kafka-delete-records.sh deleted the records. If the offset "
         "is after the log end offset, records are lost there: verify the partition.",

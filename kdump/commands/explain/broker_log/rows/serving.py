@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.commands.explain.broker_log.message import Kind, Message, answer_alike
+from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import DISK
 
 _IO: Final = (
@@ -22,7 +22,7 @@ _CLEANER: Final = (
 ROWS: Final = (
     # IOException in a partition. The message names the operation.
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         _IO,
         DISK,
         (
@@ -48,19 +48,19 @@ ROWS: Final = (
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Error trying to open or read the file {path}",
-        Kind.DISK,
+        Subject.DISK,
         _IO,
         DISK,
         (codes.UNREADABLE,),
         outer=True,
     ),
     # The cleaner.
-    Message(
+    BrokerMessage(
         "Unexpected exception thrown when cleaning log {}. Marking its partition ({partition}) as "
         "uncleanable",
-        Kind.DISK,
+        Subject.DISK,
         "The cleaner could not read this log. " + _CLEANER,
         "Run kdump verify --deep on the partition. The stack trace below the line shows what the "
         "cleaner found.",
@@ -68,7 +68,7 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not read or write cleaner-offset-checkpoint. The log directory went "
         "offline.",
         DISK,
@@ -80,7 +80,7 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The cleaner thread ended. This broker compacts no topic until it restarts.",
         "The stack trace below the line names the cause. If the line has none, run kdump verify on "
         "the log directories: it checks cleaner-offset-checkpoint and the logs.",
@@ -90,32 +90,32 @@ ROWS: Final = (
         ),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Resetting first dirty offset of {partition} to log start offset {offset} since the "
         "checkpointed offset {}",
-        Kind.NOTE,
+        Subject.NOTE,
         "The cleaner's checkpoint was below the log start offset.",
         "Nothing to do.",
         (codes.CLEANER_OFFSET_BELOW_START,),
     ),
-    Message(
+    BrokerMessage(
         "The last checkpoint dirty offset for partition {partition} is {offset}, which is larger "
         "than the log end",
-        Kind.DISK,
+        Subject.DISK,
         "The cleaner's checkpoint was above the log end offset. The cleaner began again at the "
         "start of the log.",
         "The end of the log may be lost: verify the partition.",
         (codes.CLEANER_OFFSET_BEYOND_END,),
     ),
-    Message(
+    BrokerMessage(
         "invalid messages during compaction.",
-        Kind.DISK,
+        Subject.DISK,
         "The cleaner found messages that it could not read, and omitted them.",
         "Verify the partition and compare it with another replica.",
         (codes.RECORDS_UNREADABLE,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The cleaner found a batch that is damaged, or larger than any batch that a topic allows. "
         + _CLEANER,
         "Verify the partition.",
@@ -135,39 +135,39 @@ ROWS: Final = (
         ),
         (codes.BATCH_SIZE_IMPOSSIBLE, codes.BATCH_CRC_MISMATCH),
     ),
-    Message(
+    BrokerMessage(
         "Failed to calculate log cleaning stats for partition {partition}",
-        Kind.DISK,
+        Subject.DISK,
         "The cleaner could not calculate the cleaning statistics of this log. " + _CLEANER,
         "The stack trace below the line names the cause. Verify the partition.",
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Record batch from {partition} with last offset {offset} exceeded max record batch size {}",
-        Kind.NOTE,
+        Subject.NOTE,
         "The cleaner wrote a batch that is larger than max.message.bytes allows.",
         "Nothing to do, except for consumers of releases before 0.10.1.",
     ),
     # Retention.
-    Message(
+    BrokerMessage(
         "contains future timestamp(s), making it ineligible to be deleted",
-        Kind.DISK,
+        Subject.DISK,
         "A segment has a timestamp in the future. Time-based retention keeps this segment and all "
         "later segments.",
         "Verify the partition: kdump verify reports the segments. kafka-delete-records.sh moves "
         "the log start offset past them.",
         (codes.TIMESTAMPS_FUTURE, codes.TIMESTAMPS_HOLD_RETENTION),
     ),
-    Message(
+    BrokerMessage(
         "Empty active segment at {offset} was deleted and recreated due to {}",
-        Kind.NOTE,
+        Subject.NOTE,
         "Retention deleted a segment without records.",
         "Nothing to do.",
     ),
     # Scheduled tasks.
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A scheduled task of the broker failed. If the task is periodic, the broker tries it "
         "again.",
         "The stack trace below the line names the cause. Verify the partition that it names.",
@@ -182,7 +182,7 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A partition that the broker was deleting still had segments, or a mapped index.",
         "The name of the directory ends in -delete: the next start removes the directory.",
         (
@@ -193,7 +193,7 @@ ROWS: Final = (
     ),
     # The local copies of indexes of tiered storage.
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not use remote-log-index-cache. This directory holds copies of indexes "
         "of segments in remote storage, and no records.",
         DISK,

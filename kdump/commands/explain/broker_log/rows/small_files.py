@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.commands.explain.broker_log.message import Kind, Message, answer_alike
+from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import ALL, DISK, FIRST, OFFLINE
 
 _META: Final = (
@@ -25,16 +25,16 @@ _BUILD: Final = (
 
 ROWS: Final = (
     # Checkpoints.
-    Message(
+    BrokerMessage(
         "Unrecognised version:{}, expected version: {} in checkpoint file at: {path}",
-        Kind.DISK,
+        Subject.DISK,
         "A checkpoint file does not begin with its version. " + OFFLINE,
         _BUILD,
         (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
     ),
-    Message(
+    BrokerMessage(
         "Malformed line in checkpoint file [{path}]: {}",
-        Kind.DISK,
+        Subject.DISK,
         "A line of a checkpoint file does not follow its format. " + OFFLINE,
         _BUILD,
         (
@@ -43,40 +43,40 @@ ROWS: Final = (
             codes.PARTITION_METADATA_MALFORMED,
         ),
     ),
-    Message(
+    BrokerMessage(
         "Expected [{}] entries in checkpoint file [{path}], but found only [{}]",
-        Kind.DISK,
+        Subject.DISK,
         "A checkpoint file has fewer lines than it announces: it was cut off. " + OFFLINE,
         _BUILD,
         (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
     ),
-    Message(
+    BrokerMessage(
         "Error while reading checkpoint file {path}",
-        Kind.DISK,
+        Subject.DISK,
         OFFLINE,
         "The stack trace below the line shows whether the disk or the content is at fault.",
         (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Error while writing to checkpoint file {path}",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not write a checkpoint file. The log directory went offline.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Failed to write to checkpoint file {path}. This is ok if the topic/partition is being",
-        Kind.NOTE,
+        Subject.NOTE,
         "The broker could not write a checkpoint file of a partition, because the directory no "
         "longer existed.",
         "Nothing to do if the topic was being deleted. Otherwise, verify the partition.",
     ),
-    Message(
+    BrokerMessage(
         "Error occurred while reading recovery-point-offset-checkpoint file of directory {dir}, "
         "resetting the recovery checkpoint to 0",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not read the recovery points and used 0 instead. After an unclean stop, "
         "it recovered every segment.",
         "If the start continues, the broker writes the file again. If an earlier line says that "
@@ -85,10 +85,10 @@ ROWS: Final = (
         (codes.CHECKPOINT_NUMBER, codes.CHECKPOINT_MALFORMED),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Error occurred while reading log-start-offset-checkpoint file of directory {dir}, "
         "resetting to the base offset of the first segment",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not read the log start offsets. Each log began at its first segment, and "
         "records that were deleted with DeleteRecords are back.",
         "If this matters, delete these records again. If an earlier line says that the directory "
@@ -97,97 +97,97 @@ ROWS: Final = (
         (codes.CHECKPOINT_NUMBER, codes.CHECKPOINT_MALFORMED),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Disk error while writing recovery offsets checkpoint in directory {dir}:",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not write the recovery points. The log directory went offline.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Disk error while writing log start offsets checkpoint in directory {dir}:",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not write the log start offsets. The log directory went offline.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Error while writing to highwatermark file in directory {dir}",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not write the high watermarks, because the log directory was offline or "
         "went offline.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Unable to start fetching {partition} with topic ID {} due to NumberFormatException",
-        Kind.DISK,
+        Subject.DISK,
         "A number in replication-offset-checkpoint cannot be parsed. The broker runs, but serves "
         "neither this partition nor any other partition of that log directory.",
         "Stop the broker, run kdump reindex --apply on that log directory, and start the broker.",
         (codes.HIGH_WATERMARK_NUMBER,),
         everywhere=True,
     ),
-    Message(
+    BrokerMessage(
         "Unable to start fetching {partition} with topic ID {} due to {}Exception",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not open a replica as a follower. The replica does not fetch.",
         "The stack trace below the line names the cause. Verify the partition.",
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Unable to start fetching {partition} with topic ID {} due to",
-        Kind.CONSEQUENCE,
+        Subject.CONSEQUENCE,
         "The broker could not open a replica as a follower. The replica does not fetch.",
         FIRST,
         outer=True,
     ),
     # meta.properties.
-    Message(
+    BrokerMessage(
         "Error while reading meta.properties file {path}",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not read a meta.properties, or the file lacks a required property. The "
         "log directory is offline. If it was the only log directory, or the one with the metadata "
         "log, the node did not start.",
         _META,
         (codes.META_PROPERTIES_UNREADABLE, codes.META_PROPERTIES_OFFLINE),
     ),
-    Message(
+    BrokerMessage(
         "No readable meta.properties files found.",
-        Kind.DISK,
+        Subject.DISK,
         "No log directory had a readable meta.properties. The node did not start.",
         _META + " On a new node, kafka-storage.sh format creates the file. Otherwise, check "
         "whether a file system is not mounted.",
         (codes.META_PROPERTIES_UNREADABLE, codes.LOG_DIRECTORY_MISSING),
     ),
-    Message(
+    BrokerMessage(
         "No `meta.properties` found in {dir}",
-        Kind.DISK,
+        Subject.DISK,
         "A log directory had no meta.properties: it is new and empty, or its file system was not "
         "mounted. The node did not start.",
         "Mount the file system, or run kafka-storage.sh format --ignore-formatted for a new "
         "directory.",
         (codes.META_PROPERTIES_MISSING, codes.LOG_DIRECTORY_MISSING),
     ),
-    Message(
+    BrokerMessage(
         "Invalid cluster.id in: {path}. Expected {}, but read {}",
-        Kind.DISK,
+        Subject.DISK,
         "A log directory belongs to another cluster. The node did not start.",
         "Find out which directory was put there by mistake. " + _META,
         (codes.META_PROPERTIES_MISMATCH,),
     ),
-    Message(
+    BrokerMessage(
         "Stored node id {} doesn't match previous node id {} in {path}. If you moved",
-        Kind.DISK,
+        Subject.DISK,
         "A log directory belongs to another node, or node.id was changed. The node did not start.",
         _META,
         (codes.META_PROPERTIES_MISMATCH, codes.NODE_ID_MISMATCH),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A log directory belongs to another node, or broker.id or node.id was changed. The node "
         "did not start.",
         _META + " Do not delete meta.properties to get past this: it says whose records these are.",
@@ -198,7 +198,7 @@ ROWS: Final = (
         (codes.NODE_ID_MISMATCH,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The log directories of this node belong to several nodes or clusters. The node did not "
         "start.",
         "Find out which directory was put there by mistake. " + _META,
@@ -208,9 +208,9 @@ ROWS: Final = (
         ),
         (codes.META_PROPERTIES_MISMATCH,),
     ),
-    Message(
+    BrokerMessage(
         "The Cluster ID {} doesn't match stored clusterId {} in meta.properties",
-        Kind.DISK,
+        Subject.DISK,
         "The log directory belongs to another cluster than the one in ZooKeeper: ZooKeeper lost "
         "its data, zookeeper.connect names another cluster, or the directory is from elsewhere. "
         "The broker did not start.",
@@ -219,7 +219,7 @@ ROWS: Final = (
         (codes.META_PROPERTIES_MISMATCH,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not read a meta.properties, or the file did not exist although the log "
         "directory is in use. The log directory is offline, or the broker did not start.",
         "On a new log directory, nothing to do. Otherwise, check whether its file system is "
@@ -233,30 +233,30 @@ ROWS: Final = (
         ),
         (codes.META_PROPERTIES_UNREADABLE, codes.META_PROPERTIES_MISSING),
     ),
-    Message(
+    BrokerMessage(
         "No meta.properties file under dir {path}",
-        Kind.NOTE,
+        Subject.NOTE,
         "A log directory has no meta.properties yet: it is new. The broker writes the file.",
         "Nothing to do for a new log directory. Otherwise, check whether its file system is "
         "mounted.",
     ),
-    Message(
+    BrokerMessage(
         "Failed to write meta.properties due to",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not write a meta.properties.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Duplicate directory ID {} found. It was the ID of {path}, but also of {}",
-        Kind.DISK,
+        Subject.DISK,
         "Two log directories have the same directory.id: one is a copy. The node did not start.",
         "Move the copy out of log.dirs.",
         (codes.META_PROPERTIES_MISMATCH,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The directory.id of a meta.properties is a reserved id that names no directory. The node "
         "did not start.",
         _META,
@@ -267,7 +267,7 @@ ROWS: Final = (
         (codes.DIRECTORY_ID_RESERVED,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A meta.properties lacks a required property, or has content that no release writes. The "
         "node did not start.",
         _META,
@@ -293,16 +293,16 @@ ROWS: Final = (
         ),
         (codes.META_PROPERTIES_UNREADABLE,),
     ),
-    Message(
+    BrokerMessage(
         "Encountered I/O error in metadata log directory {dir}. Cannot continue.",
-        Kind.DISK,
+        Subject.DISK,
         "The node could not read the log directory with the metadata log. It did not start.",
         DISK,
         (codes.META_PROPERTIES_UNREADABLE, codes.LOG_DIRECTORY_MISSING),
     ),
-    Message(
+    BrokerMessage(
         "Error while writing meta.properties to {dir}",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not write a meta.properties. The log directory is offline.",
         DISK,
         (codes.UNREADABLE,),
@@ -310,7 +310,7 @@ ROWS: Final = (
     ),
     # partition.metadata.
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A partition.metadata does not follow its format. The log directory went offline. If the "
         "broker had no other log directory, it exited.",
         "Stop the broker and run kdump reindex --apply on the partition: it writes the file with "
@@ -324,9 +324,9 @@ ROWS: Final = (
         ),
         (codes.PARTITION_METADATA_MALFORMED,),
     ),
-    Message(
+    BrokerMessage(
         "Error while reading partition metadata file {path}",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not read a partition.metadata. The log directory went offline. If the "
         "broker had no other log directory, it exited.",
         "The stack trace below the line shows whether the disk or the content is at fault.",
@@ -334,7 +334,7 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A partition.metadata is empty or cut off, or holds no topic id. The broker did not start. "
         "The line does not name the partition.",
         "Run kdump next-start on the log directory: it names the file. While the broker is "
@@ -348,29 +348,29 @@ ROWS: Final = (
         ),
         (codes.PARTITION_METADATA_FATAL,),
     ),
-    Message(
+    BrokerMessage(
         "Error while writing partition metadata file {path}",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not write a partition.metadata. The log directory went offline.",
         DISK,
         (codes.UNREADABLE,),
         outer=True,
     ),
-    Message(
+    BrokerMessage(
         "Error while trying to delete partition metadata file {path}",
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not delete a partition.metadata.",
         DISK,
         (codes.UNREADABLE,),
     ),
-    Message(
+    BrokerMessage(
         "The topic id {} will not be persisted to the partition metadata file since the partition",
-        Kind.NOTE,
+        Subject.NOTE,
         "The partition was being deleted.",
         "Nothing to do.",
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The topic id in a partition.metadata differs from the cluster's id for the topic of this "
         "name. The file or directory was copied, or the topic was created again. The broker does "
         "not serve the replica.",
@@ -390,7 +390,7 @@ ROWS: Final = (
     ),
     # Names of files.
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The broker could not parse the name of a file in a partition, or a number in "
         "leader-epoch-checkpoint or another checkpoint. The broker did not start, or the part of "
         "it that read the file ended.",
@@ -408,17 +408,17 @@ ROWS: Final = (
             codes.HIGH_WATERMARK_NUMBER,
         ),
     ),
-    Message(
+    BrokerMessage(
         "Received invalid partition leader epoch entry {}",
-        Kind.DISK,
+        Subject.DISK,
         "A leader-epoch-checkpoint, or a batch of the log, has a negative leader epoch. The broker "
         "did not start, or a follower does not append the batch and stays out of sync.",
         ALL,
         (codes.EPOCHS_NUMBER, codes.LEADER_EPOCH_NEGATIVE, codes.LEADER_EPOCH_ABSENT),
     ),
-    Message(
+    BrokerMessage(
         "Invalid value {} for configuration segment.bytes: Value must be at least 1048576",
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "A topic has segment.bytes below 1 MiB, which brokers from 4.1 on do not accept. The "
         "broker did not start.",
         "Start the release from before the upgrade. Raise segment.bytes of that topic, then "
@@ -428,7 +428,7 @@ ROWS: Final = (
     # The name of a file or class, in the message or in a frame of the stack trace, distinguishes
     # codes that share a message.
     *(
-        Message(pattern, Kind.DISK, OFFLINE, ALL, found, outer=True)
+        BrokerMessage(pattern, Subject.DISK, OFFLINE, ALL, found, outer=True)
         for pattern, found in (
             ("/leader-epoch-checkpoint", (codes.EPOCHS_MALFORMED, codes.EPOCHS_NUMBER)),
             ("-offset-checkpoint", (codes.CHECKPOINT_MALFORMED, codes.CHECKPOINT_NUMBER)),
@@ -440,7 +440,7 @@ ROWS: Final = (
         )
     ),
     *answer_alike(
-        Kind.NOTE,
+        Subject.NOTE,
         "A request named a topic id that differs from that of the topic of this name, as after the "
         "topic was created again.",
         "Nothing to do, unless the line recurs: in that case, verify the log directory.",

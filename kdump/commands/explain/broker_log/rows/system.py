@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.audit import codes
-from kdump.commands.explain.broker_log.message import Kind, Message, Step, answer_alike
+from kdump.commands.explain.broker_log.message import BrokerMessage, FollowUp, Subject, answer_alike
 
 ROWS: Final = (
     # Windows, whose exceptions read as if rights were missing.
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "The broker runs on Windows, which refuses to rename or delete a file that is open or "
         "mapped, and to open a directory. The log directory went offline, or the node did not "
         "start. Rights are not the cause, and the files are sound.",
@@ -30,7 +30,7 @@ ROWS: Final = (
         decides=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A network file system without a lock service refused to lock .lock. The log directory is "
         "offline.",
         "Mount the file system with locks (NFS 4, or rpc.statd for NFS 3), or move the log "
@@ -38,7 +38,7 @@ ROWS: Final = (
         ("No locks available",),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The file system is full. The log directory that the broker was writing to went offline.",
         "Free space, then restart the broker. Do not delete a .log by hand: kdump verify --quick "
         "--info DIRECTORY lists the files that a broker removes by itself, and says whether "
@@ -49,17 +49,17 @@ ROWS: Final = (
             "No space left on device",
         ),
         (codes.DISK_FULL, codes.DISK_SHORT, codes.DISK_LOW),
-        step=Step.SPACE,
+        step=FollowUp.SPACE,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The broker's user has used up its disk quota. The log directory went offline.",
         "Free space or raise the quota. Then restart the broker.",
         ("FileSystemException: {path}: Disk quota exceeded", "Disk quota exceeded"),
-        step=Step.SPACE,
+        step=FollowUp.SPACE,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The disk failed during a read or write. The log directory went offline.",
         "Check the system log. Copy the readable data before you use the disk again.",
         (
@@ -70,7 +70,7 @@ ROWS: Final = (
         (codes.UNREADABLE,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The file system is mounted read-only, as after an error. The log directory went offline.",
         "Check the system log. Check the file system before you mount it for writing.",
         (
@@ -81,7 +81,7 @@ ROWS: Final = (
         (codes.UNREADABLE,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The file system is damaged. The log directory went offline.",
         "Unmount the file system and run its own check. Then verify the log directory before a "
         "broker starts.",
@@ -93,7 +93,7 @@ ROWS: Final = (
         (codes.UNREADABLE,),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A network file system lost the file. The log directory went offline.",
         "Mount the file system again. Verify the log directory before a broker starts.",
         (
@@ -103,20 +103,20 @@ ROWS: Final = (
         ),
         (codes.UNREADABLE,),
     ),
-    Message(
+    BrokerMessage(
         "Too many open files",
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "The limit of open files was reached. A log directory may have gone offline as a result.",
         "Raise the limit (LimitNOFILE, ulimit -n), then restart the broker. The disk is sound.",
     ),
-    Message(
+    BrokerMessage(
         "Map failed",
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "The limit of memory-mapped areas was reached. Large numbers of indexes use it up.",
         "Raise vm.max_map_count, then restart the broker. The disk is sound.",
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "The Java virtual machine got no memory and ended. If the machine had free memory, the "
         "limit of memory-mapped areas was reached: large numbers of indexes use it up.",
         "Raise vm.max_map_count, or free memory. Then start the broker again; it recovers its "
@@ -129,7 +129,7 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "The broker's user may not read or write this file. The file's log directory went offline, "
         "or the node did not start.",
         "Correct the owner and permissions. The usual cause is files that root created or "
@@ -142,7 +142,7 @@ ROWS: Final = (
         (codes.UNREADABLE, codes.BROKER_DENIED),
     ),
     *answer_alike(
-        Kind.ELSEWHERE,
+        Subject.ELSEWHERE,
         "The broker itself had renamed the directory of this file, because the topic was deleted "
         "or the replica moved, while another part of it still used the old or new name. If the "
         "line comes from LogDirFailureChannel, the log directory went offline. No file is lost.",
@@ -152,7 +152,7 @@ ROWS: Final = (
         decides=True,
     ),
     *answer_alike(
-        Kind.DISK,
+        Subject.DISK,
         "A file that the broker tried to use, or its directory, did not exist. Something else "
         "removed or renamed it, or the file system is not mounted.",
         "Find out what it was: a cleanup job, a second broker, or a person. Then verify the log "
