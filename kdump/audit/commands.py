@@ -12,7 +12,8 @@ from typing import Final
 
 from kdump.format.lines.shell import operand
 from kdump.storage.manifests.path import ManifestPath
-from kdump.storage.objects.address import AnyPath, RemotePath
+from kdump.storage.objects.remote_path import RemotePath
+from kdump.storage.paths import AnyPath
 from kdump.storage.repair_record import RepairRecord, RepairState
 
 Remedy = tuple[str, ...]

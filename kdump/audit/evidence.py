@@ -17,7 +17,7 @@ from kdump.audit.targets.future_logs import FutureLog
 from kdump.audit.targets.target import Target
 from kdump.storage.logdir import LogDirectory, is_metadata_log
 from kdump.storage.names import FileKind
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.walk import Reason
 from kdump.values import frozen
 

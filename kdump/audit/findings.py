@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Final
 
 from kdump.audit.codes import FindingCode, Severity
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 #: The text of a finding that is milder because a broker runs or may be running.

@@ -16,7 +16,7 @@ from kdump.errors import SourceError
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Partition, Segment, directory_name, list_partition
 from kdump.storage.names import PARTITION_METADATA
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.walk import Damage, walk
 from kdump.values import frozen
 

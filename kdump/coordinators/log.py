@@ -19,7 +19,7 @@ from kdump.format.batch import BatchTable, RecordRun, RecordTable
 from kdump.format.control import ControlType, control_type_id
 from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk
 from kdump.tables.logs import Log

@@ -15,7 +15,7 @@ from kdump.errors import KdumpError, SourceError
 from kdump.storage import workers
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.tables.logs import list_logs
 from kdump.values import frozen
 

@@ -24,7 +24,7 @@ from kdump.errors import SourceError
 from kdump.format.checkpoint import EpochEntry
 from kdump.storage.access import open_source
 from kdump.storage.logdir import directory_name
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.throttle import Pace
 from kdump.storage.walk import Damage, Reason, walk
 from kdump.values import frozen

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kdump.copies.comparison import Comparison, Difference, FollowerCut, Held, Leadership
 from kdump.copies.copy import LostOffsets
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 
 PathFields = Callable[[AnyPath], Mapping[str, object]]
 """Returns the fields of a path."""

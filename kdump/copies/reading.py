@@ -21,7 +21,7 @@ from kdump.copies.copy import copy_of
 from kdump.errors import UsageError
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.throttle import Pace
 from kdump.values import frozen
 

@@ -24,7 +24,7 @@ from kdump.fleet.job.spread import LostTask, failure_text, run_single, spread
 from kdump.fleet.verify.listing import FleetListing
 from kdump.fleet.verify.task import Depth
 from kdump.fleet.verify.verify import conclusions
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.throttle import use_idle_io
 from kdump.storage.workers import WorkerDied, in_order
 from kdump.values import frozen

@@ -21,7 +21,7 @@ from kdump.errors import SourceError
 from kdump.format.lines.text import time_text
 from kdump.history.records import FileState, SegmentReading, SegmentRecord, encode_findings, signed
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.source import Identity
 from kdump.values import frozen
 

@@ -14,7 +14,7 @@ from kdump.audit.targets.target import Root
 from kdump.format.properties import MetaProperties
 from kdump.history.state import ScrubState
 from kdump.storage.logdir import LogDirectory, is_log_directory
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 
 
 def register_directories(state: ScrubState, roots: Iterable[Root]) -> list[int | None]:

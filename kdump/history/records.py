@@ -12,7 +12,7 @@ from typing import Any, Final
 from kdump.audit.codes import CODES, Severity
 from kdump.audit.findings import Detail, Finding, Offsets, finding_fields
 from kdump.errors import DecodeError
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.source import Identity
 from kdump.values import frozen
 

@@ -29,7 +29,7 @@ from kdump.history.records import (
     decode_findings,
 )
 from kdump.history.rows import DIRECTORIES, PARTITIONS, RUN_DIRECTORIES, RUNS, SEGMENTS, Table
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.rights import Rights, acting
 
 #: Parts of messages: what was expected, and what to do.

@@ -17,7 +17,7 @@ from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.logdir import EntryType, LogDirectory, Partition, directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, FileKind
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
 from kdump.values import frozen

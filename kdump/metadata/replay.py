@@ -27,7 +27,7 @@ from kdump.metadata.log import (
 )
 from kdump.metadata.voters import VoterHistory
 from kdump.storage.logdir import Partition
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 _TRANSACTIONS: Final = frozenset(

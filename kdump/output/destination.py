@@ -35,8 +35,9 @@ from kdump.output import upload
 from kdump.output.files import try_lock
 from kdump.output.upload import Upload
 from kdump.storage.logdir import ancestors, is_log_directory
-from kdump.storage.objects.address import AnyPath, RemotePath, as_local
+from kdump.storage.objects.remote_path import RemotePath
 from kdump.storage.ownership import open_safely
+from kdump.storage.paths import AnyPath, as_local
 from kdump.storage.rights import Rights, acting
 
 MANIFEST: Final = "_manifest.json"

@@ -17,8 +17,8 @@ from typing import Final
 
 from kdump.errors import Refused, StateError, UsageError
 from kdump.storage.logdir import ancestors, is_log_directory
-from kdump.storage.objects.address import AnyPath
 from kdump.storage.ownership import open_safely
+from kdump.storage.paths import AnyPath
 from kdump.storage.rights import Rights, acting, is_root
 
 _SYSTEM: Final = Path("/var/lib/kdump")

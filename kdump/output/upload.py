@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from kdump.storage.objects.address import RemotePath
 from kdump.storage.objects.client import ask
+from kdump.storage.objects.remote_path import RemotePath
 
 if TYPE_CHECKING:
     from pyarrow import NativeFile

@@ -19,7 +19,7 @@ from kdump.format.records import RecordReader
 from kdump.quorum.voter_set import Entry, read_entry
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.throttle import Pace
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk

@@ -29,7 +29,7 @@ from kdump.quorum.replica import MetadataReplica, Refusal
 from kdump.quorum.voter_set import VoterSet, static_voters
 from kdump.storage.logdir import LogDirectory, Partition, directory_name, is_metadata_log
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, META_PROPERTIES
-from kdump.storage.objects.address import AnyPath, scan
+from kdump.storage.paths import AnyPath, scan
 from kdump.storage.throttle import Pace
 from kdump.values import frozen
 

@@ -28,7 +28,7 @@ from kdump.quorum.voter_set import (
     directory_id,
 )
 from kdump.storage.liveness import BrokerState, Liveness
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from kdump.errors import DecodeError
 from kdump.format.control import ControlRecord, ControlType
 from kdump.format.messages.reader import uuid_text
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 #: The id of no directory (``ReplicaKey.NO_DIRECTORY_ID``).

@@ -5,8 +5,10 @@ throttle       The read rate, and the priorities at disks and CPUs, beside a run
 page_cache     The pages of an open file that the page cache holds.
 workers        A pool of forked workers that survives the death of a worker.
 rights         File work with the effective ids of a directory's owner.
-ownership      Opening of a directory component by component, with the users who could redirect
-               the path.
+ownership      Opening of a directory component by component, with the users who could redirect the
+               path.
+paths          Paths: in the file system, or outside of it, with one way to list and to ask for the
+               status.
 objects/       Object stores, read through child processes.
 source         Source: the bytes of one regular file, mapped or through a reused window.
 object_source  ObjectSource: the bytes of one object in a store, through a reused window.

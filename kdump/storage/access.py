@@ -8,7 +8,8 @@ from typing import Final
 from kdump.storage.manifests.opening import open_in_manifest
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.object_source import READ_BYTES, ObjectSource
-from kdump.storage.objects.address import AnyPath, RemotePath, StoredPath, as_local
+from kdump.storage.objects.remote_path import RemotePath
+from kdump.storage.paths import AnyPath, StoredPath, as_local
 from kdump.storage.source import (
     WINDOW_BYTES,
     MappedFile,

@@ -28,7 +28,8 @@ from kdump.errors import SourceError, VanishedError
 from kdump.storage.logdir import enclosing_log_directory
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.names import LOCK
-from kdump.storage.objects.address import AnyPath, RemotePath, as_local
+from kdump.storage.objects.remote_path import RemotePath
+from kdump.storage.paths import AnyPath, as_local
 from kdump.storage.source import open_regular, status_of
 from kdump.values import frozen
 

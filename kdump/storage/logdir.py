@@ -32,7 +32,7 @@ from kdump.storage.names import (
     parse_directory_name,
     parse_file_name,
 )
-from kdump.storage.objects.address import AnyPath, ScanEntry, scan
+from kdump.storage.paths import AnyPath, ScanEntry, scan
 from kdump.storage.source import source_error
 from kdump.values import frozen
 

@@ -6,10 +6,10 @@ import errno
 from typing import Final
 
 from kdump.errors import SourceError, VanishedError
-from kdump.storage.objects.address import RemotePath
 from kdump.storage.objects.client import Ticket, collect, drop
 from kdump.storage.objects.listings import forget_listing
 from kdump.storage.objects.ranges import LEAST_BYTES, Range, ask_later, read
+from kdump.storage.objects.remote_path import RemotePath
 from kdump.storage.source import Closing, Identity, source_error
 from kdump.storage.throttle import Pace
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kdump.errors import SourceError
 from kdump.storage.access import read_end
-from kdump.storage.objects.address import AnyPath, StoredPath, exists, scan
+from kdump.storage.paths import AnyPath, StoredPath, exists, scan
 from kdump.storage.source import source_error
 from kdump.values import frozen
 

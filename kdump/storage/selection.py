@@ -18,7 +18,7 @@ from kdump.format.kernel import ranges as _ranges
 from kdump.format.kernel import select as _select
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, sound_batch, walk
 from kdump.values import frozen

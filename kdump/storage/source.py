@@ -25,8 +25,8 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from kdump.errors import DeniedError, SourceError, VanishedError
-from kdump.storage.objects.address import AnyPath, StoredPath
 from kdump.storage.page_cache import absent_runs
+from kdump.storage.paths import AnyPath, StoredPath
 from kdump.storage.throttle import Pace
 from kdump.values import frozen
 

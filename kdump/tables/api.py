@@ -19,7 +19,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.copies.reading import compare_scope, group_copies
 from kdump.errors import UsageError
 from kdump.storage.manifests.path import paths_in
-from kdump.storage.objects.address import as_path
+from kdump.storage.objects.remote_path import as_path
 from kdump.storage.workers import default_jobs
 from kdump.tables import tables
 from kdump.tables.absent import absent_ranges

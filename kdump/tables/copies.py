@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kdump.copies.comparison import Comparison
 from kdump.copies.fields import copy_fields, difference_fields, leader_fields, partition_fields
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.tables.logs import utf8
 from kdump.tables.schema import COPIES
 

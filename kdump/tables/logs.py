@@ -18,7 +18,7 @@ from kdump.storage.logdir import (
     list_partition,
 )
 from kdump.storage.names import EXTENSIONS, FileKind
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.selection import Selection
 from kdump.values import frozen
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kdump.coordinators.log import LogFault, Undecodable
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui import jsonl
 
 

@@ -13,7 +13,7 @@ from kdump.format.lines.text import json_bytes, json_text
 from kdump.ui.version import version
 
 if TYPE_CHECKING:
-    from kdump.storage.objects.address import AnyPath
+    from kdump.storage.paths import AnyPath
 
 #: The version of the lines: it increases when a line changes its meaning.
 SCHEMA: Final = 1

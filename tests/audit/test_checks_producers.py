@@ -27,7 +27,7 @@ from kdump.audit.findings import Finding
 from kdump.format.index import TransactionIndex
 from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, open_path
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from support import forge
 from support.fixtures_loader import FIXTURES, copy_fixture, topic_configs
 from support.forge import TIMESTAMP

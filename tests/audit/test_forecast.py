@@ -23,7 +23,7 @@ from kdump.audit.survey.recovery import Records, Span
 from kdump.audit.survey.survey import Survey, survey
 from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from kdump.ui.verdicts.forecast_text import directory_sentences
 from support import forge
 from support.damaged import batches

@@ -25,7 +25,7 @@ from kdump.audit.targets.target import Root, Target, assign
 from kdump.audit.verdicts.next_start import add_forecast
 from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, Segment, open_path
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from support import damaged, recipes_directory
 from support.damaged import FIRST, name
 from support.pipeline import NOW_MS

@@ -25,7 +25,7 @@ from kdump.repair.transaction.plan import RebuiltIndex
 from kdump.repair.transaction.recipes import make
 from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import open_path, read_partition
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from kdump.storage.source import WindowedFile
 from kdump.storage.walk import Damage, walk
 from support import forge

@@ -24,7 +24,7 @@ from kdump.audit.targets.target import Target, assign, open_roots
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import Segment, read_partition
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from support.damaged import FIRST, LAST, RECIPES, Recipe, batches, name
 from support.fixtures_loader import copy_fixture
 from support.forge import batch, flip, record

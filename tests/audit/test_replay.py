@@ -16,7 +16,7 @@ from kdump.format.snapshot import ProducerEntry, decode_snapshot
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Partition, read_partition
 from kdump.storage.names import FileKind
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from kdump.storage.walk import Damage, walk
 from support.damaged import LAST
 from support.fixtures_loader import FIXTURES, partitions

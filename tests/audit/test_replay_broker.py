@@ -23,7 +23,7 @@ from kdump.format.checkpoint import decode_epochs
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import decode_snapshot
 from kdump.storage.logdir import read_partition
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from support import forge
 from support.damaged import LAST
 from support.forge import marker, write_partition

@@ -23,7 +23,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.survey.index_promises import LISTED, BrokenPromise, EntryFault, IndexFacts
 from kdump.audit.survey.survey import Survey, survey
 from kdump.storage.logdir import Segment, open_path
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from support import forge
 from support.damaged import name
 from support.forge import TIMESTAMP, batch, message, record, wrapper

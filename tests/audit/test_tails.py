@@ -20,7 +20,7 @@ from kdump.audit.survey.recovery import Span, Tail, recover
 from kdump.storage.access import open_source
 from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, open_path, read_partition
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from kdump.ui import exits
 from support.damaged import FIRST, LAST, batches
 from support.fixtures_loader import copy_fixture

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark import TaskContext, cloudpickle
 
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from support import matrix_spark
 from support.fleet_reports import JsonObject, Verified, told
 

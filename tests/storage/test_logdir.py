@@ -23,7 +23,7 @@ from kdump.storage.logdir import (
     read_partition,
 )
 from kdump.storage.names import DirectoryName, FileKind
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 
 
 def fill(directory: Path, *names: str) -> Path:

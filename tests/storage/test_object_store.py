@@ -20,7 +20,8 @@ from kdump.cli.main import main
 from kdump.errors import SourceError, UsageError, VanishedError
 from kdump.storage.access import open_source, read_end
 from kdump.storage.objects import client
-from kdump.storage.objects.address import RemotePath, as_path
+from kdump.storage.objects.remote_path import RemotePath, as_path
+from kdump.storage.paths import typed_text
 from storage import s3_objects
 from support import damaged
 from support.fixtures_loader import FIXTURES
@@ -131,6 +132,11 @@ def test_records_of_a_partition_and_of_a_file(
         records = [line for line in here[1] if line["type"] == "record"]
         assert len(records) > 10
         assert [line for line in there[1] if line["type"] == "record"] == records
+
+
+def test_a_printed_address_is_the_one_that_was_typed() -> None:
+    typed = as_path("s3a://bucket/a/b?region=eu-west-1&endpoint_override=localhost:9000")
+    assert as_path(typed_text(typed)) == typed
 
 
 def test_a_prefix_that_is_not_there_is_incomplete(bucket: Bucket, ran: Callable[..., Ran]) -> None:
@@ -265,7 +271,7 @@ from pathlib import Path
 from kdump.audit.survey.survey import survey
 from kdump.storage.objects import client
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import as_path
+from kdump.storage.objects.remote_path import as_path
 
 def peak(pid):
     status = Path(f"/proc/{pid}/status").read_text()

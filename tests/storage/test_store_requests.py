@@ -16,7 +16,7 @@ from kdump.cli.main import main
 from kdump.storage.access import open_source
 from kdump.storage.object_source import READ_BYTES
 from kdump.storage.objects import client, listings, ranges
-from kdump.storage.objects.address import as_path
+from kdump.storage.objects.remote_path import as_path
 from kdump.ui import exits
 from storage import s3_objects
 from support.fixtures_loader import FIXTURES

@@ -19,11 +19,11 @@ from kdump.errors import SourceError, VanishedError
 from kdump.storage import object_source
 from kdump.storage.object_source import ObjectSource
 from kdump.storage.objects import arrow, client, listings, ranges
-from kdump.storage.objects.address import RemotePath, as_path
-from kdump.storage.objects.client import ListedName, ObjectStatus
 from kdump.storage.objects.ranges import Range
+from kdump.storage.objects.remote_path import RemotePath, as_path
 from kdump.storage.objects.s3 import S3Bucket, _explained
 from kdump.storage.objects.server import Stores
+from kdump.storage.objects.status import ATTEMPTS, ListedName, ObjectStatus
 from kdump.storage.throttle import Pace
 from support.object_stores import Bucket, served
 
@@ -165,9 +165,9 @@ def test_answers_that_break_off_are_asked_for_again(bucket: Bucket) -> None:
     status = store.status("x")
     answer = store._client.get_object(Bucket="direct", Key="x", Range="bytes=0-1")
     answer["Body"].close()
-    store._client = Answers(answer, client.ATTEMPTS - 1)
+    store._client = Answers(answer, ATTEMPTS - 1)
     assert store.read("x", 0, 2, status) == b"01"
-    store._client = Answers(answer, client.ATTEMPTS)
+    store._client = Answers(answer, ATTEMPTS)
     with pytest.raises(OSError, match="found none in"):
         store.read("x", 0, 2, status)
     other = Answers(answer | {"ETag": "other"}, 0)  # a store that knows no conditions

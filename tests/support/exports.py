@@ -19,7 +19,7 @@ from kdump.commands.export.export import Order, export
 from kdump.commands.export.manifest import Manifest
 from kdump.commands.export.output import FileFormat
 from kdump.output.destination import create_destination
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.selection import Selection
 from support.consumer_records import as_bytes
 from support.forge import batch, record

@@ -27,7 +27,7 @@ from kdump.copies.reading import compare_copies, group_copies, whole_directories
 from kdump.errors import KdumpError
 from kdump.storage import liveness, workers
 from kdump.storage.manifests.path import paths_in
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 
 #: The time of a report in a finding about times.
 _PRESENT = re.compile(r"[-0-9T:.]+Z, the present")

@@ -28,7 +28,7 @@ from kdump.repair.transaction.fingerprint import read_fingerprint
 from kdump.repair.transaction.plan import Plan
 from kdump.repair.transaction.undo import newest_repair, undo
 from kdump.storage.logdir import read_partition
-from kdump.storage.objects.address import AnyPath, typed_text
+from kdump.storage.paths import AnyPath, typed_text
 from kdump.ui.options.targets import TargetOptions, find_scope
 from support.crashing.seam import Around, Call, Watched
 from support.crashing.subjects import CHECKPOINTS

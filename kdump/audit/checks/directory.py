@@ -44,7 +44,8 @@ from kdump.storage.names import (
     format_directory_name,
     parse_directory_name,
 )
-from kdump.storage.objects.address import AnyPath, as_path
+from kdump.storage.objects.remote_path import as_path
+from kdump.storage.paths import AnyPath
 
 #: The kinds of file that belong at the top of a log directory; Kafka writes no other kind there.
 _TOP_KINDS: Final = frozenset(

@@ -19,7 +19,7 @@ from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.startup.swaps import resolve_swaps
 from kdump.audit.survey.index_promises import LISTED, BrokenPromise, EntryFault, IndexFacts
 from kdump.audit.survey.survey import Survey
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 _NO_TIMESTAMP: Final = -1

@@ -15,7 +15,7 @@ from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.audit.startup.swap_loss import swap_loss
 from kdump.storage.logdir import EntryType, Partition
 from kdump.storage.names import FileKind, Suffix, parse_file_name
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 Ends = Mapping[int, int]

@@ -33,7 +33,7 @@ from kdump.storage.names import (
     RECOVERY_POINT_CHECKPOINT,
     FileKind,
 )
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 
 _SUFFIX_CODES: Final = {
     "delete": codes.DIRECTORY_DELETED,

@@ -20,7 +20,7 @@ from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.replay import Replay, ViolationKind
 from kdump.audit.survey.survey import effective_compaction
 from kdump.format.snapshot import ProducerEntries, ProducerEntry
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 
 #: The topics to which coordinators write for many producers, with meaningless sequence numbers.
 _OF_COORDINATORS: Final = frozenset({"__consumer_offsets", "__transaction_state"})

@@ -15,7 +15,7 @@ from kdump.audit.survey.survey import ReadFailure
 from kdump.audit.targets.target import Target
 from kdump.errors import SourceError
 from kdump.format.lines.shell import operand
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.workers import WorkerDied
 
 

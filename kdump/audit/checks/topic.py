@@ -17,7 +17,7 @@ from kdump.audit.findings import Finding, file_finding
 from kdump.errors import DecodeError
 from kdump.format.properties import FatalMetadataError
 from kdump.storage.names import PARTITION_METADATA
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 
 _MIN_SEGMENT_BYTES: Final = 1 << 20
 #: The first levels of metadata.version that only brokers from 4.0, 4.1 and 4.3 on support.

@@ -17,7 +17,7 @@ from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.replay import Replay, SegmentReplay
 from kdump.audit.survey.events import Marker
 from kdump.format.index import AbortedTxn, TransactionIndex
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from kdump.storage.logdir import EntryType, LogDirectory, Partition
 from kdump.storage.names import FileKind
-from kdump.storage.objects.address import AnyPath, StoredPath
+from kdump.storage.paths import AnyPath, StoredPath
 from kdump.storage.rights import Rights
 from kdump.storage.source import user_name
 from kdump.values import frozen

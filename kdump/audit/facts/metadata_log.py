@@ -18,7 +18,7 @@ from kdump.format.checkpoint import decode_epochs
 from kdump.format.properties import MetaProperties, decode_quorum_state
 from kdump.storage.logdir import LogDirectory, directory_name, read_partition
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, FileKind
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 _CONTROLLER = "controller"

@@ -18,7 +18,7 @@ from kdump.audit.facts.small_files import DEFAULT_RETENTION_MS, PartitionFacts
 from kdump.format.checkpoint import EpochEntry, epochs_rise
 from kdump.storage.logdir import Partition, is_metadata_log
 from kdump.storage.names import Suffix
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from kdump.errors import SourceError
 from kdump.storage.access import read_end
 from kdump.storage.logdir import holds_entries
-from kdump.storage.objects.address import AnyPath, scan
+from kdump.storage.paths import AnyPath, scan
 from kdump.values import frozen
 
 #: The extensions of a segment's three files, with the size of an entry in bytes.

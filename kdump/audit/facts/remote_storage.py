@@ -23,7 +23,7 @@ from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.logdir import LogDirectory, Segment, directory_name, read_partition
 from kdump.storage.names import DirectoryName
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.walk import Damage, batch_bytes, walk
 
 OffsetRanges = tuple[tuple[int, int], ...]

@@ -59,7 +59,7 @@ from kdump.storage.names import (
     DirectoryName,
     FileKind,
 )
-from kdump.storage.objects.address import AnyPath, exists
+from kdump.storage.paths import AnyPath, exists
 from kdump.storage.repair_record import FOLDERS, RepairRecord, is_linked, repair_records
 from kdump.storage.rights import Rights
 from kdump.values import frozen

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 #: The smallest unit in which file systems hand out space, as far as is known without asking.

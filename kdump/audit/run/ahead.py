@@ -11,10 +11,11 @@ from typing import Final
 
 from kdump.storage.logdir import EntryType, Partition, Segment
 from kdump.storage.names import FileKind
-from kdump.storage.objects.address import AnyPath, RemotePath
-from kdump.storage.objects.client import ObjectStatus
 from kdump.storage.objects.listings import list_ahead, listed_status
 from kdump.storage.objects.ranges import LARGEST_BYTES, LEAST_BYTES, Range, read_ahead
+from kdump.storage.objects.remote_path import RemotePath
+from kdump.storage.objects.status import ObjectStatus
+from kdump.storage.paths import AnyPath
 
 #: The small files of a partition that are read as a whole, beside those of segments.
 _SMALL: Final = frozenset(

@@ -23,7 +23,7 @@ from kdump.metadata.log import read_snapshots
 from kdump.metadata.replay import read_state
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment, is_metadata_log, read_partition
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.walk import first_batch
 
 

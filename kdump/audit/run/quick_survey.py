@@ -21,7 +21,8 @@ from kdump.errors import SourceError
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.storage.access import open_source, read_end
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath, RemotePath, StoredPath
+from kdump.storage.objects.remote_path import RemotePath
+from kdump.storage.paths import AnyPath, StoredPath
 from kdump.storage.source import Source
 from kdump.storage.walk import first_batch, sound_batch
 from kdump.values import frozen

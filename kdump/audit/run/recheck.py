@@ -18,7 +18,7 @@ from kdump.audit.codes import Severity
 from kdump.audit.findings import Detail, Finding
 from kdump.audit.survey.survey import Survey
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.source import Identity
 from kdump.values import frozen
 

@@ -25,7 +25,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, Segment, open_path, read_partition
 from kdump.storage.manifests.path import ManifestPath
-from kdump.storage.objects.address import RemotePath
+from kdump.storage.objects.remote_path import RemotePath
 from kdump.storage.source import Identity
 
 _RECHECK_SECONDS: Final = 0.5  # before a second read: a broker has renamed its segments by then

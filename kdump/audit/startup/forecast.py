@@ -29,7 +29,7 @@ from kdump.audit.startup.outcome import (
 )
 from kdump.audit.startup.room import Room, room_of
 from kdump.audit.survey.recovery import Records
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 #: The speed of one thread of recovery with a cold page cache (KOD 10).

@@ -26,7 +26,7 @@ from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import NO_PRODUCERS
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 
 #: Above every offset in a file name.
 _NO_OFFSET: Final = 1 << 63

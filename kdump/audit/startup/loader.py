@@ -37,7 +37,7 @@ from kdump.format.index import OffsetIndex, TimeIndex, TransactionIndex
 from kdump.format.properties import FatalMetadataError
 from kdump.storage.logdir import MAX_LOG_BYTES, Segment, is_metadata_log
 from kdump.storage.names import FileKind, format_file_name
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 
 
 class _SplitError(Exception):

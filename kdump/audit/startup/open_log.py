@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from kdump.audit.startup.outcome import LogFacts
 from kdump.audit.survey.recovery import Ending, Records, RecoveryResult, Span
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from kdump.audit.codes import Outcome as Outcome
 from kdump.audit.survey.log_end import LogEnd, Search
 from kdump.audit.survey.recovery import RecoveryResult
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 

@@ -17,7 +17,7 @@ from kdump.audit.startup.swaps import pending_swaps, resolve_swaps
 from kdump.audit.survey.compaction import Compaction, compaction_evidence
 from kdump.audit.survey.recovery import Span
 from kdump.audit.survey.survey import Survey, traces_of_compaction
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from kdump.storage.logdir import DirectoryEntry, EntryType, Partition, Segment
 from kdump.storage.names import EXTENSIONS, FileKind, Suffix
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 

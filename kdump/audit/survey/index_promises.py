@@ -17,7 +17,7 @@ from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.format.kernel import entries as _entries
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.throttle import Pace
 from kdump.values import frozen
 

@@ -17,7 +17,7 @@ from kdump.format.kernel import recovery as _recovery
 from kdump.format.legacy import first_offset, is_wrapper
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import WalkedLog, batch_bytes
 from kdump.values import frozen

@@ -40,7 +40,7 @@ from kdump.format.legacy import is_wrapper
 from kdump.format.records import RecordReader, RecordSummary
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment, directory_name
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.source import Identity, Source
 from kdump.storage.throttle import Pace
 from kdump.storage.walk import Damage, Reason, WalkedLog, batch_bytes, ends_with_zeros, walk

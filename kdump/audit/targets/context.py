@@ -35,7 +35,7 @@ from kdump.storage.names import (
     TRANSACTION_TOPIC,
     DirectoryName,
 )
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 _KRAFT_VERSION = 1

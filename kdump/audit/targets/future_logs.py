@@ -14,7 +14,7 @@ from kdump.audit.facts.small_files import DirectoryFacts, read_small
 from kdump.format.properties import decode_partition_metadata
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import PARTITION_METADATA, DirectoryName
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 

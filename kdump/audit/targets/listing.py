@@ -16,7 +16,7 @@ from kdump.audit.targets.scope import Scope, check_patterns, directories_of
 from kdump.audit.targets.target import Root, TopicSelection, assign, open_roots
 from kdump.errors import SourceError
 from kdump.storage.logdir import LogDirectory, open_path
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 
 
 def list_scope(

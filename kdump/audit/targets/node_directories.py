@@ -11,7 +11,7 @@ from itertools import chain
 
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.storage.logdir import directory_name
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 
 
 def siblings(

@@ -36,7 +36,8 @@ from kdump.storage.logdir import (
 )
 from kdump.storage.manifests.file import ManifestHead
 from kdump.storage.manifests.path import ManifestPath
-from kdump.storage.objects.address import AnyPath, as_path
+from kdump.storage.objects.remote_path import as_path
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 T = TypeVar("T")

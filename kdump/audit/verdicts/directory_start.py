@@ -22,7 +22,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import MissingDirectoryError
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 
 
 class Starts:

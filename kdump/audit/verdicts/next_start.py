@@ -33,7 +33,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import KdumpError
 from kdump.storage import workers
 from kdump.storage.logdir import Segment, is_metadata_log
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 #: The codes for which a broker renames a replica with records to ``-stray`` once it is loaded.

@@ -9,7 +9,7 @@ from kdump.audit.replay.replay import Replay
 from kdump.audit.survey.statistics import BatchSums
 from kdump.audit.survey.survey import Survey
 from kdump.format.kernel import producers as _producers
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 _EVENT: Final = len(_producers.EVENT_FIELDS)

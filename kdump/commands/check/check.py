@@ -25,7 +25,7 @@ from kdump.output.destination import LOCK, MANIFEST
 from kdump.program import NAME
 from kdump.storage.access import open_source, read_end
 from kdump.storage.logdir import open_path
-from kdump.storage.objects.address import AnyPath, StoredPath, as_local
+from kdump.storage.paths import AnyPath, StoredPath, as_local
 from kdump.storage.source import Source, source_error, status_of
 from kdump.values import frozen
 

@@ -16,7 +16,7 @@ from kdump.ui.progress import progress_option
 
 if TYPE_CHECKING:
     from kdump.commands.check.check import Export, FileDifference
-    from kdump.storage.objects.address import AnyPath
+    from kdump.storage.paths import AnyPath
     from kdump.ui.progress import Mode
 
 

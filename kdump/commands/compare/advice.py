@@ -19,7 +19,7 @@ from kdump.audit.commands import (
 from kdump.copies.comparison import Comparison, ComparisonState
 from kdump.copies.copy import Copy
 from kdump.storage.manifests.path import ManifestPath
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui.units import count_text
 from kdump.values import frozen
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from kdump.commands.compare.summary import CompareSummary
 from kdump.copies.comparison import Comparison, ComparisonState
 from kdump.copies.fields import copy_fields, difference_fields, leader_fields, partition_fields
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui import jsonl
 
 

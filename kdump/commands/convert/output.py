@@ -45,7 +45,7 @@ from kdump.repair.transaction.fingerprint import refuse_swaps
 from kdump.repair.transaction.lock import finish_or_undo, interrupted_repair
 from kdump.storage.logdir import EntryType, Partition
 from kdump.storage.names import FileKind
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from kdump.storage.source import status_of
 
 #: Free space for indexes, the receipt and directories, beside the copied files.

@@ -30,7 +30,7 @@ from kdump.repair.rewrite.preconditions import refuse_damaged, undecodable_recor
 from kdump.repair.transaction.fingerprint import read_fingerprint, refuse_links, refuse_swaps
 from kdump.repair.transaction.plan import Plan, log_directory_of
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 
 COMMAND: Final = "convert-v0-v2"
 

@@ -45,7 +45,7 @@ from kdump.repair.transaction.disk import Attributes
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
 from kdump.storage.names import FileKind, format_file_name
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from kdump.storage.source import Identity
 from kdump.storage.walk import Damage, walk
 from kdump.storage.workers import Report

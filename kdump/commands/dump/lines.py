@@ -20,7 +20,7 @@ from kdump.storage.names import (
     FileKind,
     FileName,
 )
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.walk import Damage, Reason
 from kdump.ui import jsonl
 from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS

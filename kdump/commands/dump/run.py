@@ -25,7 +25,7 @@ from kdump.storage.logdir import (
     open_paths,
 )
 from kdump.storage.names import FileKind, parse_file_name
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.selection import Selection
 from kdump.storage.source import Source
 

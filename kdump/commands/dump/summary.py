@@ -17,7 +17,7 @@ from kdump.commands.dump.totals import DumpTotals, Totals
 from kdump.format.lines.text import printable, time_text
 from kdump.format.records import RecordReader
 from kdump.storage.names import FileKind
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.selection import Selection
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage

@@ -10,7 +10,7 @@ from kdump.commands.explain.broker_log.message import FollowUp, Subject
 from kdump.commands.explain.broker_log.report import EntryGroup, LogReport
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui.exits import INCOMPLETE, OK
 from kdump.ui.jsonl import header, line
 from kdump.ui.paragraphs import paragraph

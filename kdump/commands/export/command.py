@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kdump.audit.targets.target import Target, TopicSelection
     from kdump.commands.export.manifest import Manifest, PartitionEntry
     from kdump.commands.export.spread import Spread
-    from kdump.storage.objects.address import AnyPath
+    from kdump.storage.paths import AnyPath
     from kdump.storage.selection import Selection
 
 

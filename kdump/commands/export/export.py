@@ -35,7 +35,7 @@ from kdump.commands.export.task import (
 )
 from kdump.errors import DecodeError
 from kdump.output.destination import Destination
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.selection import HIGHEST, LOWEST, Selection
 from kdump.storage.workers import progress_counter
 from kdump.tables.committed.ranges import Ranges, join

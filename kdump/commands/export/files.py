@@ -18,7 +18,7 @@ from uuid import uuid4
 from kdump.commands.export.output import ExportFile, FileFormat, WrittenFile
 from kdump.format.batch import RecordRun, RecordTable
 from kdump.format.kernel import ranges as _ranges
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.rights import Rights
 from kdump.tables.logs import Origin
 from kdump.values import frozen

@@ -15,7 +15,7 @@ from zstandard import STRATEGY_FAST, ZstdCompressionParameters, ZstdCompressor
 from kdump.format.batch import RecordRun
 from kdump.format.lines.lines import JsonLines
 from kdump.output.destination import Sink, discard, open_sink
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.rights import Rights
 from kdump.tables.logs import Origin
 from kdump.values import frozen

@@ -14,7 +14,7 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.commands.export.spread import Spread
 from kdump.commands.export.task import Share, Trouble, missing_result
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.selection import LOWEST, Selection
 from kdump.tables.committed.batches import CommittedFilter, CopyTransactions
 from kdump.tables.committed.plan import LogPlan, PlanTask, combine_logs, plan_log

@@ -27,7 +27,7 @@ from kdump.format.checkpoint import decode_epochs
 from kdump.storage.access import open_source
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import PARTITION_METADATA, DirectoryName, FileKind
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.selection import Selection
 from kdump.storage.walk import first_batch
 from kdump.tables.committed.ranges import Ranges, overlap

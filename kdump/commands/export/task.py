@@ -25,7 +25,7 @@ from kdump.format.records import RecordReader
 from kdump.output.destination import write_error
 from kdump.storage.access import open_source
 from kdump.storage.logdir import read_partition
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.rights import Rights
 from kdump.storage.selection import HIGHEST, LOWEST, Selection
 from kdump.storage.source import Source

@@ -34,7 +34,7 @@ from kdump.coordinators.partitions import (
 )
 from kdump.format.messages.consumer_protocol import PROTOCOL_TYPE
 from kdump.storage.names import OFFSETS_TOPIC, PARTITION_METADATA, SHARE_TOPIC
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 _RETENTION: Final = "offsets.retention.minutes"

@@ -12,7 +12,7 @@ from typing import Any
 from kdump.commands.groups.consumption import ConsumptionRow, OffsetsPartition
 from kdump.commands.groups.group import Group, Member
 from kdump.commands.groups.summary import GroupsSummary
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui import jsonl
 from kdump.ui.coordinator_logs import fault_fields
 

@@ -13,7 +13,7 @@ from kdump.coordinators.log import LogFault
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable, time_text
 from kdump.storage.names import OFFSETS_TOPIC
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui.coordinator_logs import undecodable_text
 from kdump.ui.table import NONE, table
 from kdump.ui.units import count_text

@@ -17,7 +17,7 @@ from kdump.ui.repairs.repairing import RepairOptions, repair, repair_options
 if TYPE_CHECKING:
     from kdump.audit.verdicts.verdict import Verdict
     from kdump.repair.transaction.plan import Plan
-    from kdump.storage.objects.address import AnyPath
+    from kdump.storage.paths import AnyPath
 
 
 @click.command(
@@ -56,7 +56,7 @@ def heal(targets: TargetOptions, copies: tuple[AnyPath, ...], choice: RepairOpti
     """
     from kdump.commands.heal.plan import plan_heal
     from kdump.storage.logdir import open_path
-    from kdump.storage.objects.address import typed_text
+    from kdump.storage.paths import typed_text
     from kdump.ui.options.targets import find_scope, refuse_manifests
 
     scope = find_scope(targets, stores=False)

@@ -9,7 +9,7 @@ from kdump.commands.heal.result import LeftOffsets
 from kdump.format.lines.shell import shell_text
 from kdump.repair.healing.alignment import BatchRun
 from kdump.repair.healing.draft import Draft
-from kdump.storage.objects.address import AnyPath, typed_text
+from kdump.storage.paths import AnyPath, typed_text
 from kdump.storage.walk import sound_batch
 
 #: The note on a log that the cleaner may have compacted.

@@ -35,7 +35,7 @@ from kdump.repair.transaction.fingerprint import (
     refuse_swaps,
 )
 from kdump.repair.transaction.plan import Plan, log_directory_of
-from kdump.storage.objects.address import AnyPath, as_local
+from kdump.storage.paths import AnyPath, as_local
 from kdump.values import frozen
 
 COMMAND: Final = "heal"

@@ -16,7 +16,7 @@ from kdump.repair.healing.own_log import OwnSegment
 from kdump.repair.transaction.fingerprint import source_digest
 from kdump.repair.transaction.plan import Assembly, Piece
 from kdump.storage.access import open_source
-from kdump.storage.objects.address import typed_text
+from kdump.storage.paths import typed_text
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk
 from kdump.values import frozen

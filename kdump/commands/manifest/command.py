@@ -82,7 +82,7 @@ def manifest(
     from kdump.errors import UsageError
     from kdump.format.lines.text import printable
     from kdump.storage.logdir import Segment
-    from kdump.storage.objects.address import as_local
+    from kdump.storage.paths import as_local
     from kdump.storage.throttle import Pace
     from kdump.ui.progress import Progress
     from kdump.ui.units import size_text

@@ -39,7 +39,7 @@ from kdump.format.manifest.indexes import INDEX_BYTES, IndexFold, encode_index
 from kdump.format.manifest.logs import EXCERPTS
 from kdump.format.manifest.sections import SectionKind, pack_section
 from kdump.storage.access import open_source
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.source import Identity, Source
 from kdump.storage.throttle import Pace
 from kdump.storage.walk import Damage, Reason, first_batch, walk

@@ -17,7 +17,7 @@ from kdump.errors import StateError, UsageError
 from kdump.format.manifest.sections import SectionKind, pack_header, pack_section, pack_trailer
 from kdump.output.files import writing_rights
 from kdump.storage.manifests.file import is_manifest
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.rights import acting
 
 #: The mode of a manifest that holds the records of the metadata log, with its secrets, and of one

@@ -20,7 +20,7 @@ from kdump.storage.names import (
     parse_directory_name,
     parse_file_name,
 )
-from kdump.storage.objects.address import AnyPath, as_local, scan
+from kdump.storage.paths import AnyPath, as_local, scan
 from kdump.storage.repair_record import BEGUN, FOLDERS, PLAN, RECEIPT, UNDOING
 from kdump.storage.source import source_error
 from kdump.values import frozen

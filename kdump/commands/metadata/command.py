@@ -17,7 +17,7 @@ from kdump.ui.units import LARGEST_LONG
 if TYPE_CHECKING:
     from kdump.metadata.replay import MetadataState
     from kdump.storage.logdir import Partition
-    from kdump.storage.objects.address import AnyPath
+    from kdump.storage.paths import AnyPath
 
 
 class _OffsetOrPath(LogPath):

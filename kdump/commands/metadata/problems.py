@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kdump.metadata.replay import MetadataState
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.values import frozen
 

@@ -19,7 +19,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
 from kdump.storage.logdir import LogDirectory
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui import jsonl
 from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.ui.folding import FoldedEntry, fold, fold_texts, likeness

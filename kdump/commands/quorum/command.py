@@ -16,7 +16,7 @@ from kdump.ui.options.targets import LogPath, TargetOptions
 from kdump.ui.units import LARGEST_INT
 
 if TYPE_CHECKING:
-    from kdump.storage.objects.address import AnyPath
+    from kdump.storage.paths import AnyPath
 
 
 @click.command(

@@ -30,7 +30,7 @@ from kdump.storage.names import (
     RECOVERY_POINT_CHECKPOINT,
     DirectoryName,
 )
-from kdump.storage.objects.address import AnyPath, as_local
+from kdump.storage.paths import AnyPath, as_local
 
 _WITHOUT: Final = {
     RECOVERY_POINT_CHECKPOINT: "are recovered whole after an unclean stop",

@@ -75,7 +75,7 @@ def reindex(
     from kdump.audit.facts.settings import Overrides
     from kdump.commands.reindex.checkpoints import hosts
     from kdump.commands.reindex.plan import plan_reindex
-    from kdump.storage.objects.address import as_local
+    from kdump.storage.paths import as_local
     from kdump.ui.options.targets import find_scope
 
     scope = find_scope(targets, stores=False)

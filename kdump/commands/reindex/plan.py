@@ -20,7 +20,7 @@ from kdump.repair.content.replayed import producer_steps
 from kdump.repair.content.small_files import small_file_steps
 from kdump.repair.transaction.fingerprint import read_fingerprint, refuse_swaps
 from kdump.repair.transaction.plan import Plan, Step, log_directory_of
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 
 
 def plan_reindex(

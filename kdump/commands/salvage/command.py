@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kdump.audit.targets.target import Target
     from kdump.commands.salvage.backup import Backup
     from kdump.commands.salvage.receipt import Salvaged
-    from kdump.storage.objects.address import AnyPath
+    from kdump.storage.paths import AnyPath
     from kdump.ui.progress import Mode
 
 
@@ -114,7 +114,7 @@ def salvage(
     from kdump.commands.salvage.salvage import salvage as salvage_partition
     from kdump.errors import Refused
     from kdump.repair.newdir.output import check_targets
-    from kdump.storage.objects.address import as_local
+    from kdump.storage.paths import as_local
     from kdump.ui.options.targets import TargetOptions, find_scope
     from kdump.ui.progress import Progress
     from kdump.ui.repairs.outputs import write_all

@@ -27,7 +27,7 @@ from kdump.repair.healing.healing import Healer
 from kdump.repair.healing.lineage import lineage_of
 from kdump.repair.healing.own_log import own_segment
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.rights import acting
 from kdump.storage.source import Source
 from kdump.values import frozen

@@ -18,7 +18,7 @@ from kdump.commands.salvage.way_back import Command, way_back
 from kdump.repair.healing.alignment import BatchRun
 from kdump.repair.healing.draft import Draft
 from kdump.repair.newdir.output import NewDirectory, encode_identity, encode_output
-from kdump.storage.objects.address import AnyPath, typed_text
+from kdump.storage.paths import AnyPath, typed_text
 from kdump.storage.walk import Reason
 from kdump.values import frozen
 

@@ -15,7 +15,7 @@ from kdump.commands.salvage.offset_gaps import OffsetGap
 from kdump.commands.salvage.receipt import Salvaged, SalvageSums, encode
 from kdump.commands.salvage.stretches import Left, Why
 from kdump.format.lines.text import printable
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.walk import Reason
 from kdump.ui import jsonl
 from kdump.ui.paragraphs import paragraph

@@ -67,7 +67,7 @@ from kdump.repair.transaction.directories import read_as_owner
 from kdump.repair.transaction.plan import log_directory_of
 from kdump.storage.logdir import Partition, Segment, read_partition
 from kdump.storage.names import PARTITION_METADATA, FileKind
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from kdump.storage.source import status_of
 from kdump.storage.walk import Reason
 

@@ -29,7 +29,7 @@ from kdump.errors import SourceError
 from kdump.format.batch import MARKER_BYTES, MAX_OFFSET_DELTA, BatchTable, RecordBatch, is_marker
 from kdump.format.legacy import is_wrapper
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from kdump.storage.source import Identity, Source
 from kdump.storage.walk import Damage, walk
 from kdump.values import frozen

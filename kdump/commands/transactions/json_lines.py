@@ -11,7 +11,7 @@ from kdump.audit.commands import abort_command
 from kdump.commands.transactions.selection import Shown
 from kdump.commands.transactions.transaction_state import TransactionState
 from kdump.commands.transactions.transactions import PartitionTransaction, TransactionVerdict
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui import jsonl
 from kdump.ui.coordinator_logs import fault_fields
 

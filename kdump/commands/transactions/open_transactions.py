@@ -18,7 +18,7 @@ from kdump.errors import SourceError
 from kdump.format.snapshot import ProducerEntries
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Partition, Segment, list_partition
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.selection import entry_position
 from kdump.storage.walk import Damage, walk
 from kdump.values import frozen

@@ -24,7 +24,7 @@ from kdump.coordinators.partitions import CoordinatorPartition, partition_count,
 from kdump.errors import KdumpError, SourceError
 from kdump.storage import workers
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, TRANSACTION_TOPIC
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 

@@ -13,7 +13,7 @@ from kdump.audit.survey.anomalies import OUT_OF_ORDER, FaultKind
 from kdump.audit.survey.recovery import Ending
 from kdump.audit.survey.survey import Survey
 from kdump.format.batch import BatchTable
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from kdump.storage.source import WindowedFile
 from kdump.storage.walk import Damage, Reason, walk
 from kdump.values import frozen

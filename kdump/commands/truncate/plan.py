@@ -34,7 +34,7 @@ from kdump.repair.transaction.fingerprint import (
     refuse_swaps,
 )
 from kdump.repair.transaction.plan import Plan, log_directory_of
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 
 COMMAND: Final = "truncate-to-valid"
 

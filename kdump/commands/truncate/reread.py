@@ -10,7 +10,7 @@ from kdump.commands.truncate.cut_point import CutPoint
 from kdump.errors import Refused
 from kdump.format.batch import HEADER_BYTES, LOG_OVERHEAD
 from kdump.repair.rewrite.prefix import PrefixSource
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from kdump.storage.source import WindowedFile
 from kdump.storage.walk import Damage, Reason, walk
 from kdump.values import frozen

@@ -70,7 +70,7 @@ def undo(
     from kdump.format.lines.shell import shell_text
     from kdump.repair.transaction.folder import Folder
     from kdump.repair.transaction.plan import log_directory_of, with_paths
-    from kdump.storage.objects.address import as_local
+    from kdump.storage.paths import as_local
     from kdump.storage.repair_record import RepairState
     from kdump.ui.options.targets import TargetOptions, find_scope
     from kdump.ui.repairs.report import BackupReport
@@ -142,7 +142,7 @@ def _select(partition: Path, plan_id: str | None) -> Sequence[RepairRecord]:
 def _refusal(record: RepairRecord, target: Target) -> Exception | None:
     from kdump.repair.transaction.plan import log_directory_of
     from kdump.repair.transaction.undo import refusal
-    from kdump.storage.objects.address import as_local
+    from kdump.storage.paths import as_local
 
     return refusal(record, as_local(target.path), log_directory_of(target))
 

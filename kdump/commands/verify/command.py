@@ -24,7 +24,7 @@ from kdump.ui.progress import progress_option
 if TYPE_CHECKING:
     from kdump.commands.verify.engine import VerifyRequest
     from kdump.commands.verify.run_tables import RunTables
-    from kdump.storage.objects.address import AnyPath
+    from kdump.storage.paths import AnyPath
     from kdump.ui.progress import Mode
 
 

@@ -18,7 +18,7 @@ from kdump.audit.targets.scope import Scope
 from kdump.audit.verdicts.next_start import Conclusion
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import UsageError
-from kdump.storage.objects.address import AnyPath, as_local
+from kdump.storage.paths import AnyPath, as_local
 from kdump.storage.throttle import Pace
 from kdump.ui.options.jobs import reading_jobs
 from kdump.ui.options.rate import reading_rate

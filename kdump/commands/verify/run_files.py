@@ -23,7 +23,7 @@ from uuid import uuid4
 from zstandard import ZstdCompressor, ZstdDecompressor
 
 from kdump.output.destination import Destination, Sink, discard, open_sink, write_error
-from kdump.storage.objects.address import RemotePath
+from kdump.storage.objects.remote_path import RemotePath
 from kdump.storage.rights import acting
 from kdump.values import frozen
 

@@ -23,7 +23,7 @@ from kdump.commands.verify.run_files import Row, RunId, Spool, write_run
 from kdump.errors import UsageError
 from kdump.output.destination import Destination, check_outside, extend_destination
 from kdump.storage.logdir import directory_name
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.tables.logs import utf8
 from kdump.ui.exits import INTERRUPTED, TERMINATED
 from kdump.ui.verdicts.forecast_json import forecast_fields, lost_now_fields, stable_fields

@@ -11,7 +11,7 @@ from typing import Final
 
 from kdump.storage.logdir import MAX_LOG_BYTES
 from kdump.storage.manifests.path import ManifestPath
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 
 #: The bounds of a pack: less is not worth a task, and of more a retry takes too long.
 _LEAST_BYTES: Final = 64 << 20

@@ -18,7 +18,8 @@ from kdump.fleet.source.columns import corrupt_rows
 from kdump.fleet.source.options import Options
 from kdump.fleet.state.files import write_file
 from kdump.output.files import check_outside, make_directory, writing_rights
-from kdump.storage.objects.address import RemotePath, as_local, as_path
+from kdump.storage.objects.remote_path import RemotePath, as_path
+from kdump.storage.paths import as_local
 from kdump.storage.rights import Rights
 from kdump.tables.corruption import REMOTE, CorruptRange
 

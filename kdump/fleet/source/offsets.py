@@ -26,7 +26,7 @@ from kdump.fleet.source.by_time import first_offset_since
 from kdump.fleet.source.options import EARLIEST, LATEST, Limit, Options, TopicPartition
 from kdump.storage.access import open_source
 from kdump.storage.logdir import directory_name
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.selection import HIGHEST, LOWEST, Selection, entry_position
 from kdump.storage.source import source_error
 from kdump.storage.walk import Damage, walk

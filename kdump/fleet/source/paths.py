@@ -14,7 +14,9 @@ from typing import Final
 from kdump.errors import UsageError
 from kdump.storage.logdir import is_log_directory
 from kdump.storage.names import META_PROPERTIES
-from kdump.storage.objects.address import AnyPath, as_path, is_address, scan
+from kdump.storage.objects.address import is_address
+from kdump.storage.objects.remote_path import as_path
+from kdump.storage.paths import AnyPath, scan
 from kdump.storage.source import source_error
 
 #: The directory of a file system that only root may search.

@@ -23,7 +23,7 @@ from kdump.fleet.source.options import Options, TopicPartition
 from kdump.fleet.source.positions import Key, Positions
 from kdump.fleet.source.sealed import SealedCopy, newest, sealed_logs
 from kdump.storage.logdir import list_partition
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.selection import Selection
 from kdump.tables.absent import absent_ranges
 from kdump.tables.corruption import VANISHED, CorruptRange, OnCorruption

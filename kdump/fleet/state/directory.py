@@ -22,7 +22,8 @@ from kdump.fleet.state.files import read_file, write_file
 from kdump.format.properties import MetaProperties
 from kdump.history.due import topic_id_of
 from kdump.output.files import make_directory, writing_rights
-from kdump.storage.objects.address import AnyPath, RemotePath, as_local, scan
+from kdump.storage.objects.remote_path import RemotePath
+from kdump.storage.paths import AnyPath, as_local, scan
 from kdump.storage.rights import Rights, acting
 from kdump.values import frozen
 

@@ -26,7 +26,7 @@ from kdump.audit.survey.statistics import BatchSums
 from kdump.audit.survey.survey import Survey
 from kdump.errors import DecodeError
 from kdump.format.records import BlockSizes
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 #: Numbers are signed or unsigned with 64 bits.

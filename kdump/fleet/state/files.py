@@ -15,7 +15,8 @@ from kdump.output import upload
 from kdump.output.destination import discard
 from kdump.output.files import make_directory, replace_file
 from kdump.storage.access import read_end
-from kdump.storage.objects.address import AnyPath, RemotePath, as_local, scan
+from kdump.storage.objects.remote_path import RemotePath
+from kdump.storage.paths import AnyPath, as_local, scan
 from kdump.storage.rights import Rights, acting
 
 _SUFFIX: Final = ".parquet"

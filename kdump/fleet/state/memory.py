@@ -47,8 +47,9 @@ from kdump.fleet.state.rows import (
 from kdump.history.changes import NewReading, compare, steady_since
 from kdump.history.records import SegmentRecord, encode_findings, signed
 from kdump.storage.names import FileKind, parse_file_name
-from kdump.storage.objects.address import AnyPath, RemotePath
 from kdump.storage.objects.listings import listed_status
+from kdump.storage.objects.remote_path import RemotePath
+from kdump.storage.paths import AnyPath
 from kdump.storage.source import Identity
 from kdump.values import frozen
 

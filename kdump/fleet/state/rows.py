@@ -22,7 +22,7 @@ from kdump.errors import DecodeError
 from kdump.fleet.state.encoding import decode_survey, encode_survey, survey_form
 from kdump.history.records import FileState, SegmentReading, SegmentRecord, decode_findings, signed
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.source import Identity
 from kdump.values import frozen
 

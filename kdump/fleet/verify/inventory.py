@@ -18,7 +18,7 @@ from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.targets.target import Target, log_bytes
 from kdump.audit.verdicts.packs import PACK, MadeSequence, Pack, Packs, pack, unpack
 from kdump.fleet.job.packing import log_cost
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from kdump.audit.findings import Detail, Finding
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.target import Target
 from kdump.fleet.verify.inventory import Inventory
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 

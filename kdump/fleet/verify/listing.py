@@ -37,7 +37,7 @@ from kdump.fleet.job.spread import LostTask, failure_text, run_single, spread
 from kdump.fleet.verify.inventory import Inventory, PackedColumn, PackedTargets
 from kdump.fleet.verify.packed import pack_root
 from kdump.storage.manifests.path import paths_in
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.workers import WorkerDied
 from kdump.values import frozen
 

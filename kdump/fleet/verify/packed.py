@@ -15,7 +15,7 @@ from kdump.audit.facts.small_files import DirectoryFacts, Offsets, Read
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.packs import MadeSequence, pack, unpack
 from kdump.storage.logdir import LogDirectory
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 #: The number from which names and lines are compressed.

@@ -31,7 +31,7 @@ from kdump.fleet.state.memory import Memory, PartitionState
 from kdump.fleet.verify.inventory import Inventory
 from kdump.fleet.verify.ledger import LedgerLine
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.throttle import use_idle_io
 from kdump.values import frozen
 

@@ -42,7 +42,7 @@ from kdump.fleet.verify.task import (
     segment_tasks,
     unmap,
 )
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.workers import WorkerDied, in_order, progress_counter
 from kdump.values import frozen
 

@@ -17,7 +17,7 @@ from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import encode_snapshot
 from kdump.repair.content.epochs import load_epochs
 from kdump.storage.names import LEADER_EPOCH_CHECKPOINT, FileKind, format_file_name
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 
 
 def companions(replayed: Replay, facts: PartitionFacts) -> Iterator[tuple[str, bytes]]:

@@ -20,7 +20,7 @@ from kdump.audit.survey.survey import Survey
 from kdump.errors import SourceError, VanishedError
 from kdump.repair.transaction.plan import Put, RebuiltIndex, Stamp, Step
 from kdump.storage.access import open_source
-from kdump.storage.objects.address import AnyPath, as_local
+from kdump.storage.paths import AnyPath, as_local
 
 _INDEX, _TIMES = ".index", ".timeindex"
 

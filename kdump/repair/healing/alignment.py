@@ -16,7 +16,7 @@ from kdump.format.batch import BatchTable, RecordBatch
 from kdump.repair.healing.copies import PartitionCopy
 from kdump.repair.healing.lineage import AllowedBatches
 from kdump.repair.healing.reading import Place, is_same, pieces_from
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.rights import Rights
 from kdump.storage.walk import Damage
 from kdump.values import frozen

@@ -41,7 +41,7 @@ from kdump.storage.names import (
     PARTITION_METADATA,
     DirectoryName,
 )
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.rights import Rights, acting
 from kdump.storage.source import status_of
 from kdump.values import frozen

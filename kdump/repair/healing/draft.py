@@ -13,7 +13,7 @@ from kdump.repair.healing.alignment import BatchRun
 from kdump.repair.healing.own_log import OwnSegment, read_segment
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.rights import Rights, acting
 from kdump.storage.source import Closing, Identity, Source
 from kdump.values import frozen

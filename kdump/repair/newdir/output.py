@@ -33,7 +33,7 @@ from kdump.repair.transaction.plan import Plan
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Partition, Segment, ancestors, is_log_directory, read_partition
 from kdump.storage.names import DirectoryName, FileKind, format_directory_name, format_file_name
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from kdump.storage.source import WINDOW_BYTES, Identity, Source
 from kdump.values import frozen
 

@@ -37,7 +37,7 @@ from kdump.format.records import RecordReader
 from kdump.repair.rewrite.batch_digests import add_batch, add_batches
 from kdump.repair.rewrite.preconditions import damaged_log, unconvertible_log, undecodable_records
 from kdump.storage.logdir import MAX_LOG_BYTES
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
 from kdump.values import frozen

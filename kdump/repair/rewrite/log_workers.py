@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from kdump.errors import KdumpError, SourceError
 from kdump.storage import workers
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.workers import Report
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from kdump.format.checkpoint import EpochEntry
 from kdump.format.kernel import headers as _headers
 from kdump.repair.rewrite.conversion import Conversion, NewPart, Rules
 from kdump.storage.access import open_source
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 _ROWS: Final = 8_192

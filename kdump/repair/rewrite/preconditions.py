@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from kdump.audit.survey.survey import Survey
 from kdump.errors import Refused
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.walk import Damage, Reason
 
 

@@ -15,7 +15,7 @@ from kdump.audit.facts.small_files import TopicSettings
 from kdump.repair.rewrite.log_workers import value_of
 from kdump.repair.rewrite.read_back import STRETCH_BYTES, LogReader, ReadBack
 from kdump.storage import workers
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.workers import Report
 
 R = TypeVar("R")

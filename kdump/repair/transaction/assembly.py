@@ -12,7 +12,8 @@ from kdump.errors import Refused, SourceError
 from kdump.repair.transaction.directories import read_as_owner
 from kdump.repair.transaction.plan import Assembly, Piece, Put
 from kdump.storage.access import open_source
-from kdump.storage.objects.address import AnyPath, as_path
+from kdump.storage.objects.remote_path import as_path
+from kdump.storage.paths import AnyPath
 from kdump.storage.rights import ROOT, acting
 
 _PIECE_BYTES: Final = 1 << 20

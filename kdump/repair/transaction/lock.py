@@ -30,7 +30,7 @@ from kdump.repair.transaction.plan import Line, Plan, PutMarker, Rewrite, TakeMa
 from kdump.storage.liveness import BrokerState, liveness, uses
 from kdump.storage.logdir import LogDirectory, open_path
 from kdump.storage.names import LOCK
-from kdump.storage.objects.address import AnyPath, as_local
+from kdump.storage.paths import AnyPath, as_local
 from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState, repair_records
 from kdump.storage.rights import ROOT, acting, is_root
 

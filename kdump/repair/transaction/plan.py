@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from kdump.audit.survey.recovery import Span
 from kdump.audit.targets.target import Target
 from kdump.format.lines.shell import operand
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from kdump.values import frozen
 
 #: Characters of the digest in the id of a plan.

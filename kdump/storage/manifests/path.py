@@ -18,7 +18,7 @@ from typing import ClassVar, Final, Self
 from kdump.errors import SourceError
 from kdump.format.manifest.directories import StoredEntry, StoredStatus
 from kdump.storage.manifests.file import ManifestFile, is_manifest, open_manifest
-from kdump.storage.objects.address import AnyPath, StoredPath
+from kdump.storage.paths import AnyPath, StoredPath
 from kdump.storage.source import Identity
 from kdump.values import frozen
 

@@ -21,8 +21,8 @@ from pyarrow.fs import (
     S3FileSystem,
 )
 
-from kdump.storage.objects.address import RemotePath
-from kdump.storage.objects.client import (
+from kdump.storage.objects.address import Address
+from kdump.storage.objects.status import (
     ATTEMPTS,
     CONNECT_SECONDS,
     REPLACED,
@@ -42,10 +42,10 @@ class ArrowStores:
     """The stores in use, and the objects that were read last. For one thread at a time."""
 
     def __init__(self) -> None:
-        self._systems: dict[RemotePath, Place] = {}
-        self._open: OrderedDict[RemotePath, NativeFile] = OrderedDict()
+        self._systems: dict[Address, Place] = {}
+        self._open: OrderedDict[Address, NativeFile] = OrderedDict()
 
-    def status(self, path: RemotePath) -> ObjectStatus:
+    def status(self, path: Address) -> ObjectStatus:
         """Return the current status of ``path``. Raises OSError."""
         system, name = self.system(path)
         if path.key:
@@ -57,7 +57,7 @@ class ArrowStores:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         return ObjectStatus(directory=True)
 
-    def entries(self, path: RemotePath) -> list[ListedName]:
+    def entries(self, path: Address) -> list[ListedName]:
         """List the objects and prefixes directly below ``path``. Raises OSError."""
         system, name = self.system(path)
         return [
@@ -65,9 +65,7 @@ class ArrowStores:
             for info in system.get_file_info(FileSelector(name))
         ]
 
-    def read(
-        self, path: RemotePath, position: int, length: int, expected: ObjectStatus
-    ) -> memoryview:
+    def read(self, path: Address, position: int, length: int, expected: ObjectStatus) -> memoryview:
         """Return ``length`` bytes of the object from ``position`` on.
 
         Raises OSError, which is ESTALE if the status of the object is not the ``expected`` one.
@@ -84,7 +82,7 @@ class ArrowStores:
         _check_status(self._reopen(path)[1], expected)
         return memoryview(data)
 
-    def _reopen(self, path: RemotePath) -> tuple[NativeFile, ObjectStatus]:
+    def _reopen(self, path: Address) -> tuple[NativeFile, ObjectStatus]:
         """Open the object at ``path``, in place of an earlier handle; return it and its status."""
         system, name = self.system(path)
         old = self._open.pop(path, None)
@@ -103,7 +101,7 @@ class ArrowStores:
         version = metadata.get("ETag", b"").decode("utf-8", "replace")
         return file, ObjectStatus(False, file.size(), mtime_ns, version)
 
-    def system(self, path: RemotePath) -> Place:
+    def system(self, path: Address) -> Place:
         """Return the store of ``path``, and the name of the object in it."""
         store = path.store
         if store not in self._systems:
@@ -112,7 +110,7 @@ class ArrowStores:
         return system, f"{base.rstrip('/')}/{path.key}" if path.key else base
 
 
-def _connect(store: RemotePath) -> Place:
+def _connect(store: Address) -> Place:
     if store.scheme != "s3":
         system, base = FileSystem.from_uri(str(store))
         return system, base

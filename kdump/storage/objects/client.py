@@ -20,13 +20,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from kdump.storage import workers
-from kdump.values import frozen
-
-if TYPE_CHECKING:
-    from kdump.storage.objects.address import RemotePath
+from kdump.storage.objects.address import Address
+from kdump.storage.objects.status import REQUESTS
 
 #: The longest wait for an answer; the client of the store times out before that.
 _ANSWER_SECONDS: Final = 120.0
@@ -36,38 +34,6 @@ _FAILURES_BEFORE_PAUSE: Final = 2
 _PAUSE_SECONDS: Final = 30.0
 #: The number of the request, whether the payload is raw bytes (otherwise a pickle), and its length.
 _HEADER: Final = struct.Struct("=Q?Q")
-
-#: The longest time to connect, the longest time without data, and the number of attempts.
-CONNECT_SECONDS: Final = 5
-SILENT_SECONDS: Final = 15
-ATTEMPTS: Final = 3
-#: The number of requests that a child works on at a time.
-REQUESTS: Final = 16
-#: The text of the error of an object that is not the one that was expected.
-REPLACED: Final = (
-    "expected the object that was listed, found another one: it was replaced while it was read"
-)
-
-
-@frozen
-class ObjectStatus:
-    """The status of an object, or of a prefix with objects below it (``directory``).
-
-    ``version`` changes with the content; it is empty where the store has no versions.
-    """
-
-    directory: bool
-    size: int = 0
-    mtime_ns: int = 0
-    version: str = ""
-
-
-@frozen
-class ListedName:
-    """A name in a listing."""
-
-    name: str
-    status: ObjectStatus
 
 
 @dataclass(slots=True)
@@ -88,7 +54,7 @@ class Ticket:
     ``child`` is the one that has it, None if it was not sent: it is then sent as it is collected.
     """
 
-    path: RemotePath
+    path: Address
     operation: str | Callable[..., Any]
     arguments: tuple[object, ...]
     child: _Child | None = None
@@ -120,7 +86,7 @@ _outages: dict[str, _Outage] = {}
 
 
 def ask(
-    path: RemotePath,
+    path: Address,
     operation: str | Callable[..., Any],
     *arguments: object,
     into: memoryview | None = None,
@@ -135,7 +101,7 @@ def ask(
     return collect(Ticket(path, operation, arguments), into)
 
 
-def send(path: RemotePath, operation: str, *arguments: object) -> Ticket:
+def send(path: Address, operation: str, *arguments: object) -> Ticket:
     """Send a request as ``ask`` does, without waiting for the answer. It raises no error."""
     ticket = Ticket(path, operation, arguments)
     if not _is_paused(_outage(path)):
@@ -184,7 +150,7 @@ def drop(ticket: Ticket) -> None:
         child.dropped.add(ticket.number)
 
 
-def _outage(path: RemotePath) -> _Outage:
+def _outage(path: Address) -> _Outage:
     return _outages.setdefault(str(path.store), _Outage())
 
 
@@ -325,7 +291,7 @@ def _serve(channel: socket.socket) -> None:
 
     stores, sending = Stores(), threading.Lock()
 
-    def serve(number: int, path: RemotePath, operation: Any, arguments: tuple[Any, ...]) -> None:
+    def serve(number: int, path: Address, operation: Any, arguments: tuple[Any, ...]) -> None:
         answer: object
         try:
             if isinstance(operation, str):

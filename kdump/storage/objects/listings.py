@@ -11,21 +11,18 @@ import errno
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kdump.storage.objects.address import Address
 from kdump.storage.objects.client import (
-    ListedName,
-    ObjectStatus,
     Ticket,
     collect,
     count_writes,
     drop,
     send,
 )
+from kdump.storage.objects.status import ListedName, ObjectStatus
 from kdump.values import frozen
-
-if TYPE_CHECKING:
-    from kdump.storage.objects.address import RemotePath
 
 #: The number of names in the listings that are remembered, the newest one aside.
 _NAMES: Final = 50_000
@@ -45,11 +42,11 @@ class _Listing:
     names: Mapping[str, ObjectStatus]
 
 
-_listings: OrderedDict[RemotePath, _Listing] = OrderedDict()
-_ahead: dict[RemotePath, Ticket] = {}
+_listings: OrderedDict[Address, _Listing] = OrderedDict()
+_ahead: dict[Address, Ticket] = {}
 
 
-def list_prefix(path: RemotePath) -> Mapping[str, ObjectStatus]:
+def list_prefix(path: Address) -> Mapping[str, ObjectStatus]:
     """Ask the store for what is directly below ``path``, by name. Raises OSError."""
     _listings.pop(path, None)
     listed: list[ListedName] = collect(
@@ -64,7 +61,7 @@ def list_prefix(path: RemotePath) -> Mapping[str, ObjectStatus]:
     return names
 
 
-def list_ahead(paths: Iterable[RemotePath]) -> None:
+def list_ahead(paths: Iterable[Address]) -> None:
     """Ask the store for what is below each of ``paths``, which ``list_prefix`` then returns.
 
     What was asked before and not returned is given up.
@@ -74,7 +71,7 @@ def list_ahead(paths: Iterable[RemotePath]) -> None:
     _ahead.update((path, send(path, _OPERATION)) for path in paths)
 
 
-def listed_status(path: RemotePath) -> ObjectStatus | None:
+def listed_status(path: Address) -> ObjectStatus | None:
     """Return the status of ``path`` by the last listings, None if they do not have it.
 
     Raises FileNotFoundError if there is nothing by a listing of this minute.
@@ -93,12 +90,12 @@ def listed_status(path: RemotePath) -> ObjectStatus | None:
     return status
 
 
-def forget_listing(path: RemotePath) -> None:
+def forget_listing(path: Address) -> None:
     """Forget the listing that has ``path``: the object is another one now, or is gone."""
     _listings.pop(path.parent, None)
 
 
-def _last(path: RemotePath) -> _Listing | None:
+def _last(path: Address) -> _Listing | None:
     """Return the last listing of ``path``, None if it is old or this process wrote since."""
     listing = _listings.get(path)
     if listing is None or listing.writes != count_writes():

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from kdump.storage.objects.client import ObjectStatus, Ticket, collect, drop, send
+from kdump.storage.objects.address import Address
+from kdump.storage.objects.client import Ticket, collect, drop, send
+from kdump.storage.objects.status import ObjectStatus
 from kdump.values import frozen
-
-if TYPE_CHECKING:
-    from kdump.storage.objects.address import RemotePath
 
 #: The smallest request, unless the object is smaller: reading as much takes as long as a request.
 LEAST_BYTES: Final = 128 << 10
@@ -30,13 +29,13 @@ _OPERATION: Final = "read"
 class Range:
     """A range of the object at ``path`` with ``status``; an empty version is not remembered."""
 
-    path: RemotePath
+    path: Address
     status: ObjectStatus
     start: int
     length: int
 
     @property
-    def version(self) -> tuple[RemotePath, str]:
+    def version(self) -> tuple[Address, str]:
         """What the bytes belong to."""
         return self.path, self.status.version
 
@@ -48,7 +47,7 @@ class Range:
 
 #: The bytes of each range, or the request for them; the one that was used last is the last.
 _ranges: OrderedDict[Range, Ticket | bytes] = OrderedDict()
-_by_version: dict[tuple[RemotePath, str], list[Range]] = {}
+_by_version: dict[tuple[Address, str], list[Range]] = {}
 #: The bytes of all of them.
 _total = 0
 

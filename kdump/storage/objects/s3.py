@@ -19,8 +19,8 @@ import botocore.session
 from botocore import UNSIGNED
 from botocore.config import Config
 
-from kdump.storage.objects.address import RemotePath
-from kdump.storage.objects.client import (
+from kdump.storage.objects.address import Address
+from kdump.storage.objects.status import (
     ATTEMPTS,
     CONNECT_SECONDS,
     REPLACED,
@@ -54,7 +54,7 @@ _MISSING: Final = ("NoSuchKey", "NotFound", "404")
 class S3Bucket:
     """A bucket, by its address. Methods raise OSError."""
 
-    def __init__(self, store: RemotePath) -> None:
+    def __init__(self, store: Address) -> None:
         self._name = store.parts[1]
         options = store.options
         endpoint = store.endpoint

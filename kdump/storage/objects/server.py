@@ -8,8 +8,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from kdump.storage.objects.address import RemotePath
-from kdump.storage.objects.client import ListedName, ObjectStatus
+from kdump.storage.objects.address import Address
+from kdump.storage.objects.status import ListedName, ObjectStatus
 
 if TYPE_CHECKING:
     from kdump.storage.objects.arrow import ArrowStores, Place
@@ -20,27 +20,25 @@ class Stores:
     """The stores in use, for any number of threads."""
 
     def __init__(self) -> None:
-        self._buckets: dict[RemotePath, S3Bucket] = {}
+        self._buckets: dict[Address, S3Bucket] = {}
         self._arrow: ArrowStores | None = None
         self._lock = threading.RLock()
 
-    def status(self, path: RemotePath) -> ObjectStatus:
+    def status(self, path: Address) -> ObjectStatus:
         """Return the current status of ``path``. Raises OSError."""
         if path.scheme == "s3":
             return self._bucket(path).status(path.key)
         with self._lock:
             return self._others().status(path)
 
-    def entries(self, path: RemotePath) -> list[ListedName]:
+    def entries(self, path: Address) -> list[ListedName]:
         """List the objects and prefixes directly below ``path``. Raises OSError."""
         if path.scheme == "s3":
             return self._bucket(path).entries(path.key)
         with self._lock:
             return self._others().entries(path)
 
-    def read(
-        self, path: RemotePath, position: int, length: int, expected: ObjectStatus
-    ) -> memoryview:
+    def read(self, path: Address, position: int, length: int, expected: ObjectStatus) -> memoryview:
         """Return ``length`` bytes of the object from ``position`` on.
 
         Raises OSError, which is ESTALE if the status of the object is not the ``expected`` one.
@@ -50,12 +48,12 @@ class Stores:
         with self._lock:
             return self._others().read(path, position, length, expected)
 
-    def system(self, path: RemotePath) -> Place:
+    def system(self, path: Address) -> Place:
         """Return the store of ``path`` as pyarrow's, and the name of the object in it."""
         with self._lock:
             return self._others().system(path)
 
-    def _bucket(self, path: RemotePath) -> S3Bucket:
+    def _bucket(self, path: Address) -> S3Bucket:
         from kdump.storage.objects.s3 import S3Bucket
 
         store = path.store

@@ -14,7 +14,7 @@ from kdump.values import frozen
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
-    from kdump.storage.objects.address import AnyPath
+    from kdump.storage.paths import AnyPath
 
 #: The top-level modules that the extra ``spark`` installs.
 _EXTRA: Final = {"pyspark", "py4j", "pyarrow", "pandas", "numpy", "grpc", "google"}

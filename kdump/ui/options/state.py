@@ -13,7 +13,7 @@ from kdump.ui.options.targets import LogPath
 from kdump.values import frozen
 
 if TYPE_CHECKING:
-    from kdump.storage.objects.address import AnyPath
+    from kdump.storage.paths import AnyPath
 
 #: The age without ``--max-age``.
 DEFAULT_AGE: Final = "30d"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kdump.audit.targets.scope import Scope
     from kdump.audit.targets.target import Root, TopicSelection
     from kdump.errors import SourceError
-    from kdump.storage.objects.address import AnyPath
+    from kdump.storage.paths import AnyPath
 
 
 class SomePath(click.Path):
@@ -40,7 +40,8 @@ class LogPath(SomePath):
         """Return a path, or a RemotePath for an address. Raise UsageError for an unknown scheme."""
         if isinstance(value, str) and "://" in value:
             from kdump.errors import UsageError
-            from kdump.storage.objects.address import SCHEMES, as_path, is_address
+            from kdump.storage.objects.address import SCHEMES, is_address
+            from kdump.storage.objects.remote_path import as_path
 
             if not is_address(value):
                 known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
@@ -198,7 +199,7 @@ def _say(error: SourceError) -> None:
 
 def _refuse_stores(paths: Sequence[AnyPath]) -> None:
     from kdump.errors import UsageError
-    from kdump.storage.objects.address import RemotePath
+    from kdump.storage.objects.remote_path import RemotePath
 
     for path in paths:
         if isinstance(path, RemotePath):

@@ -243,7 +243,7 @@ class _Run:
         from kdump.repair.transaction.folder import Folder
         from kdump.repair.transaction.lock import check_stopped, finish_or_undo, interrupted_repair
         from kdump.repair.transaction.plan import finish_command, log_directory_of, with_paths
-        from kdump.storage.objects.address import as_local
+        from kdump.storage.paths import as_local
         from kdump.storage.repair_record import RepairState
 
         if target.error is not None:

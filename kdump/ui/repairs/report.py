@@ -22,7 +22,7 @@ from kdump.errors import Refused
 from kdump.format.lines.text import printable
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Plan, encode
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.repair_record import RepairRecord, RepairState
 from kdump.ui import jsonl
 from kdump.ui.paragraphs import paragraph, wrap

@@ -16,7 +16,7 @@ from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable, time_text
 from kdump.repair.transaction.interruption import Interruption
 from kdump.repair.transaction.plan import Loss, Plan, finish_command
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState
 from kdump.ui.paragraphs import LABEL, WIDTH, paragraph, wrap
 from kdump.ui.repairs.logs import ConversionSums

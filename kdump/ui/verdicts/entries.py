@@ -11,7 +11,7 @@ from kdump.audit.startup.forecast import Forecast, worst_outcome
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui.folding import FoldedEntry, fold, likeness
 from kdump.ui.paragraphs import wrap
 from kdump.ui.units import count_text

@@ -9,7 +9,7 @@ from kdump.audit.codes import Severity
 from kdump.audit.commands import Remedy
 from kdump.audit.verdicts.state import RunState
 from kdump.format.lines.shell import operand
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui.units import count_text, size_text
 from kdump.ui.verdicts.summary import Summary
 

@@ -14,7 +14,7 @@ from kdump.audit.survey.recovery import Records, Span
 from kdump.audit.verdicts.losses import Losses
 from kdump.format.lines.text import time_text
 from kdump.storage.logdir import directory_name
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui import jsonl
 
 

@@ -14,7 +14,7 @@ from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.storage.liveness import Liveness
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui import jsonl
 from kdump.ui.verdicts.forecast_json import directory_fields, forecast_line, losses_fields
 from kdump.ui.verdicts.summary import LeftOut, Summary

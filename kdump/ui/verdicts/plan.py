@@ -30,7 +30,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable
 from kdump.storage.manifests.path import ManifestPath
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui.paragraphs import LABEL, paragraph
 from kdump.ui.units import count_text
 from kdump.ui.verdicts.forecast_text import bound_text, harm_text

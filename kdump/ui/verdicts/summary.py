@@ -15,7 +15,7 @@ from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import Losses, losses_of
 from kdump.audit.verdicts.state import RunState, state_of
 from kdump.audit.verdicts.verdict import Coverage, Verdict
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
 from kdump.values import frozen
 

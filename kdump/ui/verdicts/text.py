@@ -25,7 +25,7 @@ from kdump.format.lines.text import printable, time_text
 from kdump.storage.liveness import BrokerState, Process
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.manifests.path import ManifestPath
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui.folding import fold
 from kdump.ui.paragraphs import LABEL, WIDTH, paragraph, wrap
 from kdump.ui.units import count_text, duration_text, part_text, rate_text, size_text

@@ -26,7 +26,7 @@ from kdump.repair.rewrite import conversion
 from kdump.repair.rewrite.conversion import Conversion, Rules
 from kdump.repair.rewrite.read_back import LogReader, ReadBack
 from kdump.repair.transaction import disk
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from support import forge
 from support.crashing.trees import take
 from support.failing import NO_ROOM, Failing

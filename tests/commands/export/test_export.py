@@ -25,7 +25,7 @@ from kdump.commands.export.export import Order, export
 from kdump.commands.export.output import FileFormat
 from kdump.errors import SourceError, UsageError
 from kdump.output.destination import check_outside, create_destination
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 from kdump.storage.selection import Selection
 from kdump.tables import api
 from support.consumer_records import as_consumer
@@ -263,7 +263,7 @@ import sys
 for name in ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "grpc", "google"):
     sys.modules[name] = None
 from kdump.cli.main import main
-from kdump.storage.objects.address import as_local
+from kdump.storage.paths import as_local
 raise SystemExit(main(sys.argv[1:]))
 """
     (path := tmp_path / "orders-0").mkdir()

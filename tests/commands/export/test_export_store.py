@@ -18,7 +18,7 @@ from kdump.errors import SourceError, UsageError
 from kdump.output import destination, upload
 from kdump.output.destination import create_destination, extend_destination
 from kdump.storage.objects import client as store_process
-from kdump.storage.objects.address import as_path
+from kdump.storage.objects.remote_path import as_path
 from kdump.ui import exits
 from support.exports import exported
 from support.forge import batch, record, write_partition

@@ -21,7 +21,7 @@ from kdump.commands.export.files import FileLayout
 from kdump.commands.export.output import FileFormat
 from kdump.commands.export.task import ExportResult, ExportTask, Share, export_logs
 from kdump.storage.access import open_source
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.storage.selection import Selection
 from kdump.storage.source import Source
 from kdump.tables.logs import Log

@@ -20,7 +20,7 @@ from kdump.commands.verify.run_tables import RunTables
 from kdump.errors import SourceError
 from kdump.format.lines.shell import shell_text
 from kdump.output.destination import extend_destination
-from kdump.storage.objects.address import AnyPath
+from kdump.storage.paths import AnyPath
 from kdump.ui import exits
 from support import damaged
 from support.directory_state import state
