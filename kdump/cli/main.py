@@ -24,13 +24,11 @@ from kdump.program import program
 from kdump.ui.exits import (
     BUG,
     CLOSED_PIPE,
-    INCOMPLETE,
     INTERRUPTED,
     OK,
-    REFUSED,
     TERMINATED,
     USAGE,
-    exit_code_of,
+    Ending,
 )
 
 #: Where each command is, as ``module:attribute``.
@@ -191,7 +189,8 @@ def _run(argv: Sequence[str] | None) -> int:
         code = cli.main(args=argv, prog_name=program(), standalone_mode=False)
         return OK if code is None else int(code)
     except click.Abort as abort:
-        return INTERRUPTED if isinstance(abort.__cause__, KeyboardInterrupt) else REFUSED
+        declined = not isinstance(abort.__cause__, KeyboardInterrupt)
+        return Ending(refused=True).exit_code if declined else INTERRUPTED
     except KeyboardInterrupt:
         return INTERRUPTED
     except click.ClickException as error:
@@ -199,7 +198,7 @@ def _run(argv: Sequence[str] | None) -> int:
         return USAGE
     except KdumpError as error:
         _print_error(str(error))
-        return exit_code_of(error)
+        return Ending.of(error).exit_code
     except _ClosedPipe:
         return CLOSED_PIPE
     except SystemExit as ended:
@@ -208,7 +207,7 @@ def _run(argv: Sequence[str] | None) -> int:
         if error.errno not in _EXHAUSTED:
             return _report_bug()
         _print_error(f"cannot continue: {error}")
-        return INCOMPLETE
+        return Ending(unread=True).exit_code
     except Exception:  # noqa: BLE001  the last resort: any exception here is a bug
         return _report_bug()
 
@@ -224,7 +223,7 @@ def _flush(code: int) -> int:
         if error.errno == errno.EPIPE:
             return CLOSED_PIPE
         _print_error(f"standard output cannot be written: {error.strerror}")
-        return INCOMPLETE
+        return Ending(unread=True).exit_code
     return code
 
 

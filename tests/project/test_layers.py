@@ -276,3 +276,15 @@ def test_what_is_allowed_is_no_breach(
     plant: Callable[[str, str], list[str]], path: str, code: str
 ) -> None:
     assert plant(path, code) == []
+
+
+def test_one_module_decides_the_exit_code() -> None:
+    """The others say how a run ended: what was not read, what was refused, what was found."""
+    deciding = {f"kdump.ui.exits.{name}" for name in ("PROBLEMS", "INCOMPLETE", "REFUSED", "USAGE")}
+    found = {
+        f"{path.relative_to(PACKAGE)}:{line} {name}"
+        for path in PACKAGE.rglob("*.py")
+        for line, name in _imports(ast.parse(path.read_bytes()))
+        if name in deciding and path != PACKAGE / "cli" / "main.py"
+    }
+    assert found == set()

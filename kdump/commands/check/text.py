@@ -11,7 +11,7 @@ from kdump.commands.check.check import Export, FileDifference, FileFault
 from kdump.commands.export.manifest import FileEntry
 from kdump.format.lines.text import printable
 from kdump.ui import jsonl
-from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.ui.exits import Ending
 from kdump.ui.units import count_text
 
 
@@ -34,9 +34,10 @@ class _Summary:
     @property
     def exit_code(self) -> int:
         """The code of the comparison, and of the export that it is about."""
-        if self.kinds[FileFault.UNREAD] or self.incomplete:
-            return INCOMPLETE
-        return PROBLEMS if self.kinds.total() or self.damaged else OK
+        return Ending(
+            unread=bool(self.kinds[FileFault.UNREAD] or self.incomplete),
+            problems=bool(self.kinds.total() or self.damaged),
+        ).exit_code
 
 
 class TextCheck:

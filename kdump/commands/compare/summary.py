@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from kdump.copies.comparison import Comparison, ComparisonState
-from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.ui.exits import Ending
 
 
 @dataclass(slots=True)
@@ -40,6 +40,7 @@ class CompareSummary:
     @property
     def exit_code(self) -> int:
         """The exit code: lag and partitions with one copy are no difference."""
-        if self.states[ComparisonState.UNREAD]:
-            return INCOMPLETE
-        return PROBLEMS if self.states[ComparisonState.DIFFERENT] else OK
+        return Ending(
+            unread=bool(self.states[ComparisonState.UNREAD]),
+            problems=bool(self.states[ComparisonState.DIFFERENT]),
+        ).exit_code

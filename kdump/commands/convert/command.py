@@ -14,7 +14,6 @@ import click
 from kdump.ui.options.targets import SomePath, TargetOptions
 from kdump.ui.repairs.repairing import (
     RepairOptions,
-    first_of,
     partitions,
     repair,
     repair_options,
@@ -150,6 +149,6 @@ def _to_output(scope: Scope, choice: RepairOptions, rules: Rules, output: Path) 
                 report=meter.advance,
             )
 
-        exit_code = first_of(write_all(targets, write, output_report, meter))
+        exit_code = write_all(targets, write, output_report, meter).exit_code
     output_report.finish(exit_code)
     return exit_code

@@ -23,7 +23,7 @@ from kdump.storage.names import (
 from kdump.storage.paths import AnyPath
 from kdump.storage.walk import Damage, Reason
 from kdump.ui import jsonl
-from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.ui.exits import Ending
 from kdump.values import frozen
 
 #: The kinds of files that hold batches.
@@ -85,8 +85,8 @@ class Covered:
 
     @property
     def exit_code(self) -> int:
-        """The exit code: INCOMPLETE comes before PROBLEMS."""
-        return INCOMPLETE if self.incomplete else PROBLEMS if self.damages else OK
+        """The exit code of the command."""
+        return Ending(unread=bool(self.incomplete), problems=bool(self.damages)).exit_code
 
 
 class Renderer(Protocol):

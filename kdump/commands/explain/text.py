@@ -11,7 +11,7 @@ from kdump.commands.explain.broker_log.report import EntryGroup, LogReport
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
 from kdump.storage.paths import AnyPath
-from kdump.ui.exits import INCOMPLETE, OK
+from kdump.ui.exits import Ending
 from kdump.ui.jsonl import header, line
 from kdump.ui.paragraphs import paragraph
 
@@ -25,8 +25,8 @@ _ABOUT: Final = {
 
 def exit_code(report: LogReport) -> int:
     """Return 5 if kdump knows no line, or does not know a line that may concern disks; else 0."""
-    unknown = report.unknown
-    return INCOMPLETE if any(group.disks for group in unknown) or _all_unknown(report) else OK
+    about_disks = any(group.disks for group in report.unknown)
+    return Ending(unread=about_disks or _all_unknown(report)).exit_code
 
 
 def _all_unknown(report: LogReport) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.ui.exits import Ending
 from kdump.ui.options.filters import filter_options
 from kdump.ui.options.jobs import jobs_option, reading_jobs
 from kdump.ui.options.reports import quiet_option
@@ -254,9 +254,9 @@ def _report(manifest: Manifest, *, quiet: bool) -> int:
     from kdump.ui.units import count_text, size_text
 
     incomplete = any(not trouble.damaged for trouble in manifest.troubles)
-    code = INCOMPLETE if incomplete else PROBLEMS if manifest.troubles else OK
-    if code == OK and quiet:
-        return code
+    ending = Ending(unread=incomplete, problems=bool(manifest.troubles))
+    if quiet and not manifest.troubles:
+        return ending.exit_code
     for trouble in manifest.troubles:
         where = "" if trouble.position is None else f" at position {trouble.position}"
         size = "" if trouble.size is None else f", {size_text(trouble.size)}"
@@ -272,7 +272,7 @@ def _report(manifest: Manifest, *, quiet: bool) -> int:
     files = count_text(len(manifest.files), "file")
     partitions = count_text(len(manifest.partitions), "partition")
     click.echo(f"Exported {records} of {partitions} into {files}.")
-    return code
+    return ending.exit_code
 
 
 def _decisions(entry: PartitionEntry) -> Iterator[str]:

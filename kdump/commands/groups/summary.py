@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kdump.commands.groups.consumption import OffsetsPartition
-from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.ui.exits import Ending
 
 
 @dataclass
@@ -38,6 +38,5 @@ class GroupsSummary:
     @property
     def exit_code(self) -> int:
         """The exit code of the command."""
-        if self.unread:
-            return INCOMPLETE
-        return PROBLEMS if self.outside or self.damaged or self.undecodable else OK
+        problems = bool(self.outside or self.damaged or self.undecodable)
+        return Ending(unread=bool(self.unread), problems=problems).exit_code

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kdump.ui.exits import INCOMPLETE, PROBLEMS
+from kdump.ui.exits import Ending
 from kdump.ui.options.targets import LogPath, TargetOptions
 from kdump.ui.repairs.repairing import RepairOptions, repair, repair_options
 
@@ -66,7 +66,7 @@ def heal(targets: TargetOptions, copies: tuple[AnyPath, ...], choice: RepairOpti
     choice = choice.with_arguments(
         *(("--from", typed_text(copy)) for copy in copies), ("--config", targets.config)
     )
-    ends: dict[str, int] = {}
+    ends: dict[str, Ending] = {}
 
     def planner(verdict: Verdict, report: Callable[[int], None]) -> Plan:
         made = plan_heal(
@@ -78,7 +78,7 @@ def heal(targets: TargetOptions, copies: tuple[AnyPath, ...], choice: RepairOpti
             report=report,
         )
         if not made.complete:
-            ends[made.plan.id] = INCOMPLETE if made.unread else PROBLEMS
+            ends[made.plan.id] = Ending(unread=bool(made.unread), problems=True)
         return made.plan
 
     return repair(scope, choice, planner, rebuild=True, ends=ends)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kdump.ui.exits import INCOMPLETE, OK
+from kdump.ui.exits import Ending
 from kdump.ui.options.jobs import jobs_option, reading_jobs
 from kdump.ui.options.rate import rate_option, reading_rate
 from kdump.ui.options.targets import SomePath, TargetOptions, find_read_scope, path_options
@@ -124,4 +124,4 @@ def manifest(
         f"{made.logs} logs of {size_text(made.log_bytes)}, {made.batches} batches, "
         f"{made.damages} damaged places"
     )
-    return INCOMPLETE if made.unread else OK
+    return Ending(unread=bool(made.unread)).exit_code

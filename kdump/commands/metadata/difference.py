@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kdump.commands.metadata.entries import EntryDifference, EntryKind, Fields, differences
 from kdump.commands.metadata.json_lines import change_word, shown_fields
-from kdump.commands.metadata.problems import exit_code, problem_text, problems
+from kdump.commands.metadata.problems import ending, problem_text, problems
 from kdump.format.lines.text import json_text, printable
 from kdump.metadata.replay import MetadataState
 from kdump.ui.units import count_text
@@ -29,7 +29,7 @@ def print_differences(
         f"{count_text(counts['added'], 'addition')}, {count_text(counts['removed'], 'removal')}, "
         f"{count_text(counts['changed'], 'change')}"
     )
-    return exit_code(found)
+    return ending(found).exit_code
 
 
 def _side(state: MetadataState) -> str:

@@ -15,16 +15,17 @@ from kdump.commands.metadata.entries import (
     differences,
     image_entries,
 )
-from kdump.commands.metadata.problems import exit_code, problems
+from kdump.commands.metadata.problems import ending, problems
 from kdump.format.messages.forms import REDACTED, is_secret_setting
 from kdump.metadata.replay import MetadataState
 from kdump.ui import jsonl
+from kdump.ui.exits import Ending
 
 
 def emit_image(emit: Callable[[str], None], state: MetadataState) -> int:
     """Emit the lines of an image, and return the exit code."""
     emit(jsonl.line("header", {**jsonl.header("metadata", [state.path]), **_state_fields(state)}))
-    code = _emit_problems(emit, state)
+    code = _emit_problems(emit, state).exit_code
     counts: Counter[str] = Counter()
     for entry in image_entries(state.image):
         counts[entry.kind] += 1
@@ -42,7 +43,7 @@ def emit_differences(
     header = jsonl.header("metadata", paths)
     sides: Fields = {"before": _state_fields(before), "after": _state_fields(after)}
     emit(jsonl.line("header", {**header, **sides}))
-    code = max(_emit_problems(emit, before), _emit_problems(emit, after))
+    code = (_emit_problems(emit, before) | _emit_problems(emit, after)).exit_code
     counts: Counter[str] = Counter()
     for difference in differences(before.image, after.image):
         word = change_word(difference)
@@ -94,7 +95,7 @@ def _state_fields(state: MetadataState) -> Fields:
     }
 
 
-def _emit_problems(emit: Callable[[str], None], state: MetadataState) -> int:
+def _emit_problems(emit: Callable[[str], None], state: MetadataState) -> Ending:
     found = list(problems(state))
     for problem in found:
         fields: Fields = {
@@ -106,4 +107,4 @@ def _emit_problems(emit: Callable[[str], None], state: MetadataState) -> int:
             "reason": problem.reason,
         }
         emit(jsonl.line("problem", fields))
-    return exit_code(found)
+    return ending(found)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from kdump.commands.metadata.entries import acl_name, feature_levels
-from kdump.commands.metadata.problems import exit_code, problem_text, problems
+from kdump.commands.metadata.problems import ending, problem_text, problems
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
 from kdump.format.messages.forms import enum_name, is_secret_setting
@@ -63,7 +63,7 @@ def print_commands(emit: Callable[[str], None], state: MetadataState) -> int:
     for lines in (_topics(image), _configs(image), _quotas(image), _acls(image), _secrets(image)):
         for line in lines:
             emit(line)
-    return exit_code(found)
+    return ending(found).exit_code
 
 
 def _comment(text: str) -> str:

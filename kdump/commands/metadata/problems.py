@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from kdump.metadata.replay import MetadataState
 from kdump.storage.paths import AnyPath
-from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.ui.exits import Ending
 from kdump.values import frozen
 
 
@@ -42,12 +42,10 @@ def problems(state: MetadataState) -> Iterator[Unreplayed]:
         yield Unreplayed(kind, state.path, state.stop.offset, state.stop.reason)
 
 
-def exit_code(found: Iterable[Unreplayed]) -> int:
-    """Return the exit code of the command."""
+def ending(found: Iterable[Unreplayed]) -> Ending:
+    """Return the ending of a command that found these."""
     kinds = {problem.kind for problem in found}
-    if "unreadable" in kinds:
-        return INCOMPLETE
-    return PROBLEMS if kinds else OK
+    return Ending(unread="unreadable" in kinds, problems=bool(kinds))
 
 
 def problem_text(problem: Unreplayed) -> str:

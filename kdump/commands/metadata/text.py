@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from kdump.commands.metadata.entries import acl_name, feature_levels, protocol_name
-from kdump.commands.metadata.problems import exit_code, problem_text, problems
+from kdump.commands.metadata.problems import ending, problem_text, problems
 from kdump.format.lines.text import printable, time_text
 from kdump.format.messages.forms import REDACTED, enum_name, is_secret_setting
 from kdump.metadata.image import (
@@ -59,7 +59,7 @@ def print_image(emit: Callable[[str], None], state: MetadataState) -> int:
     _print_sections(emit, _later_sections(image))
     emit("")
     emit(_summary(state))
-    return exit_code(found)
+    return ending(found).exit_code
 
 
 def _print_sections(emit: Callable[[str], None], sections: Iterable[tuple[str, list[Row]]]) -> None:

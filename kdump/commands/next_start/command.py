@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.ui.exits import INCOMPLETE
+from kdump.ui.exits import NOTHING_READ
 from kdump.ui.options.reports import format_option
 from kdump.ui.options.targets import TargetOptions, target_options
 from kdump.ui.units import LARGEST_LONG
@@ -85,7 +85,7 @@ def next_start(
     scope = find_scope(targets, manifests=True)
     note_manifests(scope)
     if say_wrong_paths(scope.roots) and form == "text":
-        return INCOMPLETE
+        return NOTHING_READ.exit_code
     assumptions = Assumptions(clean, recovery_point, log_start)
     report: TextStarts | JsonStarts
     if form == "json":

@@ -21,7 +21,7 @@ from kdump.format.lines.text import printable
 from kdump.storage.logdir import LogDirectory
 from kdump.storage.paths import AnyPath
 from kdump.ui import jsonl
-from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.ui.exits import Ending
 from kdump.ui.folding import FoldedEntry, fold, fold_texts, likeness
 from kdump.ui.paragraphs import paragraph, wrap
 from kdump.ui.units import count_text
@@ -115,13 +115,11 @@ class _Report:
     @property
     def exit_code(self) -> int:
         """The exit code, as the help of the command describes it."""
-        if self.incomplete:
-            return INCOMPLETE
-        return PROBLEMS if self.has_problems else OK
+        return Ending(unread=bool(self.incomplete), problems=self.has_problems).exit_code
 
     @property
     def state(self) -> RunState:
-        """What is known of the next start. ERROR comes before INCOMPLETE."""
+        """What is known of the next start. ERROR comes before what is unread."""
         worst = Severity.WARNING if self.harmful else None
         if self.has_problems:
             worst = Severity.ERROR

@@ -68,7 +68,7 @@ def quorum(
     from kdump.commands.quorum.text import print_text
     from kdump.quorum.reading import is_lost_disk, read_replicas
     from kdump.storage.workers import default_jobs
-    from kdump.ui.exits import INCOMPLETE
+    from kdump.ui.exits import NOTHING_READ
     from kdump.ui.options.targets import named_paths, say_wrong_paths
 
     named, configs = named_paths(TargetOptions(paths, config))
@@ -78,7 +78,7 @@ def quorum(
     roots = tuple(open_roots(named))
     given = tuple(root for root in roots if not is_lost_disk(root))
     if say_wrong_paths(given or roots):
-        return INCOMPLETE
+        return NOTHING_READ.exit_code
     found = Quorum(tuple(read_replicas(roots, configs, jobs=default_jobs())))
     if form == "json":
         return print_json(found, click.echo)

@@ -10,15 +10,16 @@ from kdump.commands.quorum.replacement_text import replacement_steps
 from kdump.commands.quorum.state import CopyLoss, Quorum, QuorumLeadership
 from kdump.format.lines.shell import shell_text
 from kdump.program import program
-from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.ui.exits import Ending
 from kdump.ui.units import count_text
 
 
 def exit_code(quorum: Quorum) -> int:
     """Return the exit code of the command."""
-    if any(replica.errors for replica in quorum.replicas):
-        return INCOMPLETE
-    return OK if all(problem.is_note for problem in quorum.problems) else PROBLEMS
+    return Ending(
+        unread=any(replica.errors for replica in quorum.replicas),
+        problems=not all(problem.is_note for problem in quorum.problems),
+    ).exit_code
 
 
 def verdict(quorum: Quorum) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.ui.exits import INCOMPLETE, REFUSED
+from kdump.ui.exits import Ending
 from kdump.ui.options.reports import format_option
 from kdump.ui.options.targets import LogPath, SomePath
 from kdump.ui.progress import progress_option
@@ -118,7 +118,6 @@ def salvage(
     from kdump.ui.options.targets import TargetOptions, find_scope
     from kdump.ui.progress import Progress
     from kdump.ui.repairs.outputs import write_all
-    from kdump.ui.repairs.repairing import first_of
 
     partitions = [partition_of(path) or path for path in paths]
     scope = find_scope(TargetOptions(partitions, config), stores=False)
@@ -132,8 +131,9 @@ def salvage(
         check_targets([copies[0] for copies in groups.values()], output)
     except Refused as error:
         output_report.error(error)
-        output_report.finish(REFUSED)
-        return REFUSED
+        ending = Ending.of(error)
+        output_report.finish(ending.exit_code)
+        return ending.exit_code
     with Progress(progress) as meter:
 
         def write(target: Target) -> Salvaged:
@@ -156,10 +156,10 @@ def salvage(
             return receipt
 
         first = [copies[0] for copies in groups.values()]
-        codes = write_all(first, write, output_report, meter)
-    exit_code = first_of(codes | {INCOMPLETE} if unread else codes)
-    output_report.finish(exit_code)
-    return exit_code
+        ending = write_all(first, write, output_report, meter)
+    ending |= Ending(unread=unread)
+    output_report.finish(ending.exit_code)
+    return ending.exit_code
 
 
 def _backups(paths: tuple[Path, ...]) -> dict[Path, Backup]:

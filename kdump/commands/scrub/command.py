@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.ui.exits import INCOMPLETE
+from kdump.ui.exits import NOTHING_READ
 from kdump.ui.options.rate import rate_option
 from kdump.ui.options.reports import fail_on_option, format_option, info_option, quiet_option
 from kdump.ui.options.state import DEFAULT_AGE, max_age_option, read_duration, state_option
@@ -123,7 +123,7 @@ def scrub(
     scope = find_scope(targets, stores=False)
     all_wrong = say_wrong_paths(scope.roots)
     if all_wrong and not os.path.lexists(path):  # no run has found anything there
-        return INCOMPLETE
+        return NOTHING_READ.exit_code
     if state_file is None:
         make_parent(path)
     return run_scrub(options, scope, path, all_wrong=all_wrong)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from signal import SIGINT, SIGTERM, Signals
 from typing import Literal
 
 import click
@@ -35,7 +36,7 @@ from kdump.storage.logdir import Segment
 from kdump.storage.rights import Rights
 from kdump.storage.throttle import LIVE_RATE
 from kdump.storage.workers import default_jobs
-from kdump.ui.exits import INCOMPLETE, INTERRUPTED, OK, TERMINATED
+from kdump.ui.exits import NOTHING_READ, OK
 from kdump.ui.progress import Mode, Progress
 from kdump.ui.units import duration_text, size_text
 from kdump.ui.verdicts.summary import Due, Summary, VerdictRun, summarize
@@ -84,7 +85,7 @@ def run_scrub(options: ScrubOptions, scope: Scope, path: Path, *, all_wrong: boo
         Progress("none" if quiet else options.progress) as meter,
     ):
         if all_wrong and not knows_any(state, scope.roots):
-            return INCOMPLETE
+            return NOTHING_READ.exit_code
         meter.expect(len(scope.targets), "partitions")
         run = Scrub(state, scope, manners, deadline, options.max_age_s, version())
         silent = all_wrong and options.form == "text"
@@ -155,12 +156,9 @@ class _Course:
                 self._meter.expect(self._run.take_inventory())
                 self._run.read(self._meter.advance)
         except KeyboardInterrupt:
-            stopped_by = INTERRUPTED
+            stopped_by = SIGINT
         except SystemExit:  # raised at SIGTERM
-            stopped_by = TERMINATED
-        signalled = stopped_by is not None
-        if not (signalled or self._run.checked_all):
-            stopped_by = INCOMPLETE
+            stopped_by = SIGTERM
         verdicts += self._run.verdicts()
         for verdict in verdicts:
             report.add(verdict)
@@ -168,7 +166,8 @@ class _Course:
         report.directories(full)
         found += full
         summary = self._summarize(found, verdicts, self._starts, stopped_by)
-        self._run.end(list(self._directories(found, verdicts, stopped_by)), signalled=signalled)
+        directories = list(self._directories(found, verdicts, stopped_by))
+        self._run.end(directories, signalled=stopped_by is not None)
         now_ms = time.time_ns() // 1_000_000
         status = [(each, self._state.pace(each, now_ms)) for each in self._run.status(now_ms)]
         due = Due(
@@ -207,7 +206,7 @@ class _Course:
         found: Sequence[Finding],
         verdicts: Sequence[Verdict],
         starts: Starts,
-        stopped_by: int | None,
+        stopped_by: Signals | None,
     ) -> Summary:
         manners = self._run.manners
         read_bytes = sum(verdict.covered.read_bytes for verdict in verdicts)
@@ -221,11 +220,12 @@ class _Course:
             total_bytes=max(sum(verdict.covered.size for verdict in verdicts), read_bytes),
             seconds=time.monotonic() - self._started,
             stopped_by=stopped_by,
+            out_of_time=not self._run.checked_all,
         )
         return summarize(run, found, verdicts, starts)
 
     def _directories(
-        self, found: Sequence[Finding], verdicts: Sequence[Verdict], stopped_by: int | None
+        self, found: Sequence[Finding], verdicts: Sequence[Verdict], stopped_by: Signals | None
     ) -> Iterator[DirectoryRun]:
         """Yield what was found at each root, with the exit code that it alone would have."""
         start = 0

@@ -12,7 +12,7 @@ from typing import Final
 from kdump.audit.codes import Severity
 from kdump.format.lines.text import printable
 from kdump.history.records import DirectoryStatus, EndReason, ReadPace
-from kdump.ui.exits import INCOMPLETE
+from kdump.ui.exits import NOTHING_READ
 from kdump.ui.paragraphs import paragraph
 from kdump.ui.units import count_text, duration_text, period_text, size_text
 from kdump.ui.verdicts.summary import Summary
@@ -48,7 +48,7 @@ def text_status(found: Sequence[tuple[DirectoryStatus, ReadPace]], now_ms: int) 
 
 
 def _part(status: DirectoryStatus) -> str:
-    if status.of_run.exit_code == INCOMPLETE and not status.log_bytes:
+    if status.of_run.exit_code == NOTHING_READ.exit_code and not status.log_bytes:
         return "unknown: nothing could be read"
     read, age = status.read_part, duration_text(status.run.max_age_s)
     filled = math.floor(read * _BAR)

@@ -11,7 +11,7 @@ from kdump.commands.transactions.transactions import (
     Transactions,
     TransactionVerdict,
 )
-from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.ui.exits import Ending
 from kdump.values import frozen
 
 
@@ -47,10 +47,11 @@ class Shown:
     def exit_code(self) -> int:
         """The exit code of the command."""
         found = self.found
-        if any(not fault.damaged for fault in found.faults):
-            return INCOMPLETE
         hangs = any(each.verdict is TransactionVerdict.HANGING for each in self.open)
-        return PROBLEMS if hangs or found.faults or found.undecodable else OK
+        return Ending(
+            unread=any(not fault.damaged for fault in found.faults),
+            problems=bool(hangs or found.faults or found.undecodable),
+        ).exit_code
 
     def _matches(self, state: TransactionState | None) -> bool:
         return not self.patterns or (

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.ui.exits import OK, USAGE, exit_code_of, is_signal
+from kdump.ui.exits import Ending
 from kdump.ui.options.reports import format_option
 from kdump.ui.options.targets import LogPath
-from kdump.ui.repairs.repairing import first_of, partitions
+from kdump.ui.repairs.repairing import partitions
 
 if TYPE_CHECKING:
     from kdump.audit.targets.target import Target
@@ -80,7 +80,7 @@ def undo(
     scope = find_scope(TargetOptions(paths), stores=False)
     targets = partitions(scope)
     report = BackupReport(form, scope)
-    codes, resume = {OK}, None
+    ending, resume = Ending(), None
     for target in targets:
         try:
             if target.error is not None:
@@ -112,21 +112,19 @@ def undo(
                     report.backup(record, path, with_plan=with_plan, refused=refusal)
         except KdumpError as error:
             report.error(error)
-            codes.add(exit_code_of(error))
+            ending |= Ending.of(error)
             if isinstance(error, Unfinished):
                 resume = shell_text(error.resume)
-        if any(map(is_signal, codes)):
+        if ending.stopped_by is not None:
             break
-    if plan_id is not None and not report.count and codes == {OK}:
-        report.error(
-            UsageError(f"--plan {plan_id}: expected the id of a repair in PATH, found none")
-        )
-        codes = {USAGE}
-    code = first_of(codes)
-    report.finish(code)
+    if plan_id is not None and not report.count and ending == Ending():
+        wrong = UsageError(f"--plan {plan_id}: expected the id of a repair in PATH, found none")
+        report.error(wrong)
+        ending = Ending.of(wrong)
+    report.finish(ending.exit_code)
     if resume is not None:
         click.echo(resume, err=True)
-    return code
+    return ending.exit_code
 
 
 def _select(partition: Path, plan_id: str | None) -> Sequence[RepairRecord]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from signal import SIGINT, SIGTERM
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kdump.ui.exits import INTERRUPTED, OK, TERMINATED
+from kdump.ui.exits import OK
 from kdump.ui.options.jobs import jobs_option
 from kdump.ui.options.rate import rate_option
 from kdump.ui.options.reports import fail_on_option, format_option, info_option, quiet_option
@@ -212,9 +213,9 @@ def _run(
                     read_bytes += verdict.covered.read_bytes
                     report.add(verdict)
         except KeyboardInterrupt:
-            stopped_by = INTERRUPTED
+            stopped_by = SIGINT
         except SystemExit:  # raised at SIGTERM
-            stopped_by = TERMINATED
+            stopped_by = SIGTERM
         full = tuple(starts.space_findings())
         report.directories(full)
         found += full

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
+from signal import SIGINT, SIGTERM
 from typing import Final
 
 from kdump.audit.findings import Finding
@@ -25,14 +26,13 @@ from kdump.output.destination import Destination, check_outside, extend_destinat
 from kdump.storage.logdir import directory_name
 from kdump.storage.paths import AnyPath
 from kdump.tables.logs import utf8
-from kdump.ui.exits import INTERRUPTED, TERMINATED
 from kdump.ui.verdicts.forecast_json import forecast_fields, lost_now_fields, stable_fields
 from kdump.ui.verdicts.summary import Summary
 from kdump.ui.version import version
 from kdump.values import frozen
 
 #: Why a run ended, by the exit code of a signal.
-_REASONS: Final = {None: "complete", INTERRUPTED: "interrupted", TERMINATED: "terminated"}
+_REASONS: Final = {None: "complete", SIGINT: "interrupted", SIGTERM: "terminated"}
 
 _NOT_DECOMPRESSED: Final = {"uncompressed_bytes": None}
 

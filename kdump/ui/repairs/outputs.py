@@ -14,7 +14,7 @@ from kdump.format.lines.text import printable
 from kdump.repair.newdir.output import NewDirectory
 from kdump.storage.repair_record import FOLDERS
 from kdump.ui import jsonl
-from kdump.ui.exits import OK, PROBLEMS, REFUSED, exit_code_of, is_signal
+from kdump.ui.exits import Ending
 from kdump.ui.paragraphs import LABEL, paragraph, wrap
 from kdump.ui.units import count_text
 
@@ -44,12 +44,12 @@ def write_all(
     write: Callable[[Target], Written],
     report: OutputReport[Written],
     meter: Progress,
-) -> set[int]:
-    """Write the directory of each partition, also after errors; return all exit codes.
+) -> Ending:
+    """Write the directory of each partition, also after errors; return the ending.
 
     A signal ends the work. The command that continues an interrupted one is printed at the end.
     """
-    codes, resume = {OK}, None
+    ending, resume = Ending(), None
     meter.expect(sum(target.size for target in targets))
     for target in targets:
         # A refused partition counts as if it had been read.
@@ -60,21 +60,21 @@ def write_all(
             with meter.paused():
                 report.error(error)
             # After a failed write no file is left.
-            code = REFUSED if isinstance(error, OSError) else exit_code_of(error)
-            codes.add(code)
+            failed = isinstance(error, OSError)
+            ending |= Ending(refused=True) if failed else Ending.of(error)
             if isinstance(error, Unfinished):
                 resume = shell_text(error.resume)
-            if is_signal(code):
+            if ending.stopped_by is not None:
                 break
         else:
             with meter.paused():
                 report.receipt(output)
-            codes.add(PROBLEMS if output.has_errors else OK)
+            ending |= Ending(problems=output.has_errors)
         meter.advance(max(counted - meter.done, 0))
     if resume is not None:
         with meter.paused():
             click.echo(resume, err=True)
-    return codes
+    return ending
 
 
 def done_lines(output: NewDirectory, command: str) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from kdump.ui.exits import (
-    INCOMPLETE,
-    INTERRUPTED,
-    OK,
-    PROBLEMS,
-    REFUSED,
-    TERMINATED,
-    USAGE,
-    exit_code_of,
-    is_signal,
-)
+from kdump.ui.exits import NOTHING_READ, Ending
 from kdump.ui.options.group import Decorator, option_group
 from kdump.ui.options.jobs import jobs_option
 from kdump.ui.options.reports import format_option
@@ -41,8 +31,6 @@ if TYPE_CHECKING:
     #: Makes the plan for a partition. Its second argument takes counts of bytes as they are read.
     Planner = Callable[[Verdict, Callable[[int], None]], Plan]
 
-#: The exit codes of partitions: the first of these that occurs is the exit code of the run.
-_PRECEDENCE = (INTERRUPTED, TERMINATED, INCOMPLETE, REFUSED, USAGE, PROBLEMS, OK)
 EXIT_CODES = (
     "Exit codes: 0 nothing to do, or done; 2 wrong usage; 4 there is a plan, which --apply "
     "carries out; 5 something could not be read, or a repair was interrupted: the last line on "
@@ -141,14 +129,14 @@ def repair(
     *,
     rebuild: bool = False,
     passes: int = 1,
-    ends: Mapping[str, int] = MappingProxyType({}),
+    ends: Mapping[str, Ending] = MappingProxyType({}),
 ) -> int:
     """Plan a repair of every partition of ``scope``, and apply it if so chosen.
 
     Return the exit code of the run.
 
     ``rebuild``: the planner needs rebuilt indexes. ``passes``: how many times each log is read.
-    ``ends`` has the exit codes of plans after which something stays damaged, by their ids.
+    ``ends`` has the endings of plans after which something stays damaged, by their ids.
     """
     from kdump.ui.progress import Progress
     from kdump.ui.repairs.report import start_report
@@ -157,7 +145,7 @@ def repair(
     output = start_report(
         choice.form, choice.command, scope, choice.confirm, assume_stopped=choice.assume_stopped
     )
-    codes = {OK}
+    ending = Ending()
     with Progress(choice.progress) as meter:
         run = _Run(
             scope,
@@ -170,16 +158,15 @@ def repair(
             passes=passes,
             ends=ends,
         )
-        with closing(run.codes()) as found:
-            for code in found:
-                codes.add(code)
-                if is_signal(code):
+        with closing(run.endings()) as endings:
+            for part in endings:
+                ending |= part
+                if ending.stopped_by is not None:
                     break
-    exit_code = first_of(codes)
-    output.finish(exit_code)
+    output.finish(ending.exit_code)
     if run.resume is not None:
         click.echo(run.resume, err=True)
-    return exit_code
+    return ending.exit_code
 
 
 class _Run:
@@ -199,7 +186,7 @@ class _Run:
         *,
         rebuild: bool,
         passes: int,
-        ends: Mapping[str, int],
+        ends: Mapping[str, Ending],
     ) -> None:
         self.resume: str | None = None
         self._scope, self._targets = scope, targets
@@ -207,35 +194,35 @@ class _Run:
         self._output, self._meter = output, meter
         self._rebuild, self._passes, self._ends = rebuild, passes, ends
 
-    def codes(self) -> Generator[int, None, None]:
-        """Repair each partition, and yield its exit code. Interrupted repairs come first."""
+    def endings(self) -> Generator[Ending, None, None]:
+        """Repair each partition, and yield its ending. Interrupted repairs come first."""
         from kdump.errors import KdumpError
 
         fresh: list[Target] = []
         for target in self._targets:
             try:
-                code = self._resume(target)
+                resumed = self._resume(target)
             except KdumpError as error:
-                code = self._report_error(error)
-            if code is None:
+                resumed = self._report_error(error)
+            if resumed is None:
                 fresh.append(target)
             else:
-                yield code
+                yield resumed
         self._meter.expect(self._passes * sum(target.size for target in fresh))
         for verdict in self._verify(fresh):
             # Logs that need no further pass, or are refused, count as if they had been read again.
             counted = self._meter.done + (self._passes - 1) * verdict.target.size
             try:
-                code = first_of({self._repair(verdict), _read_code(verdict)})
+                ending = self._repair(verdict) | Ending(unread=_is_unread(verdict))
             except KdumpError as error:
-                code = self._report_error(error)
+                ending = self._report_error(error)
             self._meter.advance(max(counted - self._meter.done, 0))
-            yield code
+            yield ending
 
-    def _resume(self, target: Target) -> int | None:
+    def _resume(self, target: Target) -> Ending | None:
         """Continue a repair of ``target`` that was interrupted, or print the command that does.
 
-        Return the exit code, None if no repair was interrupted. Raise Refused, SourceError.
+        Return the ending, None if no repair was interrupted. Raise Refused, SourceError.
         """
         from kdump.errors import Refused
         from kdump.format.lines.shell import shell_text
@@ -265,7 +252,7 @@ class _Run:
             self._output.interruption(record, plan)
         if not self._choice.apply:
             self.resume = shell_text(finish_command(plan))
-            return INCOMPLETE
+            return NOTHING_READ
         with self._meter.paused():
             _consent(plan, self._choice, resuming=True)
         receipt = resume(
@@ -275,7 +262,7 @@ class _Run:
             full_proof=self._choice.full_proof,
         )
         self._report_receipt(plan, receipt, target)
-        return OK
+        return Ending()
 
     def _verify(self, targets: Sequence[Target]) -> Iterator[Verdict]:
         """Yield the verdict of each partition.
@@ -298,7 +285,7 @@ class _Run:
             with closing(found):
                 yield from found
 
-    def _repair(self, verdict: Verdict) -> int:
+    def _repair(self, verdict: Verdict) -> Ending:
         from kdump.errors import Refused
         from kdump.repair.transaction.apply import apply
 
@@ -311,11 +298,11 @@ class _Run:
             )
         with self._meter.paused():
             self._output.plan(plan, applying=self._choice.apply)
-        end = self._ends.get(plan.id, OK)
+        end = self._ends.get(plan.id, Ending())
         if not plan.steps:
             return end
         if not self._choice.apply:
-            return first_of({PROBLEMS, end})
+            return end | Ending(problems=True)
         with self._meter.paused():
             _consent(plan, self._choice)
         receipt = apply(
@@ -345,7 +332,7 @@ class _Run:
         with closing(quick_pass(now.targets, now.context, jobs=1)) as verdicts:
             return next(verdicts, None)
 
-    def _report_error(self, error: Exception) -> int:
+    def _report_error(self, error: Exception) -> Ending:
         from kdump.errors import Unfinished
         from kdump.format.lines.shell import shell_text
 
@@ -353,7 +340,7 @@ class _Run:
             self._output.error(error)
         if isinstance(error, Unfinished):
             self.resume = shell_text(error.resume)
-        return exit_code_of(error)
+        return Ending.of(error)
 
 
 def partitions(scope: Scope) -> list[Target]:
@@ -373,17 +360,12 @@ def partitions(scope: Scope) -> list[Target]:
     return found
 
 
-def first_of(codes: Iterable[int]) -> int:
-    """Return the exit code of a run from those of its partitions."""
-    return min(codes, key=_PRECEDENCE.index)
-
-
-def _read_code(verdict: Verdict) -> int:
-    """Return INCOMPLETE if part of a partition could not be read, else OK."""
+def _is_unread(verdict: Verdict) -> bool:
+    """Return whether part of a partition could not be read."""
     from kdump.audit import codes
 
     unread = {codes.UNREADABLE, codes.DENIED, codes.VANISHED}
-    return INCOMPLETE if any(finding.code in unread for finding in verdict.findings) else OK
+    return any(finding.code in unread for finding in verdict.findings)
 
 
 def _consent(plan: Plan, choice: RepairOptions, *, resuming: bool = False) -> None:

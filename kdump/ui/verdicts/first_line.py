@@ -32,7 +32,7 @@ def verify_about(summary: Summary, *, manifests: bool = False) -> str:
     """
     run, covered = summary.run, summary.covered
     what = count_text(run.total, "partition")
-    if run.stopped_by is not None:
+    if run.cut_short:
         what = (
             f"interrupted: {covered.partitions:,} of {count_text(run.total, 'partition')} checked"
         )

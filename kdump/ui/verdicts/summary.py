@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from signal import Signals
 from typing import Literal
 
 from kdump.audit.codes import Severity
@@ -16,7 +17,7 @@ from kdump.audit.verdicts.losses import Losses, losses_of
 from kdump.audit.verdicts.state import RunState, state_of
 from kdump.audit.verdicts.verdict import Coverage, Verdict
 from kdump.storage.paths import AnyPath
-from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS
+from kdump.ui.exits import Ending
 from kdump.values import frozen
 
 Depth = Literal["quick", "default", "deep", "scrub"]
@@ -45,8 +46,8 @@ class VerdictRun:
     ``depth`` is what was read: by default every header and checksum, by ``scrub`` those that were
     due. ``limit_rate`` is in bytes a
     second, 0 for no limit. ``total`` is the number of partitions to verify. ``stopped_by`` is the
-    exit code of the signal that ended the run early, or INCOMPLETE if its time was over before
-    everything was checked at all; None without these. ``left_out`` is what
+    signal that ended the run early. ``out_of_time``: its time was over before everything was
+    checked at all. ``left_out`` is what
     ``--changed-since-last`` left out, None without it. ``remembers``: it leaves out what earlier
     runs have read, and remembers what it reads. ``due`` is what a scrub leaves to the next one.
     """
@@ -58,10 +59,16 @@ class VerdictRun:
     total: int
     total_bytes: int
     seconds: float
-    stopped_by: int | None = None
+    stopped_by: Signals | None = None
+    out_of_time: bool = False
     left_out: LeftOut | None = None
     remembers: bool = False
     due: Due = Due(0, 0)
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the run ended before everything was checked."""
+        return self.stopped_by is not None or self.out_of_time
 
 
 @frozen
@@ -89,8 +96,8 @@ class Summary:
 
     @property
     def state(self) -> RunState:
-        """What is known after the run. ERROR comes before INCOMPLETE."""
-        cut_short = self.run.stopped_by is not None or self.exit_code == INCOMPLETE
+        """What is known after the run. ERROR comes before what is unread."""
+        cut_short = self.run.cut_short or self._unread
         worst = Severity.INCOMPLETE if cut_short else self.verdict
         return state_of(
             Severity.ERROR if self.verdict is Severity.ERROR else worst, whole=self.whole
@@ -113,15 +120,17 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the run; INCOMPLETE comes before PROBLEMS."""
-        if self.run.stopped_by is not None:
-            return self.run.stopped_by
-        if self.severities[Severity.INCOMPLETE] or self.covered.remembered.unwritten:
-            return INCOMPLETE
+        """The exit code of the run."""
         fatal = self.verdict is Severity.ERROR
         if self.run.fail_on is Severity.WARNING:
             fatal |= self.verdict is Severity.WARNING
-        return PROBLEMS if fatal else OK
+        return Ending(self.run.stopped_by, unread=self._unread, problems=fatal).exit_code
+
+    @property
+    def _unread(self) -> bool:
+        """Whether something that was asked for was not read, or is not remembered."""
+        unread = self.severities[Severity.INCOMPLETE] or self.covered.remembered.unwritten
+        return self.run.out_of_time or bool(unread)
 
 
 def summarize(
@@ -151,7 +160,7 @@ def summarize(
         partitions[worst_severity(verdict, top_findings.get(verdict.target.path, ()))] += 1
         covered += verdict.covered
     forecasts = ((verdict, verdict.forecast) for verdict in verdicts)
-    losses = losses_of(forecasts, starts.top_findings, whole=run.stopped_by is None)
+    losses = losses_of(forecasts, starts.top_findings, whole=not run.cut_short)
     return Summary(run, covered, severities, names, partitions, losses)
 
 

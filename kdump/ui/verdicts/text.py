@@ -307,7 +307,7 @@ def _result_text(summary: Summary, *, info: bool) -> str:
         if partitions[severity]
     ]
     text = ", ".join(parts)
-    if summary.run.stopped_by is not None:
+    if summary.run.cut_short:
         text = f"interrupted: {text}, {summary.run.total - partitions.total():,} not checked"
     notes = summary.severities[Severity.INFO]
     if notes and not info:
