@@ -18,11 +18,7 @@ from kdump.audit.targets.target import Target
 from kdump.storage.logdir import LogDirectory, is_metadata_log
 from kdump.storage.names import FileKind
 from kdump.storage.paths import AnyPath
-from kdump.storage.walk import Reason
 from kdump.values import frozen
-
-#: The damage that may follow the last batch of a sound log.
-_TAILS = (Reason.TORN_TAIL, Reason.PREALLOCATED)
 
 
 @dataclass(frozen=True)
@@ -111,7 +107,7 @@ class Evidence:
         if not self.surveys or len(self.surveys) < len(self.target.segments):
             return None
         last = self.surveys[-1]
-        if any(gap.damage.reason not in _TAILS for gap in last.gaps) or not last.complete:
+        if any(not gap.damage.is_tail for gap in last.gaps) or not last.complete:
             return None
         if last.last_offset is None and last.size and not last.gaps:
             return None  # a quick survey that found no batch to start from

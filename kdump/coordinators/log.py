@@ -21,7 +21,7 @@ from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.paths import AnyPath
 from kdump.storage.source import Source
-from kdump.storage.walk import Damage, Reason, walk
+from kdump.storage.walk import Damage, walk
 from kdump.tables.logs import Log
 from kdump.values import frozen
 
@@ -119,7 +119,7 @@ class _Loader:
 
     def _note_damage(self, log: Log, damage: Damage, *, at_end: bool) -> None:
         # A start cuts a torn write at the end of the log, and zeros there were never written.
-        if not (at_end and damage.reason in (Reason.TORN_TAIL, Reason.PREALLOCATED)):
+        if not (at_end and damage.is_tail):
             self._faults.append(
                 LogFault(log.path, damage.position, damage.size, damage.reason.value, damaged=True)
             )

@@ -26,7 +26,7 @@ from kdump.storage.access import open_source
 from kdump.storage.logdir import directory_name
 from kdump.storage.paths import AnyPath
 from kdump.storage.throttle import Pace
-from kdump.storage.walk import Damage, Reason, walk
+from kdump.storage.walk import Damage, walk
 from kdump.values import frozen
 
 #: Why offsets of a log that was never compacted are in no batch, where no damage says so.
@@ -402,12 +402,10 @@ def _lost_of(
     path = survey.segment.log
     room = MOST_LISTED
     for damage, before, after in _damages(survey, pace):
-        if damage.reason is Reason.PREALLOCATED and (
-            next_base is None or next_base <= survey.end_offset
-        ):
+        if damage.empty and next_base is not None and next_base <= survey.end_offset:
             continue
-        if live and next_base is None and damage.reason is Reason.TORN_TAIL:
-            continue  # a write that goes on
+        if next_base is None and damage.may_be_written(live=live):
+            continue
         room -= 1
         first = max(before + 1, survey.segment.base_offset)
         end = after if room else None  # the rest of a segment with more is one range

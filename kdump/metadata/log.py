@@ -19,7 +19,7 @@ from kdump.storage.logdir import EntryType, LogDirectory, Partition, directory_n
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, FileKind
 from kdump.storage.paths import AnyPath
 from kdump.storage.source import Source
-from kdump.storage.walk import Damage, Reason, batch_bytes, walk
+from kdump.storage.walk import Damage, batch_bytes, walk
 from kdump.values import frozen
 
 _FRAME_VERSION: Final = 1
@@ -128,8 +128,7 @@ def metadata_records(
         with open_source(path, mapped=False) as source:
             for piece in walk(source, base_offset):
                 if isinstance(piece, Damage):
-                    torn = piece.reason in (Reason.TORN_TAIL, Reason.PREALLOCATED)
-                    at_end = torn and piece.position + piece.size == source.size
+                    at_end = piece.is_tail and piece.position + piece.size == source.size
                     reason = "" if at_end else f"{piece.reason.value} in {path.name}"
                     yield Stop(offset, reason, cut=True)
                     return
@@ -234,7 +233,7 @@ def _find_fault(path: AnyPath) -> tuple[str | None, bool, bool]:
         with open_source(path, mapped=False) as source:
             for piece in walk(source, 0):
                 if isinstance(piece, Damage):
-                    torn = piece.reason is Reason.TORN_TAIL and first == ControlType.SNAPSHOT_HEADER
+                    torn = piece.torn and first == ControlType.SNAPSHOT_HEADER
                     return f"{piece.reason.value} at position {piece.position}", False, torn
                 if first is None:
                     first = _control_type(reader, source, piece[0])

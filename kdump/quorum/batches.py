@@ -138,7 +138,7 @@ def _read_segment(
                     piece.size,
                     piece.reason,
                     len(batches),
-                    torn=at_end and piece.reason in (Reason.TORN_TAIL, Reason.PREALLOCATED),
+                    torn=at_end and piece.is_tail,
                 )
             )
             continue

@@ -77,6 +77,24 @@ class Reason(Enum):
     BAD_CHECKSUM = "bad-checksum"
     IMPOSSIBLE_SIZE = "impossible-size"  # too small, or beyond the end though sound batches follow
 
+    @property
+    def words(self) -> str:
+        """The reason in two words."""
+        return "preallocated zeros" if self is Reason.PREALLOCATED else self.value.replace("-", " ")
+
+    @property
+    def phrase(self) -> str:
+        """The reason as a clause."""
+        return _PHRASES[self]
+
+
+_PHRASES: Final = {
+    Reason.TORN_TAIL: "the file ends inside a batch",
+    Reason.PREALLOCATED: "zeros up to the end of the file",
+    Reason.BAD_CHECKSUM: "a batch does not match its checksum",
+    Reason.IMPOSSIBLE_SIZE: "a batch has an impossible size",
+}
+
 
 @frozen
 class Damage:
@@ -92,6 +110,32 @@ class Damage:
     claimed_bytes: int | None = None
     stored_crc: int | None = None
     computed_crc: int | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether no batch was ever written here."""
+        return self.reason is Reason.PREALLOCATED
+
+    @property
+    def torn(self) -> bool:
+        """Whether the file ends inside a batch."""
+        return self.reason is Reason.TORN_TAIL
+
+    @property
+    def is_tail(self) -> bool:
+        """Whether writers leave this at the end of a log: a torn write, or room for batches.
+
+        At the end of the last segment it hides no record that was acknowledged: recovery removes
+        it. Anywhere else it is corruption as any other.
+        """
+        return self.torn or self.empty
+
+    def may_be_written(self, *, live: bool) -> bool:
+        """Whether a running broker may go on to write here; only the last segment is asked about.
+
+        While a broker is running (``live``), a torn write may be one that is not yet complete.
+        """
+        return self.empty or (self.torn and live)
 
 
 class WalkedLog(Closing):

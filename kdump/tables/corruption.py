@@ -15,7 +15,7 @@ from kdump.format.batch import BatchTable, RecordBatch
 from kdump.format.kernel import headers as _headers
 from kdump.format.legacy import is_wrapper
 from kdump.storage.selection import HIGHEST
-from kdump.storage.walk import Damage, Reason
+from kdump.storage.walk import Damage
 from kdump.tables.logs import Log
 from kdump.values import frozen
 
@@ -144,9 +144,7 @@ class Continuity:
                 detail = f"the high watermark is {log.replicated}"
                 self._report_range(None, next_offset, log.replicated - 1, MISSING, detail)
             return
-        if next_offset >= log.following and all(
-            damage.reason is Reason.PREALLOCATED for damage in self._damage
-        ):
+        if next_offset >= log.following and all(damage.empty for damage in self._damage):
             return
         if self._damage:
             self._report_damage(log.following - 1)
@@ -167,9 +165,7 @@ class Continuity:
 
     def _is_end(self, damage: Damage) -> bool:
         """Return whether damage at the end of the last segment is nothing but its end."""
-        if damage.reason is Reason.PREALLOCATED:
-            return True
-        return damage.reason is Reason.TORN_TAIL and not self._log.stopped
+        return damage.may_be_written(live=not self._log.stopped)
 
     def _report_damage(self, last_offset: int | None) -> None:
         first_offset = self._before + 1

@@ -24,7 +24,7 @@ from kdump.storage.logdir import directory_name
 from kdump.storage.names import DirectoryName
 from kdump.storage.selection import entry_position
 from kdump.storage.source import Source
-from kdump.storage.walk import Damage, Reason, walk
+from kdump.storage.walk import Damage, walk
 from kdump.tables.batches import batch_rows, damage_row
 from kdump.tables.corruption import Continuity, OnCorruption, pieces
 from kdump.tables.findings import finding_rows
@@ -129,7 +129,7 @@ def _partition(target: Target) -> DirectoryName | None:
 
 
 def _check_damage(log: Log, damage: Damage) -> None:
-    if damage.reason is not Reason.PREALLOCATED:  # unused space for later batches
+    if not damage.empty:  # unused space for later batches
         raise DecodeError(
             f"{log.path}: expected sound batches alone, found {damage.reason.value} at position "
             f"{damage.position}, {damage.size} bytes"

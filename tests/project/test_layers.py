@@ -288,3 +288,14 @@ def test_one_module_decides_the_exit_code() -> None:
         if name in deciding and path != PACKAGE / "cli" / "main.py"
     }
     assert found == set()
+
+
+def test_the_walk_alone_tells_which_damage_ends_a_log() -> None:
+    """``Damage.is_tail`` and ``may_be_written`` say it, for all who read logs."""
+    both = {"Reason.TORN_TAIL", "Reason.PREALLOCATED"}
+    naming = [
+        path.relative_to(PACKAGE)
+        for path in PACKAGE.rglob("*.py")
+        if both <= {name for _, name in _names(ast.parse(path.read_bytes()))}
+    ]
+    assert naming == [Path("storage/walk.py")]

@@ -86,11 +86,7 @@ def _segment(evidence: Evidence, survey: Survey, next_base: int | None) -> Itera
 
 def _may_be_unfinished(survey: Survey, damage: Damage) -> bool:
     """Return whether ``damage`` may be a half-written batch at the end of a preallocated file."""
-    return (
-        survey.zero_tail
-        and damage.reason is not Reason.PREALLOCATED
-        and damage.position + damage.size == survey.size
-    )
+    return survey.zero_tail and not damage.empty and damage.position + damage.size == survey.size
 
 
 def _damage_code(
@@ -99,21 +95,16 @@ def _damage_code(
     live, clean = evidence.live, evidence.stopped_cleanly
     if live and not sealed and _may_be_unfinished(survey, damage):
         return codes.TORN_TAIL_LIVE
-    match damage.reason:
-        case Reason.BAD_CHECKSUM:
-            return codes.BATCH_CRC_MISMATCH
-        case Reason.IMPOSSIBLE_SIZE:
-            return codes.BATCH_SIZE_IMPOSSIBLE
-        case Reason.PREALLOCATED:
-            if sealed:
-                return codes.PREALLOCATED_TAIL_SEALED
-            return codes.PREALLOCATED_TAIL_CLEAN if clean else codes.PREALLOCATED_TAIL
-        case Reason.TORN_TAIL:
-            if sealed:
-                return codes.TORN_TAIL_SEALED
-            if live:
-                return codes.TORN_TAIL_LIVE
-            return codes.TORN_TAIL_CLEAN if clean else codes.TORN_TAIL
+    if not damage.is_tail:
+        checksum = damage.reason is Reason.BAD_CHECKSUM
+        return codes.BATCH_CRC_MISMATCH if checksum else codes.BATCH_SIZE_IMPOSSIBLE
+    if sealed:
+        return codes.TORN_TAIL_SEALED if damage.torn else codes.PREALLOCATED_TAIL_SEALED
+    if damage.empty:
+        return codes.PREALLOCATED_TAIL_CLEAN if clean else codes.PREALLOCATED_TAIL
+    if live:
+        return codes.TORN_TAIL_LIVE
+    return codes.TORN_TAIL_CLEAN if clean else codes.TORN_TAIL
 
 
 def _damage(
@@ -121,7 +112,7 @@ def _damage(
 ) -> Finding:
     damage = gap.damage
     offsets = None
-    if damage.reason is not Reason.PREALLOCATED:
+    if not damage.empty:
         next_offset = next_base if gap.offset_after is None else gap.offset_after
         last = None if next_offset is None else next_offset - 1
         # If no offset is missing between the neighbours the range would be empty.
@@ -153,14 +144,13 @@ def _damage_detail(gap: Gap, file_size: int) -> Detail:
                 f"a batch of 61 bytes or more (before magic 2: 26) in the {left} bytes left",
                 f"a batch of {damage.claimed_bytes} bytes",
             )
-        case Reason.PREALLOCATED:
-            return Detail("the end of the file", f"{damage.size} zero bytes")
-        case Reason.TORN_TAIL:
-            claimed = damage.claimed_bytes
-            return Detail(
-                "a batch header" if claimed is None else f"a batch of {claimed} bytes",
-                f"{damage.size} bytes and the end of the file",
-            )
+    if damage.empty:
+        return Detail("the end of the file", f"{damage.size} zero bytes")
+    claimed = damage.claimed_bytes
+    return Detail(
+        "a batch header" if claimed is None else f"a batch of {claimed} bytes",
+        f"{damage.size} bytes and the end of the file",
+    )
 
 
 def _fault(survey: Survey, fault: Fault, repeats: int) -> Finding:

@@ -28,14 +28,13 @@ from kdump.storage.access import open_source
 from kdump.storage.logdir import LogDirectory, Segment, directory_name, read_partition
 from kdump.storage.names import TRANSACTION_TOPIC
 from kdump.storage.paths import AnyPath
-from kdump.storage.walk import Damage, Reason, batch_bytes, walk
+from kdump.storage.walk import Damage, batch_bytes, walk
 from kdump.values import frozen
 
 #: Above every epoch of a producer: its transactional id is deleted, or has another producer.
 _GONE: Final = 1 << 15
 #: The bytes of the producer id in a value, after the version.
 _PRODUCER: Final = slice(2, 10)
-_HARMLESS: Final = (Reason.TORN_TAIL, Reason.PREALLOCATED)
 
 TopicPartition = tuple[str, int]
 """A topic and the number of a partition."""
@@ -191,7 +190,7 @@ class _Log:
             for piece in walk(source, segment.base_offset):
                 if isinstance(piece, Damage):
                     at_end = piece.position + piece.size == source.size
-                    self.damages += not (at_end and piece.reason in _HARMLESS)
+                    self.damages += not (at_end and piece.is_tail)
                     self._next = -1
                     continue
                 row = 0

@@ -27,7 +27,6 @@ from kdump.format.kernel import events as _events
 from kdump.format.kernel import producers as _producers
 from kdump.format.kernel import replay as _replay
 from kdump.format.snapshot import ProducerEntry
-from kdump.storage.walk import Reason
 from kdump.values import frozen
 
 _EVENT: Final = len(_producers.EVENT_FIELDS)
@@ -39,8 +38,6 @@ _ENTRY: Final = 8  # the number of state fields that a snapshot's entry has too
 _ABORTED: Final = len(_replay.ABORTED_FIELDS)
 _VIOLATION: Final = len(_replay.VIOLATION_FIELDS)
 _BEFORE: Final = -1  # the segment number of a producer that is known before the first segment
-#: Damage at the end of a log that hides no records.
-_HARMLESS_TAILS: Final = frozenset({Reason.TORN_TAIL, Reason.PREALLOCATED})
 
 
 class ViolationKind(IntEnum):
@@ -439,7 +436,7 @@ def _missing_ranges(surveys: Sequence[Survey], *, gaps: bool) -> Iterator[Doubt]
         for gap in survey.gaps:
             next_offset = end if gap.offset_after is None else gap.offset_after - 1
             tail = is_last and gap.offset_after is None
-            if not (tail and gap.damage.reason in _HARMLESS_TAILS):
+            if not (tail and gap.damage.is_tail):
                 yield Doubt(gap.offset_before + 1, next_offset)
         if gaps:
             yield from (Doubt(first, last) for first, last in survey.jumps)

@@ -20,7 +20,7 @@ from xxhash import xxh3_128
 from kdump.format.batch import HEADER_BYTES, BatchTable
 from kdump.format.kernel import digest as _digest
 from kdump.storage.source import Source, stretch
-from kdump.storage.walk import Damage, Reason
+from kdump.storage.walk import Damage
 
 #: The form of the digest: it increases when other bytes are hashed for the same log.
 DIGEST_FORM: Final = 1
@@ -60,7 +60,7 @@ class HeaderDigest:
 
     def _add_damage(self, damage: Damage, source: Source) -> None:
         self._hash.update(_DAMAGE.pack(b"damage", damage.size))
-        if damage.reason is Reason.PREALLOCATED:
+        if damage.empty:
             return
         for piece in stretch(source, damage.position, damage.position + damage.size):
             self._hash.update(piece)

@@ -19,7 +19,7 @@ from kdump.audit.survey.recovery import initial_state
 from kdump.format.batch import BatchTable
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.format.kernel import recovery as _recovery
-from kdump.storage.walk import Damage, Reason
+from kdump.storage.walk import Damage
 from kdump.values import frozen
 
 _INDEX_ENTRIES: Final = _recovery.RECOVERY_FIELDS.index("index_entries")
@@ -77,7 +77,7 @@ class Rebuild:
         if isinstance(piece, Damage):
             self._damaged = True
             # A batch inside a value is followed by the rest of its record.
-            if self._before is not None and piece.reason is not Reason.PREALLOCATED:
+            if self._before is not None and not piece.empty:
                 self._rewind(self._before)
                 self._before, self._doubtful = None, True
             return

@@ -334,11 +334,11 @@ class Recovery:
             self._unreadable += Span(next_offset - before - 1, before + 1, next_offset - 1)
 
     def _tail(self, source: Source) -> Tail | None:
-        if self._gap is None or self._gap[0].reason is Reason.PREALLOCATED:
+        if self._gap is None or self._gap[0].empty:
             return None
         damage, first_offset = self._gap[0], self._gap[1] + 1
         end = _claimed_end(source, damage, first_offset)
-        return Tail(first_offset, end, damage.reason is Reason.TORN_TAIL)
+        return Tail(first_offset, end, damage.torn)
 
     def _wrappers(self, source: Source, state: _State) -> tuple[bool, bool]:
         """Return whether the first wrapper is unreadable, and one from the last index entry on."""

@@ -150,7 +150,7 @@ class Survey:
     @property
     def unwritten(self) -> bool:
         """Whether the log is empty, or holds only the zeros of a preallocated file."""
-        room = all(gap.damage.reason is Reason.PREALLOCATED for gap in self.gaps)
+        room = all(gap.damage.empty for gap in self.gaps)
         return self.complete and self.first_offset is None and room
 
     @property

@@ -14,7 +14,6 @@ from kdump.audit.startup.unread_tail import tail_records
 from kdump.audit.survey.recovery import Span, Tail
 from kdump.audit.survey.survey import Gap, Survey
 from kdump.audit.targets.target import Target
-from kdump.storage.walk import Reason
 from kdump.values import frozen
 
 
@@ -75,7 +74,7 @@ def _ranges_in_damage(
     for survey, next_base in neighbours(target, surveys):
         for gap in survey.gaps:
             next_offset = next_base if gap.offset_after is None else gap.offset_after
-            if next_offset is None and gap.damage.reason is Reason.PREALLOCATED:
+            if next_offset is None and gap.damage.empty:
                 continue
             records = tail_records(_tail(survey, gap), next_offset, facts)
             if not records:
@@ -99,7 +98,7 @@ def _tail(survey: Survey, gap: Gap) -> Tail:
     known = None if survey.recovered is None else survey.recovered.tail
     if known is not None and known.first_offset == gap.offset_before + 1:
         return known
-    return Tail(gap.offset_before + 1, None, gap.damage.reason is Reason.TORN_TAIL)
+    return Tail(gap.offset_before + 1, None, gap.damage.torn)
 
 
 def _difference(missing: Offsets, known: Iterable[LostRange]) -> Iterator[LostRange]:

@@ -21,7 +21,7 @@ from kdump.storage.names import (
     FileName,
 )
 from kdump.storage.paths import AnyPath
-from kdump.storage.walk import Damage, Reason
+from kdump.storage.walk import Damage
 from kdump.ui import jsonl
 from kdump.ui.exits import Ending
 from kdump.values import frozen
@@ -198,7 +198,7 @@ class TextDump(_Lines):
 
     def end_of_file(self, file: DumpFile, last: Damage | None) -> bytes:
         """Return the number of invalid bytes at the end, as Kafka's tool prints it."""
-        if last is None or last.reason not in (Reason.TORN_TAIL, Reason.PREALLOCATED):
+        if last is None or not last.is_tail:
             return b""
         name = printable(file.path.name)
         return _encode(f"Found {last.size} invalid bytes at the end of {name}\n")

@@ -29,7 +29,7 @@ from kdump.storage.paths import AnyPath
 from kdump.storage.rights import Rights
 from kdump.storage.selection import HIGHEST, LOWEST, Selection
 from kdump.storage.source import Source
-from kdump.storage.walk import Damage, Reason
+from kdump.storage.walk import Damage
 from kdump.tables.committed.batches import CommittedFilter
 from kdump.tables.committed.ranges import Ranges, overlap, packed
 from kdump.tables.logs import Log, utf8
@@ -285,9 +285,7 @@ class _LogExport:
         if self.share.hides(end):
             return
         for damage in damages:
-            if damage.reason is Reason.PREALLOCATED and not sealed:
-                continue
-            if damage.reason is Reason.TORN_TAIL and not sealed and self.share.live:
+            if not sealed and damage.may_be_written(live=self.share.live):
                 continue
             reason = damage.reason.value
             self.troubles.append(Trouble(where, damage.position, damage.size, reason, damaged=True))

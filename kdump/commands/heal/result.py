@@ -18,7 +18,7 @@ from kdump.repair.transaction.plan import Assembly, Piece
 from kdump.storage.access import open_source
 from kdump.storage.paths import typed_text
 from kdump.storage.source import Source
-from kdump.storage.walk import Damage, Reason, walk
+from kdump.storage.walk import Damage, walk
 from kdump.values import frozen
 
 
@@ -108,7 +108,7 @@ def _is_room(own: OwnSegment, position: int) -> bool:
         if source.size != own.size:
             return False
         piece = next(walk(source, own.base_offset, position), None)
-    return isinstance(piece, Damage) and piece.reason is Reason.PREALLOCATED
+    return isinstance(piece, Damage) and piece.empty
 
 
 def _check_runs(draft: Draft, source: Source) -> None:

@@ -42,7 +42,7 @@ from kdump.storage.access import open_source
 from kdump.storage.paths import AnyPath
 from kdump.storage.source import Identity, Source
 from kdump.storage.throttle import Pace
-from kdump.storage.walk import Damage, Reason, first_batch, walk
+from kdump.storage.walk import Damage, first_batch, walk
 from kdump.values import frozen
 
 #: What the key of a control record ends at, at the latest, behind the header of its batch.
@@ -411,7 +411,7 @@ class _Starts:
             self._next += 1
         self._claimed.discard(damage.position)
         claimed = damage.claimed_bytes
-        if damage.reason is Reason.PREALLOCATED or claimed is None:
+        if damage.empty or claimed is None:
             return
         if claimed >= LOG_OVERHEAD + _LEAST_SIZE and len(self._claimed) < EXCERPTS:
             self._claimed.add(damage.position + claimed)

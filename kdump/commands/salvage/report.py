@@ -32,10 +32,7 @@ from kdump.ui.units import count_text, size_text
 #: The number of offset gaps, and of pieces that were not taken, in the text.
 _LISTED = 20
 _WHYS: dict[Reason | Why, str] = {
-    Reason.TORN_TAIL: "torn tail",
-    Reason.PREALLOCATED: "preallocated zeros",
-    Reason.BAD_CHECKSUM: "bad checksum",
-    Reason.IMPOSSIBLE_SIZE: "impossible size",
+    **{reason: reason.words for reason in Reason},
     Why.HUNTED: "found by search (--hunted takes them)",
     Why.BACKWARDS: "offsets go backwards, or were already taken",
     Why.INVERTED: "last offset below the base offset",

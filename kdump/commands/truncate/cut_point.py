@@ -6,7 +6,6 @@ Spec: ``LogSegment.recover``, ``UnifiedLog.truncateTo``; KOD 4.2, 5.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 from kdump.audit.startup.outcome import RejectedBatch
 from kdump.audit.survey.anomalies import OUT_OF_ORDER, FaultKind
@@ -15,15 +14,8 @@ from kdump.audit.survey.survey import Survey
 from kdump.format.batch import BatchTable
 from kdump.storage.paths import as_local
 from kdump.storage.source import WindowedFile
-from kdump.storage.walk import Damage, Reason, walk
+from kdump.storage.walk import Damage, walk
 from kdump.values import frozen
-
-_REASONS: Final = {
-    Reason.TORN_TAIL: "the file ends inside a batch",
-    Reason.PREALLOCATED: "zeros up to the end of the file",
-    Reason.BAD_CHECKSUM: "a batch does not match its checksum",
-    Reason.IMPOSSIBLE_SIZE: "a batch has an impossible size",
-}
 
 
 @frozen
@@ -90,7 +82,7 @@ def _refused_points(
 ) -> Iterator[CutPoint]:
     for gap in survey.gaps:
         damage = gap.damage
-        yield CutPoint(number, damage.position, _REASONS[damage.reason], damage)
+        yield CutPoint(number, damage.position, damage.reason.phrase, damage)
     recovered = survey.recovered
     if recovered is not None and recovered.disordered:
         for position, text in disorder(survey):

@@ -54,7 +54,7 @@ def _expected(survey: Survey, cut_point: CutPoint) -> Damage | None:
 def _as_surveyed(reading: _Reading, damage: Damage | None) -> bool:
     if damage is None:
         return reading.sound
-    if reading.sound or damage.reason is Reason.PREALLOCATED:
+    if reading.sound or damage.empty:
         return not reading.sound and not any(reading.head)
     if damage.claimed_bytes != _claimed(reading.head):
         return False

@@ -39,7 +39,7 @@ from kdump.repair.rewrite.preconditions import damaged_log, unconvertible_log, u
 from kdump.storage.logdir import MAX_LOG_BYTES
 from kdump.storage.paths import AnyPath
 from kdump.storage.source import Source
-from kdump.storage.walk import Damage, Reason, batch_bytes, walk
+from kdump.storage.walk import Damage, batch_bytes, walk
 from kdump.values import frozen
 
 _LEADER_EPOCH: Final = _headers.BATCH_FIELDS.index("leader_epoch")
@@ -54,7 +54,6 @@ _EPOCH_AT: Final = 12
 _EPOCH: Final = struct.Struct(">i")
 #: baseOffset and lastOffsetDelta
 _OFFSETS: Final = struct.Struct(">q15xi")
-_TAILS: Final = (Reason.TORN_TAIL, Reason.PREALLOCATED)
 _REFUSED: Final = {
     FaultKind.BACKWARDS: (
         "begins at or below the last offset before it, or below the segment's base offset"
@@ -337,7 +336,7 @@ class Conversion:
 
     def _is_tail(self, damage: Damage) -> bool:
         """Return whether the damage is the unwritten or partly written end of the log."""
-        return damage.reason in _TAILS and damage.position + damage.size == self._source.size
+        return damage.is_tail and damage.position + damage.size == self._source.size
 
     def _report_up_to(self, position: int, at_least: int) -> None:
         if position - self._reported >= at_least:

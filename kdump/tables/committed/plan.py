@@ -28,7 +28,7 @@ from kdump.storage.access import open_source
 from kdump.storage.logdir import list_partition
 from kdump.storage.selection import HIGHEST
 from kdump.storage.source import Source
-from kdump.storage.walk import Damage, Reason, walk
+from kdump.storage.walk import Damage, walk
 from kdump.tables.committed.batches import CopyTransactions
 from kdump.tables.committed.ranges import Ranges, join
 from kdump.tables.committed.replicas import OffsetStretch
@@ -104,7 +104,7 @@ def plan_log(task: PlanTask) -> LogPlan:
         with open_source(log.path, mapped=False, sealed=log.sealed) as source:
             for piece in walk(source, log.base_offset):
                 if isinstance(piece, Damage):
-                    damaged |= piece.reason is not Reason.PREALLOCATED
+                    damaged |= not piece.empty
                     headers.add_damage()
                     continue
                 if damaged:
