@@ -2,7 +2,7 @@
 
 version           The version of the installed package, and the releases of Kafka that it is for.
 kernel            Whether the loops of the kernel run compiled, and a warning where that takes long.
-exits             The numbers of the exit codes, and the code of an error that ends a command.
+exits             The ending of a run, and the exit code that follows from it.
 units             Counts, sizes, durations and times in words.
 paragraphs        Paragraphs of at most 80 columns.
 folding           Lists in which equal entries are counted after the first few.

@@ -147,7 +147,7 @@ def test_help_imports_no_library_but_click() -> None:
     heavy = {"rich", "crc32c", "lz4", "snappy", "zstandard", "isal", "cython", "hypothesis"}
     assert imported & heavy == set()
     layers = {name.split(".")[1] for name in run.stderr.split() if name.startswith("kdump.")}
-    assert layers == {"cli", "errors", "program", "values"}
+    assert layers == {"cli", "commands", "errors", "program", "ui", "values"}
 
 
 @pytest.mark.parametrize("name", ["kdump", "kafka-kdump"])

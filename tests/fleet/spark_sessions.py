@@ -19,5 +19,5 @@ def through(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*_: object) -> Iterator[Session]:
         yield session
 
-    for command in ("compare", "exports.export", "verify_engine"):
-        monkeypatch.setattr(f"kdump.cli.commands.{command}.spark_session", started)
+    for command in ("compare.command", "export.command", "verify.engine"):
+        monkeypatch.setattr(f"kdump.commands.{command}.spark_session", started)

@@ -30,7 +30,7 @@ from kdump.audit.startup.outcome import (
 from kdump.audit.startup.snapshot_reload import SnapshotError, Snapshots
 from kdump.audit.startup.swaps import misnamed_file, pending_swaps, resolve_swaps
 from kdump.audit.startup.unread_tail import tail_records
-from kdump.audit.survey.recovery import Ending, Records, RecoveryResult, Span
+from kdump.audit.survey.recovery import Records, RecoveryEnding, RecoveryResult, Span
 from kdump.errors import DeniedError, SourceError
 from kdump.format.checkpoint import CheckpointNumberError
 from kdump.format.index import OffsetIndex, TimeIndex, TransactionIndex
@@ -200,7 +200,7 @@ class Loader:
             if reason is not None:
                 self._recover(log, reason)
                 log.index_sound = True
-                if log.result is not None and log.result.ending is Ending.EMPTIED:
+                if log.result is not None and log.result.ending is RecoveryEnding.EMPTIED:
                     raise self._refusal("index entries that do not rise", log.path)
             self._add(log)
 
@@ -294,7 +294,7 @@ class Loader:
             cut = result.valid_bytes < result.size
             if cut:
                 self._cut(log, result)
-            if result.ending is Ending.EMPTIED:
+            if result.ending is RecoveryEnding.EMPTIED:
                 return cut
         if not result.legacy and result.valid_bytes:
             # A batch whose record is invalid remains, but the producer state ends before it.
@@ -327,11 +327,11 @@ class Loader:
                 raise self._refusal(violation.text, log.path, violation.position)
         stop = result.position + result.valid_bytes
         match result.ending:
-            case Ending.OVERFLOW:
+            case RecoveryEnding.OVERFLOW:
                 raise self._refusal("an offset out of the segment's range", log.path, stop)
-            case Ending.FULL:
+            case RecoveryEnding.FULL:
                 raise self._refusal("more index entries than there is room for", log.path, stop)
-            case Ending.SPLIT:
+            case RecoveryEnding.SPLIT:
                 self._split(log, result)
 
     def _violations_in(self, log: OpenLog, result: RecoveryResult) -> Iterator[RejectedBatch]:
@@ -346,7 +346,7 @@ class Loader:
         if result.rest is not None:
             parts.append(result.rest)
         if first is not None:
-            first_part = replace(result, base_offset=first, ending=Ending.WHOLE, rest=None)
+            first_part = replace(result, base_offset=first, ending=RecoveryEnding.WHOLE, rest=None)
             parts.insert(0, first_part)
         self.split.append(log.base)
         del self._found[log.base]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kdump.audit.startup.outcome import LogFacts
-from kdump.audit.survey.recovery import Ending, Records, RecoveryResult, Span
+from kdump.audit.survey.recovery import Records, RecoveryEnding, RecoveryResult, Span
 from kdump.storage.paths import AnyPath
 
 
@@ -61,4 +61,6 @@ class OpenLog:
 
 def nothing_from(offset: int) -> RecoveryResult:
     """Return the effect of recovery on an empty segment at ``offset``."""
-    return RecoveryResult(offset, 0, 0, 0, 0, Ending.WHOLE, offset, offset, Span(), Records())
+    return RecoveryResult(
+        offset, 0, 0, 0, 0, RecoveryEnding.WHOLE, offset, offset, Span(), Records()
+    )

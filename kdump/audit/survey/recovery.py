@@ -47,7 +47,7 @@ _RECORD_BYTES: Final = 7
 _NOTHING: Final = memoryview(array("q"))
 
 
-class Ending(Enum):
+class RecoveryEnding(Enum):
     """The ways in which the recovery of a segment ends."""
 
     WHOLE = "whole"  # nothing is cut
@@ -141,7 +141,7 @@ class RecoveryResult:
     size: int
     valid_bytes: int
     passed_bytes: int
-    ending: Ending
+    ending: RecoveryEnding
     next_offset: int
     searched_offset: int
     valid_records: Span
@@ -158,7 +158,7 @@ class RecoveryResult:
     @property
     def disordered(self) -> bool:
         """Whether recovery drops sound records, or stops, because of the order of offsets."""
-        return self.ending in (Ending.EMPTIED, Ending.OVERFLOW)
+        return self.ending in (RecoveryEnding.EMPTIED, RecoveryEnding.OVERFLOW)
 
     @property
     def sound(self) -> Span:
@@ -241,13 +241,15 @@ class Recovery:
             rest = self._rest.finish(source)
             size = rest.position - state.origin
         ending = self._ending(state)
-        valid_bytes = {Ending.WHOLE: size, Ending.EMPTIED: 0}.get(ending, state.valid_bytes)
+        valid_bytes = {RecoveryEnding.WHOLE: size, RecoveryEnding.EMPTIED: 0}.get(
+            ending, state.valid_bytes
+        )
         end = state.last_offset + 1 if valid_bytes else state.base
         searched = end
         if valid_bytes and not state.found and state.last_offset < state.indexed_offset:
             searched = state.base
         valid_records, later_records = _span(self._valid_counter), _span(self._later_counter)
-        if ending is Ending.EMPTIED:
+        if ending is RecoveryEnding.EMPTIED:
             valid_records, later_records = NO_RECORDS, valid_records + later_records
         head, tail = self._wrappers(source, state)
         return RecoveryResult(
@@ -273,17 +275,21 @@ class Recovery:
             time_entries=self._state[_TIME_ENTRIES],  # with the one that ends a recovery
         )
 
-    def _ending(self, state: _State) -> Ending:
+    def _ending(self, state: _State) -> RecoveryEnding:
         if state.outcome == _recovery.OVERFLOW:
             # Only the first segment has to pass the test that its last batch overflows.
             overflows = self._previous - state.base > MAX_OFFSET_DELTA
             permitted = overflows or self._part > 0
-            return Ending.SPLIT if permitted and self._rest is not None else Ending.OVERFLOW
+            return (
+                RecoveryEnding.SPLIT
+                if permitted and self._rest is not None
+                else RecoveryEnding.OVERFLOW
+            )
         if state.outcome == _recovery.FULL:
-            return Ending.FULL
+            return RecoveryEnding.FULL
         if state.outcome == _recovery.DISORDER or not _recovery.close_times(self._state, _NOTHING):
-            return Ending.EMPTIED
-        return Ending.CUT if self._damaged else Ending.WHOLE
+            return RecoveryEnding.EMPTIED
+        return RecoveryEnding.CUT if self._damaged else RecoveryEnding.WHOLE
 
     def _batches(self, table: BatchTable) -> None:
         rows, row = table.rows, 0

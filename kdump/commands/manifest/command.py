@@ -1,7 +1,4 @@
-"""``kdump manifest``: log directories without their records, in one file.
-
-``kdump.copies.manifest`` makes it.
-"""
+"""``kdump manifest``: log directories without their records, in one file."""
 
 from __future__ import annotations
 

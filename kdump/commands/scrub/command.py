@@ -1,6 +1,6 @@
 """``kdump scrub``: reads everything once in a while, and remembers what it read.
 
-``kdump.scrub`` does it. It is a scrub as of ZFS or btrfs.
+It is a scrub as of ZFS or btrfs.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from kdump.audit.startup.outcome import RejectedBatch
 from kdump.audit.survey.anomalies import OUT_OF_ORDER, FaultKind
-from kdump.audit.survey.recovery import Ending
+from kdump.audit.survey.recovery import RecoveryEnding
 from kdump.audit.survey.survey import Survey
 from kdump.format.batch import BatchTable
 from kdump.storage.paths import as_local
@@ -87,7 +87,7 @@ def _refused_points(
     if recovered is not None and recovered.disordered:
         for position, text in disorder(survey):
             yield CutPoint(number, position, text)
-        if recovered.ending is not Ending.EMPTIED:
+        if recovered.ending is not RecoveryEnding.EMPTIED:
             stop = recovered.position + recovered.valid_bytes
             yield CutPoint(number, stop, "an offset out of the segment's range")
     for violation in violations:

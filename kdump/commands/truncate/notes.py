@@ -9,7 +9,7 @@ from kdump.audit.codes import TRANSACTION_END_LOST
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.replay.fates import Fate
 from kdump.audit.replay.replay import Replay, lost_ends
-from kdump.audit.survey.recovery import Ending
+from kdump.audit.survey.recovery import RecoveryEnding
 from kdump.audit.survey.survey import Survey
 from kdump.commands.truncate.cut_point import CutPoint, disorder
 from kdump.repair.transaction.plan import Loss
@@ -100,12 +100,12 @@ def order_notes(
                     f"{survey.segment.log.name}, position {position}: {text}. Recovery accepts "
                     "this, so it stays, unless --at cuts before it"
                 )
-        if survey.recovered is not None and survey.recovered.ending is Ending.SPLIT:
+        if survey.recovered is not None and survey.recovered.ending is RecoveryEnding.SPLIT:
             yield (
                 f"{survey.segment.log.name} holds offsets beyond the range of its index: a broker "
                 "that recovers it splits it in two, and loses nothing"
             )
-        if survey.recovered is not None and survey.recovered.ending is Ending.FULL:
+        if survey.recovered is not None and survey.recovered.ending is RecoveryEnding.FULL:
             yield (
                 f"the index entries of {survey.segment.log.name} do not fit into "
                 f"segment.index.bytes, which is {settings.segment_index_bytes}: a broker that "

@@ -16,7 +16,7 @@ from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.replay.replay import Replay, replay_partition
 from kdump.audit.startup.inputs import violations
 from kdump.audit.startup.outcome import RejectedBatch
-from kdump.audit.survey.recovery import Ending
+from kdump.audit.survey.recovery import RecoveryEnding
 from kdump.audit.survey.survey import Survey
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.commands.truncate.cut_point import CutPoint, offset_cut_point, recovery_cut_point
@@ -132,7 +132,7 @@ def _refuse_partial_recovery(
     """
     survey = surveys[cut_point.number]
     segment, recovered = survey.segment, survey.recovered
-    if cut_point.damage is None or recovered is None or recovered.ending is not Ending.CUT:
+    if cut_point.damage is None or recovered is None or recovered.ending is not RecoveryEnding.CUT:
         return
     aborts = facts.txn_indexes.get(segment.base_offset)
     entries = () if aborts is None or aborts.value is None else aborts.value.entries

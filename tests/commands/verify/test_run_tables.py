@@ -276,7 +276,7 @@ def test_a_failure_leaves_nothing_of_its_run(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    for place in ("export.run_tables._File._write", "export.destination._write_durably"):
+    for place in ("commands.verify.run_files._File._write", "output.destination._write_durably"):
         with monkeypatch.context() as patched:
             patched.setattr(f"kdump.{place}", full)
             for other in (to, tmp_path / "new"):
