@@ -98,8 +98,19 @@ def picked() -> list[str]:
     return random.Random(commit).sample(sorted(_COMMANDS), 3)
 
 
+def names_any(path: Path, commands: Iterable[str]) -> bool:
+    """Whether a test module names one of ``commands``: it then runs it, beside its own command."""
+    texts = (
+        node.value
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, commands))})(?![\w-])")
+    return any(map(pattern.search, texts))
+
+
 def works_without(commands: list[str], top: Path) -> None:
-    """The rest types, and the tests of the other commands pass."""
+    """The rest types, and the tests of the other commands pass that run none of ``commands``."""
     package, gone = without(commands, top)
     config, cache = PACKAGE.parent / "pyproject.toml", top / "cache"
     settings = ("--config-file", str(config), "--cache-dir", str(cache))
@@ -111,7 +122,12 @@ def works_without(commands: list[str], top: Path) -> None:
         check=False,
     )
     assert checked.returncode == 0, checked.stdout
-    others = [str(path) for path in TESTS.iterdir() if path.name not in {*gone, "__pycache__"}]
+    deleted = [name for name, folder in FOLDERS.items() if folder in gone]
+    others = [
+        str(path)
+        for path in sorted(TESTS.rglob("test_*.py"))
+        if path.parent.name not in gone and not names_any(path, deleted)
+    ]
     tested = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *others],
         cwd=PACKAGE.parent,
@@ -125,6 +141,7 @@ def works_without(commands: list[str], top: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.once
+@pytest.mark.timeout(1500)
 def test_the_rest_works_without_three(tmp_path: Path) -> None:
     commands = picked()
     print("without", *commands)
@@ -132,6 +149,7 @@ def test_the_rest_works_without_three(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("command", sorted(_COMMANDS))
 def test_the_rest_works_without_it(command: str, tmp_path: Path) -> None:
     works_without([command], tmp_path)
