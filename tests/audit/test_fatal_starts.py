@@ -53,11 +53,11 @@ def missed(row: FatalStart, state: str, tmp_path: Path, user: int = 0) -> list[s
 
 
 def sample(rows: Sequence[FatalStart]) -> list[object]:
-    """Two rows run always, every twentieth one beside each change, the others at night."""
+    """Two rows run always, every fortieth one beside each change, the others at night."""
     return [
         row
         if number < 2
-        else pytest.param(row, marks=pytest.mark.nightly if number % 20 else pytest.mark.slow)
+        else pytest.param(row, marks=pytest.mark.nightly if number % 40 else pytest.mark.slow)
         for number, row in enumerate(rows)
     ]
 
@@ -70,7 +70,7 @@ def test_each_row_is_forecast_in_every_mode(row: FatalStart, state: str, tmp_pat
 
 @pytest.mark.root
 @pytest.mark.parametrize("state", ["clean", "killed"])
-@pytest.mark.parametrize("row", first_of(RESTORED), ids=lambda row: row.name)
+@pytest.mark.parametrize("row", first_of(RESTORED, every=4), ids=lambda row: row.name)
 def test_each_row_about_rights_is_forecast(row: FatalStart, state: str, tmp_path: Path) -> None:
     assert missed(row, state, tmp_path, pwd.getpwnam("nobody").pw_uid) == []
 

@@ -54,7 +54,7 @@ def write(recipe: Recipe, place: Path) -> Path:
         pytest.param(
             recipe,
             id=recipe.name,
-            marks=pytest.mark.slow if number % 8 == 0 else pytest.mark.nightly,
+            marks=pytest.mark.slow if number % 16 == 0 else pytest.mark.nightly,
         )
         for number, recipe in enumerate(RECIPES)
         if recipe.name not in RUNNING

@@ -11,7 +11,7 @@ import pytest
 
 from brokers.oracle import Oracle
 from kdump.cli.main import main
-from support.consumer_records import EXAMPLES, log_start
+from support.consumer_records import EXAMPLES, FEW_EXAMPLES, log_start
 from support.fixtures_loader import FIXTURES, consumed, few_first
 
 JsonObject = dict[str, Any]
@@ -58,7 +58,8 @@ def test_nothing_above_info_on_undamaged_fixtures(
     assert summary["partitions"] == len([path for path in grown(name).iterdir() if path.is_dir()])
 
 
-@pytest.mark.parametrize(("name", "topic_partition", "path"), EXAMPLES)
+@pytest.mark.once
+@pytest.mark.parametrize(("name", "topic_partition", "path"), FEW_EXAMPLES)
 def test_records_counted_equal_the_consumers(
     name: str,
     topic_partition: str,

@@ -191,6 +191,7 @@ def test_in_text_names_show_them_escaped(
         assert f"\na{escaped(char)}b-0" in shown or f" a{escaped(char)}b-0" in shown, char
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("command", first_of(["dump", "verify"]))
 def test_in_json_paths_that_are_no_text_are_base64(
@@ -209,7 +210,7 @@ def test_in_json_paths_that_are_no_text_are_base64(
 
 @pytest.mark.once
 @pytest.mark.parametrize("command", ["dump", "verify"])
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", first_of(["text", "json"]))
 def test_paths_that_are_not_there_are_told_escaped(
     command: str, form: str, tmp_path: Path, capfdbinary: Capture
 ) -> None:
@@ -246,7 +247,7 @@ FILES = {
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("name", first_of(FILES, 2))
+@pytest.mark.parametrize("name", first_of(FILES))
 def test_text_files_show_them_escaped(name: str, tmp_path: Path, capfdbinary: Capture) -> None:
     paths = []
     for place, char in enumerate(UNSAFE):

@@ -91,7 +91,7 @@ def killed_undos(trial: Trial, states: Sequence[tuple[int, Tree]]) -> list[str]:
 # --- what a kill leaves
 
 
-@pytest.mark.parametrize("subject", first_of(ORDERED, 4), ids=str)
+@pytest.mark.parametrize("subject", first_of(ORDERED, 2), ids=str)
 def test_a_killed_repair(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
     assert killed_repairs(trial, sampled(trial.applied, SEED)) == []
@@ -135,6 +135,7 @@ def test_a_split_parts_a_transaction_from_its_end(trials: Trials) -> None:
     assert len(logs) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
 def test_a_kill_leaves_what_was_recorded(undoing: bool, trials: Trials) -> None:
     trial = trials(LOSSY)

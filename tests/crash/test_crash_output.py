@@ -100,6 +100,7 @@ def wrong_after_losses(copying: Copying, count: int) -> list[str]:
     return wrong
 
 
+@pytest.mark.slow
 def test_it_is_killed(copying: Copying) -> None:
     *states, last = copying.whole.states
     sample = random.Random(SEED).sample(states, FEW)

@@ -117,7 +117,7 @@ def from_on(number: int, lasting: bool) -> Callable[[int], bool]:
     return (lambda made: made >= number) if lasting else (lambda made: made == number)
 
 
-@pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
+@pytest.mark.parametrize("undoing", first_of([False, True]), ids=["repair", "undo"])
 @pytest.mark.parametrize(
     "subject", first_of([HEAL, LOSSY, REINDEX, CONVERT, *AS_OWNER], 2), ids=str
 )

@@ -34,7 +34,7 @@ Trials = Callable[[Subject], Trial]
 
 
 @pytest.mark.parametrize("undoing", first_of([False, True]))
-@pytest.mark.parametrize("subject", first_of(SUBJECTS, 2), ids=str)
+@pytest.mark.parametrize("subject", first_of(SUBJECTS), ids=str)
 def test_power_is_lost(subject: Subject, undoing: bool, trials: Trials) -> None:
     assert wrong_after(trials(subject), undoing, FEW) == []
 
@@ -46,7 +46,7 @@ def test_power_is_lost_at_many_moments(subject: Subject, undoing: bool, trials: 
     assert wrong_after(trials(subject), undoing, MANY_UNDONE if undoing else MANY) == []
 
 
-@pytest.mark.parametrize("subject", first_of(SUBJECTS, 2), ids=str)
+@pytest.mark.parametrize("subject", first_of(SUBJECTS), ids=str)
 def test_power_is_lost_after_a_kill(subject: Subject, trials: Trials) -> None:
     assert wrong_behind_kills(trials(subject), 2, 4) == []
 

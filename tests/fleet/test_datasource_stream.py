@@ -375,6 +375,7 @@ def test_segments_that_are_being_swapped_are_waited_for(
 # --- copies, and what is replicated
 
 
+@pytest.mark.slow
 def test_copies_give_each_record_once_and_stand_in_for_each_other(tmp_path: Path) -> None:
     stream = Stream(tmp_path)
     segments(tmp_path / "a", (0, 10, 20))
@@ -466,6 +467,7 @@ def test_offsets_of_another_program_are_an_error(text: str, what: str, tmp_path:
         stream.batch()
 
 
+@pytest.mark.slow
 def test_fixtures_of_replicas_give_what_one_copy_has(tmp_path: Path) -> None:
     top = ROOT / "brokers/4.3.1/replicas"
     stream = Stream(top, topic="in-turn")

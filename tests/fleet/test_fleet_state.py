@@ -123,6 +123,7 @@ def test_segments_as_tasks_remember_the_same(runs: World) -> None:
     assert left_out(second)["segments"] == SEALED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pieces", [False, True], ids=["partitions", "segments"])
 def test_a_large_partition_has_files_of_some_segments(
     pieces: bool, runs: World, data: Path, monkeypatch: pytest.MonkeyPatch
@@ -213,6 +214,7 @@ def test_a_killed_run_goes_on_where_it_was(
     assert left_out(runs.run())["segments"] == SEALED
 
 
+@pytest.mark.slow
 def test_what_was_read_too_long_ago_is_read_again(runs: World) -> None:
     runs.run()
     assert left_out(runs.run(later_s=30 * DAY_S - 1))["segments"] == SEALED
@@ -320,6 +322,7 @@ def test_a_moved_log_directory_is_the_same(runs: World, data: Path) -> None:
     assert left_out(again)["segments"] == SEALED
 
 
+@pytest.mark.slow
 def test_copies_of_a_log_directory_do_not_meet(runs: World, data: Path, tmp_path: Path) -> None:
     other = tmp_path / "copy"
     shutil.copytree(data, other)
@@ -332,6 +335,7 @@ def test_copies_of_a_log_directory_do_not_meet(runs: World, data: Path, tmp_path
         assert left_out(ran)["segments"] == expected
 
 
+@pytest.mark.slow
 def test_a_flip_in_old_evidence_is_found_within_the_age(runs: World, data: Path) -> None:
     runs.run()
     flip(sealed_log(data), silently=True)
@@ -433,6 +437,7 @@ def test_a_damaged_file_is_no_evidence(content: bytes | None, runs: World) -> No
     assert (after["segments"], after["unusable"]) == (SEALED, 0)
 
 
+@pytest.mark.slow
 def test_a_survey_that_is_none_is_no_evidence(runs: World) -> None:
     here = runs.here()
     runs.run()

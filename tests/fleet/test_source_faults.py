@@ -69,7 +69,7 @@ READS: dict[str, Read] = {
 }
 
 
-@pytest.fixture(params=READS)
+@pytest.fixture(params=first_of(READS, 6))
 def read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Read:
     monkeypatch.setattr(ranges, "_WAIT_S", 0)
     return READS[request.param]

@@ -302,6 +302,7 @@ def test_a_stream_of_records_in_remote_storage_does_not_begin(sealed: Path) -> N
     assert found[0] == LOCAL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", GOING_ON)
 def test_a_stream_that_goes_on_has_a_row_for_remote_storage(
     mode: str, sealed: Path, bad: Path

@@ -16,6 +16,7 @@ import pytest
 from support.consumer_records import as_consumer
 from support.fixtures_loader import consumed, copy_fixture, few_first
 from support.forge import TIMESTAMP, batch, flip, marker, record, write_partition
+from support.long_samples import first_of
 
 pa = pytest.importorskip("pyarrow")
 
@@ -131,13 +132,14 @@ def test_any_range_is_read_whole(tmp_path: Path, first: int, length: int) -> Non
     assert offsets(select(path, **ranged(first, end))) == list(range(first, end))
 
 
-def test_a_damaged_index_costs_no_record(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", first_of(range(4, 8)))
+def test_a_damaged_index_costs_no_record(seed: int, tmp_path: Path) -> None:
     """Whatever its bytes are, what lies before the offset is found by the headers alone."""
     path = partition(tmp_path)
-    rng = random.Random(4)
+    rng = random.Random(seed)
     index, size = path / f"{100:020d}.index", (path / f"{100:020d}.log").stat().st_size
     good = index.read_bytes()
-    for _ in range(60):
+    for _ in range(15):
         entries = [good[at : at + 8] for at in range(0, len(good), 8)]
         for _ in range(rng.randint(1, 4)):
             place = rng.randrange(len(entries))
@@ -156,6 +158,7 @@ def test_a_damaged_index_costs_no_record(tmp_path: Path) -> None:
         assert found == list(range(first, 200))
 
 
+@pytest.mark.slow
 def test_offsets_outside_of_a_log(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     partition(directory)
@@ -213,10 +216,13 @@ def drawn(rng: random.Random) -> list[int]:
     return [at + (500 if rng.random() < 0.02 else 0) for at in range(400)]
 
 
-def test_the_first_offset_of_a_time_is_that_of_the_first_such_record(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", first_of(range(9, 14)))
+def test_the_first_offset_of_a_time_is_that_of_the_first_such_record(
+    seed: int, tmp_path: Path
+) -> None:
     """Also where time indexes are cut, foreign or garbage."""
-    rng = random.Random(9)
-    for number in range(25):
+    rng = random.Random(seed)
+    for number in range(5):
         stamps = drawn(rng)
         segments = {base: batches(base, stamps[base : base + 100]) for base in BASES}
         path = write_partition(tmp_path / str(number), "t", 0, segments, interval=INTERVAL)

@@ -287,6 +287,7 @@ def test_a_state_of_root_is_where_only_root_can_put_links(world: World) -> None:
     assert "expected a path that only root can change" in ran.said
 
 
+@pytest.mark.slow
 def test_the_metrics_never_replace_the_state(world: World) -> None:
     world.scrub()
     for end in ("", ".lock", "-wal", "-shm"):

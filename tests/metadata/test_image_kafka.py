@@ -25,7 +25,9 @@ def test_the_image_of_a_fixture_equals_kafkas(name: str, capfd: pytest.CaptureFi
     compare(ours, kafkas(partition, ours["header"][0]))
 
 
-@pytest.mark.parametrize("part", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize(
+    "part", [0.5, *(pytest.param(part, marks=pytest.mark.nightly) for part in (0.2, 0.8))]
+)
 @pytest.mark.parametrize("name", KRAFT)
 def test_the_image_up_to_an_offset_equals_kafkas(
     name: str, part: float, capfd: pytest.CaptureFixture[str]

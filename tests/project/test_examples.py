@@ -167,6 +167,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
         yield here
 
 
+@pytest.mark.slow
 @pytest.mark.prometheus
 def test_a_server_takes_the_rules_and_what_is_written(server: Prometheus) -> None:
     assert server.query("node_textfile_scrape_error") == [
@@ -309,6 +310,7 @@ def init_container() -> dict[str, Any]:
     return container
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("broken", "starts"), [(False, True), (True, False)])
 def test_a_start_that_would_lose_records_is_held_back(
     tmp_path: Path, broken: bool, starts: bool

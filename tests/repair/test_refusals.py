@@ -103,7 +103,7 @@ def test_beside_a_process_with_a_file_open(trial: Trial, held: str, complete: bo
 
 
 @pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
-@pytest.mark.parametrize("held", [".lock", f"{PARTITION}/{LOG}", "orders-1/" + LOG])
+@pytest.mark.parametrize("held", first_of([".lock", f"{PARTITION}/{LOG}", "orders-1/" + LOG]))
 def test_heal_beside_a_process(held: str, complete: bool) -> None:
     with in_memory() as root:
         trial = Trial.of(HEAL, root)
@@ -151,6 +151,7 @@ def test_beside_a_reader_of_what_changes(trial: Trial, held: str, complete: bool
     assert run(argv, searching=True).code == OK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
 @pytest.mark.parametrize(
     "held", first_of([f"data/{PARTITION}/{LOG}", "data/orders-1/" + LOG, "data/meta.properties"])
@@ -178,6 +179,7 @@ def test_a_partition_that_stands_alone_needs_no_lock() -> None:
         assert not (root / "data/.lock").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
 def test_a_bare_partition_in_a_container_needs_a_word(complete: bool) -> None:
     """As where only the partition is mounted: a broker outside is not seen, nor is its lock."""
@@ -236,6 +238,7 @@ def become_nobody() -> None:
 # --- other file systems
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", first_of([1, 3]))
 def test_a_partition_on_another_file_system(stop: int, place: Path) -> None:
     (place / "elsewhere").mkdir()

@@ -24,6 +24,7 @@ from support.crashing.running import Run, run
 from support.crashing.seam import Around, Call
 from support.crashing.subjects import CONVERT
 from support.crashing.trees import put, take
+from support.long_samples import first_of
 
 pytestmark = pytest.mark.once
 
@@ -94,7 +95,7 @@ def test_workers_come_to_the_same_as_none(trial: Trial, jobs: tuple[str, str]) -
     assert trial.wrong_after_undo(take(trial.root)) == []
 
 
-@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EMFILE])
+@pytest.mark.parametrize("error", first_of([errno.EIO, errno.ENOSPC, errno.EMFILE]))
 @pytest.mark.parametrize("method", ["open", "write", "sync"])
 def test_a_call_of_a_worker_fails(
     trial: Trial, jobs: tuple[str, str], method: str, error: int
@@ -127,6 +128,7 @@ def test_it_is_stopped_while_workers_write(
     assert trial.wrong_when_unchanged(take(trial.root), trial.original) == []
 
 
+@pytest.mark.slow
 def test_it_is_killed_while_workers_write(trial: Trial, jobs: tuple[str, str]) -> None:
     """Then no process has the lock, and the next run starts again."""
     with sends(signal.SIGKILL) as send:

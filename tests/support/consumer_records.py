@@ -7,14 +7,19 @@ from typing import Any
 
 import pytest
 
-from support.fixtures_loader import FIXTURES, ROOT, consumed
+from support.fixtures_loader import FIXTURES, ROOT, consumed, long_marks
 
 JsonObject = dict[str, Any]
-EXAMPLES = [
-    pytest.param(name, topic_partition, path, id=f"{name}-{topic_partition}")
+_READ = [
+    (name, topic_partition, path)
     for name in FIXTURES
     for (topic_partition, isolation), path in sorted(consumed(name).items())
     if isolation == "read_uncommitted"
+]
+EXAMPLES = [pytest.param(*read, id=f"{read[0]}-{read[1]}") for read in _READ]
+#: The same for tests that take long: those of a few fixtures run always.
+FEW_EXAMPLES = [
+    pytest.param(*read, id=f"{read[0]}-{read[1]}", marks=long_marks(read[0])) for read in _READ
 ]
 
 

@@ -51,10 +51,10 @@ FIXTURES = names()
 REPLICAS = ("4.3.1/replicas",)
 #: The fixture of a broker with remote storage.
 TIERED = ("4.3.1/tiered",)
-#: Messages of magic 0 and 1, the first release with batches, and the newest one after a kill.
-_FEW = ("0.8.2.2/clean", "1.1.1/clean", "4.3.1/killed")
-#: One more release of each kind: messages of magic 1, batches with a ZooKeeper, with KRaft.
-_MORE = ("0.10.2.2/killed", "2.8.2/clean", "3.9.1/clean")
+#: Messages of magic 0, and the newest release after a kill.
+_FEW = ("0.8.2.2/clean", "4.3.1/killed")
+#: Messages of magic 1, and the first release with batches.
+_MORE = ("0.10.2.2/killed", "1.1.1/clean")
 
 
 def few_first(names: Iterable[str] = FIXTURES) -> tuple[object, ...]:
@@ -62,10 +62,13 @@ def few_first(names: Iterable[str] = FIXTURES) -> tuple[object, ...]:
 
     A few of them run always, a few more are ``slow``, the others ``nightly``.
     """
+    return tuple(pytest.param(name, marks=long_marks(name)) for name in names)
+
+
+def long_marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    """Those of a test that takes long and reads the fixture ``name``."""
     marks = dict.fromkeys(_FEW, ()) | dict.fromkeys(_MORE, (pytest.mark.slow,))
-    return tuple(
-        pytest.param(name, marks=marks.get(name, (pytest.mark.nightly,))) for name in names
-    )
+    return marks.get(name, (pytest.mark.nightly,))
 
 
 @cache

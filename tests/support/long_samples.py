@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 
-def first_of(values: Iterable[object], count: int = 1) -> tuple[object, ...]:
+def first_of(values: Iterable[object], count: int = 1, every: int = 3) -> tuple[object, ...]:
     """The values as parameters.
 
-    Of those after the first ``count`` every third one is ``slow``, the others are ``nightly``.
+    Of those after the first ``count`` one in ``every`` is ``slow``, the others are ``nightly``.
     """
     return tuple(
         value
         if number < count
         else pytest.param(
-            value, marks=pytest.mark.nightly if (number - count) % 3 else pytest.mark.slow
+            value, marks=pytest.mark.nightly if (number - count) % every else pytest.mark.slow
         )
         for number, value in enumerate(values)
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from support.commands import kdump
 from support.dumps import dumped
-from support.fixtures_loader import FIXTURES, REPLICAS, copy_fixture
+from support.fixtures_loader import FIXTURES, REPLICAS, copy_fixture, few_first
 from support.forge import (
     CODECS,
     batch,
@@ -24,6 +24,7 @@ from support.forge import (
     wrapper,
     write_partition,
 )
+from support.long_samples import first_of
 
 pa = pytest.importorskip("pyarrow")
 
@@ -91,7 +92,7 @@ def same(line: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {name: line.get(name) for name in names}
 
 
-@pytest.mark.parametrize("name", FIXTURES)
+@pytest.mark.parametrize("name", few_first())
 def test_records_are_those_of_dump(name: str, grown: Callable[[str], Path]) -> None:
     directory = grown(name)
     table = api.records(directory).read_all()
@@ -102,7 +103,7 @@ def test_records_are_those_of_dump(name: str, grown: Callable[[str], Path]) -> N
     assert expected
 
 
-@pytest.mark.parametrize("name", FIXTURES)
+@pytest.mark.parametrize("name", few_first())
 def test_batches_are_those_of_dump(name: str, grown: Callable[[str], Path]) -> None:
     directory = grown(name)
     table = api.batches(directory).read_all()
@@ -324,7 +325,7 @@ def test_names_that_are_not_utf_8_have_escapes(tmp_path: Path) -> None:
     assert row["source_file"] == str(tmp_path / "\\xff-0" / f"{0:020d}.log")
 
 
-@pytest.mark.parametrize("form", ["directories", "manifests"])
+@pytest.mark.parametrize("form", first_of(["manifests", "directories"]))
 def test_copies_are_those_of_compare(form: str, tmp_path: Path) -> None:
     top = copy_fixture(REPLICAS[-1], tmp_path / "top")
     log = top / "1" / "same-0" / f"{0:020d}.log"

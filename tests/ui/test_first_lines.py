@@ -17,6 +17,7 @@ from support.damaged import RECIPES
 from support.fixtures_loader import ROOT, copy_fixture
 from support.forge_metadata import METADATA
 from support.forged_starts import Forged
+from support.long_samples import first_of
 from support.resealing import places
 
 pytestmark = pytest.mark.once
@@ -73,7 +74,7 @@ def joined(lines: list[str]) -> str:
 
 
 @pytest.mark.parametrize("kind", ["clean", "killed"])
-@pytest.mark.parametrize("version", ["0.10.2.2", "2.8.2", "3.9.1", "4.3.1"])
+@pytest.mark.parametrize("version", first_of(["4.3.1", "0.10.2.2", "2.8.2", "3.9.1"]))
 def test_ok_stands_only_over_what_was_read(version: str, kind: str, cli: Cli) -> None:
     path = ROOT / "brokers" / version / kind
     assert cli.state("verify", path) == "OK"
@@ -148,6 +149,7 @@ def test_a_clean_directory_is_known_without_a_scan(cli: Cli) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_start_that_replays_a_segment_depends_on_it(cli: Cli, tmp_path: Path) -> None:
     data = copy_fixture("2.8.2/clean", tmp_path / "data")
     max((data / "transactions-0").glob("*.snapshot")).write_bytes(bytes(8))
@@ -155,6 +157,7 @@ def test_a_start_that_replays_a_segment_depends_on_it(cli: Cli, tmp_path: Path) 
     assert cli.state("next-start", "--scan", data) == "OK"
 
 
+@pytest.mark.slow
 def test_an_error_is_one_at_any_depth(cli: Cli, data: Path) -> None:
     (data / "lost+found").mkdir()
     for command in (["verify"], ["verify", "--quick"], ["next-start"], ["next-start", "--scan"]):
@@ -183,6 +186,7 @@ def test_a_run_that_checked_no_byte_is_not_ok(cli: Cli, data: Path) -> None:
     assert first.startswith("NOT CHECKED 1 partition: its logs hold no byte")
 
 
+@pytest.mark.slow
 def test_a_scrub_that_has_read_everything_says_so(cli: Cli, data: Path) -> None:
     command: list[str | Path] = ["scrub", "--state", "state", data]
     for _ in range(2):  # the second run reads nothing, because nothing is due

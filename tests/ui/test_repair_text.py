@@ -303,6 +303,7 @@ def test_any_name_fits_and_is_escaped(
     assert consent_text(plan).endswith(f" (7 SOUND). Type {plan.id} to continue")
 
 
+@pytest.mark.slow
 def test_odd_names_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, DAMAGED, batches(LAST), topic=ODD)
     for form in ("text", "json"):

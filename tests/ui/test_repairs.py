@@ -351,6 +351,7 @@ def test_where_nobody_can_tell(place: Path) -> None:
     assert run([*back, "--assume-stopped"], prepare=unknown).code == exits.OK
 
 
+@pytest.mark.slow
 def test_one_of_several_is_refused(both: Path) -> None:
     ids = kdump(CUT, both).ids
     assert len(ids) == 2
@@ -448,6 +449,7 @@ def test_a_quick_check_that_is_stopped_leaves_the_receipt(
     assert kdump(CUT, lossy).code == exits.OK
 
 
+@pytest.mark.slow
 def test_a_signal_ends_the_run(unindexed: Path) -> None:
     other = unindexed.parent / OTHER
     (other / name(0, ".index")).write_bytes(b"123")
@@ -475,6 +477,7 @@ def test_a_signal_before_the_first_step(lossy: Path) -> None:
     assert left(lossy.parent) == before
 
 
+@pytest.mark.slow
 def test_a_pending_repair_is_shown_and_holds_up_others(lossy: Path) -> None:
     plan_id = pending(lossy)
     now = left(lossy.parent)
@@ -534,6 +537,7 @@ def test_a_kill_while_another_partition_waits(both: Path) -> None:
     assert kdump(CUT, both).code == exits.OK
 
 
+@pytest.mark.slow
 def test_a_damaged_folder_is_refused_by_all(lossy: Path) -> None:
     plan_id = pending(lossy)
     (lossy / ".kdump" / plan_id / "plan.json").write_text("{")
@@ -612,6 +616,7 @@ def test_without_a_backup(unindexed: Path) -> None:
     assert left(unindexed.parent) == before
 
 
+@pytest.mark.slow
 def test_the_newest_is_taken_back_first(repaired: Path) -> None:
     older, newer = backups(repaired)
     now = left(repaired.parent)
@@ -630,6 +635,7 @@ def test_the_newest_is_taken_back_first(repaired: Path) -> None:
     assert kdump("reindex", repaired).ids == (older["id"],)
 
 
+@pytest.mark.slow
 def test_a_backup_is_discarded_by_its_id(repaired: Path) -> None:
     older, newer = backups(repaired)
     argv = ["undo", str(repaired), "--plan", newer["id"], "--discard"]

@@ -16,13 +16,13 @@ from support.damaged import FIRST, LAST, Recipe, batches
 pytestmark = pytest.mark.once
 
 #: So many of the seeded damages run each time.
-ORDINARY, ALL = 4, 400
+ORDINARY, ALL = 2, 400
 
 
 @pytest.mark.parametrize(
     "recipe",
     [
-        pytest.param(recipe, id=recipe.name, marks=pytest.mark.nightly if number % 40 else ())
+        pytest.param(recipe, id=recipe.name, marks=pytest.mark.nightly if number % 80 else ())
         for number, recipe in enumerate(RECIPES)
     ],
 )

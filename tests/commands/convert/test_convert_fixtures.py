@@ -111,6 +111,7 @@ def unread(name: str, after: Mapping[str, Sequence[JsonObject]]) -> list[object]
     return wrong
 
 
+@pytest.mark.slow
 @every_legacy
 def test_in_place(name: str, top: Path) -> None:
     partitions, before, files = stored(top), records(top), tree(top)

@@ -153,6 +153,7 @@ def test_each_hour_has_files_of_its_own(form: FileFormat, tmp_path: Path) -> Non
         assert len(lines_of(tmp_path / "out", manifest)) == 10
 
 
+@pytest.mark.slow
 def test_few_files_are_open_and_little_is_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ def counted(manifest: Manifest) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", first_of(FileFormat))
 def test_objects_are_the_files_of_a_local_export(
     form: FileFormat,
@@ -169,6 +170,7 @@ def test_of_two_runs_at_a_time_not_both_go_on(
     assert objects(bucket, "race") == {"_temporary/another/begun": b""}
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_leaves_no_object(
     grown: Callable[[str], Path], bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -219,6 +219,7 @@ def export_again(topics: Path, to: Path) -> int:
 
 
 # Before the first record is read, and when files have their names, but no manifest names them.
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["make_parts", "_entries"])
 def test_the_rest_of_a_killed_export_is_replaced(
     name: str, topics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

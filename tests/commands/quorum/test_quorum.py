@@ -275,6 +275,7 @@ def three(quorum: Any, tmp_path: Path) -> Three:
     return run
 
 
+@pytest.mark.slow
 def test_equal_copies_are_a_quorum(three: Three) -> None:
     code, lines = three()
     assert code == 0
@@ -310,6 +311,7 @@ def test_the_longest_log_is_to_start_first(three: Three) -> None:
     assert "Start node 3 and node 2 first" in lines[-1]["verdict"]
 
 
+@pytest.mark.slow
 def test_what_another_copy_has_is_not_lost(three: Three) -> None:
     code, lines = three({1: disks.flip_byte(30), 2: disks.flip_byte(30)})
     (copy,) = (each for each in of(lines, "copy") if each["node_id"] == 1)
@@ -340,6 +342,7 @@ def test_a_changed_batch_with_a_good_checksum_is_found(three: Three) -> None:
     assert found == [("content-differs", [1, 2]), ("content-differs", [2, 3])]
 
 
+@pytest.mark.slow
 def test_a_disk_of_another_cluster_does_not_vote(three: Three) -> None:
     code, lines = three({1: disks.change_cluster, 2: disks.cut_batches(4)})
     assert code == 4
@@ -353,6 +356,7 @@ def test_a_disk_of_another_cluster_does_not_vote(three: Three) -> None:
     }
 
 
+@pytest.mark.slow
 def test_two_disks_that_do_not_start_leave_no_quorum(three: Three) -> None:
     code, lines = three({1: disks.remove_meta, 3: disks.empty_quorum_state})
     assert code == 4
@@ -372,6 +376,7 @@ def test_new_disks_can_outvote_the_log(three: Three) -> None:
     assert lines[-1]["start_first"][0] == 3
 
 
+@pytest.mark.slow
 def test_a_former_leader_without_its_quorum_state_stops(three: Three) -> None:
     # All three files name node 1 as the leader of epoch 2.
     code, lines = three({1: disks.remove_quorum_state})

@@ -35,6 +35,7 @@ def arguments(world: World, *options: str) -> list[str]:
     return ["scrub", str(world.data), "--state", str(world.state), "--format", "json", *options]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["TERM", "INT"]
 )
@@ -83,6 +84,7 @@ def test_a_signal_at_any_time_ends_in_words(world: World, seconds: float) -> Non
     assert (ran.code, status(ran)["due_segments"]) == (0, 0)
 
 
+@pytest.mark.slow
 def test_other_bytes_each_time_are_no_silent_change(world: World) -> None:
     """The disk, its cable or the memory: nothing is known of the segment."""
     assert world.scrub().code == 0

@@ -107,6 +107,7 @@ def test_new_segments_are_read_and_those_that_are_gone_are_forgotten(world: Worl
     assert status(world.scrub())["segments"] == segments - 3
 
 
+@pytest.mark.slow
 def test_the_last_segment_is_due_when_it_is_sealed(world: World) -> None:
     world.scrub()
     last = world.log(PLAIN, -1)
@@ -178,6 +179,7 @@ def test_a_silent_change_is_found_within_the_age(
     assert codes(world.scrub(), ("error",)) == []
 
 
+@pytest.mark.slow
 def test_a_rewritten_segment_is_a_warning_until_it_is_read_again(world: World) -> None:
     world.scrub()
     log = world.log(PLAIN)
