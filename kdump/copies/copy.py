@@ -249,6 +249,8 @@ def copy_of(
         start = max(start, facts.start_offset)
         if facts.epochs is not None and facts.epochs.value:
             known = facts.epochs.value
+        # A running broker has recovered its log; a stopped one still does, and then its log ends
+        # where recovery ends it.
         forecast = next_start(verdict) if target.stopped else None
         if forecast is not None:
             starts = forecast.outcome is Outcome.STARTS
@@ -261,7 +263,7 @@ def copy_of(
                 start = forecast.log_start_offset
     remote = () if facts is None else facts.remote_offsets
     log_start = remote[0][0] if remote else start
-    if remote:
+    if remote:  # the log begins there, what is on disk with the first segment
         start = max(start, bases[0] if bases else remote[-1][1] + 1)
         on_disk = max(on_disk, start)
     policy = None if facts is None else facts.compacted
@@ -276,12 +278,15 @@ def copy_of(
     except SourceError as error:
         unread.append(str(error))
     reached = 0
+    # While a broker is running, its checkpoints may be newer than what was read of its log.
     if facts is not None and not live:
         reached = max(facts.high_watermark or 0, facts.recovery_point or 0)
     if reached > on_disk and all(each.end for each in lost):
         lost.append(LostOffsets(target.path, 0, 0, on_disk, reached, END_MISSING))
     epochs = _epochs_on_disk(known, of_batches, verdict.surveys, start, max(on_disk, start))
     once = None
+    # Only the checkpoint knows the epochs of records that are gone from the end. It is believed as
+    # far as it agrees with the batches that are left.
     if known and reached > on_disk and epochs == LeaderEpochs.of(known, start, epochs.end):
         once = LeaderEpochs.of(known, start, max(reached, start))
     return Copy(

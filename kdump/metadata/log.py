@@ -134,6 +134,8 @@ def metadata_records(
                     return
                 row = 0
                 while row < len(piece):
+                    # Neighbouring batches without compression and control records are read in one
+                    # call; an empty run means that the batch at ``row`` is none of them.
                     run = reader.run(piece, row, source.window(piece.position))
                     if len(run):
                         yield from _decode_rows(run.block, run.rows, start, types)

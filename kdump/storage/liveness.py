@@ -143,6 +143,8 @@ def liveness(path: AnyPath, *, lock_held: bool = False) -> Liveness:
                 return lock
             if lock.state is BrokerState.UNKNOWN:
                 doubts.append(lock.reason)
+    # A free lock does not show that no broker runs: after somebody has removed .lock, a second
+    # process gets the lock of a new file.
     uninspected: list[Process] = []
     readers: dict[Process, None] = {}
     if (_PROC / "self/fd").is_dir():
@@ -155,6 +157,7 @@ def liveness(path: AnyPath, *, lock_held: bool = False) -> Liveness:
     else:
         doubts.append("there is no /proc here that shows which processes have files of it open")
     hidden = _hidden_processes()
+    # A lock is seen from any container, open files are not.
     if hidden is not None and log_directory is None:
         doubts.append(
             f"{hidden}, and there is no log directory around {path}, whose lock would show a "

@@ -255,6 +255,8 @@ class _Fold:
         state[_replay.F_VIOLATIONS] = 0
         for kind in range(_producers.KINDS):
             state[_replay.F_COUNTS + kind] = 0
+        # The kernel fills arrays that hold what most segments need. It stops where they are full,
+        # and goes on from there in larger ones.
         events, status = survey.events, _producers.MORE_ROOM
         while status == _producers.MORE_ROOM:
             _replay.fold(

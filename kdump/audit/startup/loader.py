@@ -108,7 +108,11 @@ class Loader:
     def _load(self) -> None:
         facts = self._facts
         self._read_epochs()
+        # The broker's first three passes over the directory: temporary files go; segments go that
+        # a finished cleaning or split replaces; its .swap files get their names.
         self._resolve_swaps()
+        # The fourth pass opens the segments. One whose offsets do not fit into an index, as older
+        # cleaners wrote it (KAFKA-6264), is split, and the pass begins again.
         self._repeat_after_splits(self._open)
         name = facts.partition.name
         if name is not None and name.suffix == "delete":
@@ -116,6 +120,7 @@ class Loader:
             self.lost = Records()
             self._check_read(facts.metadata)
             return
+        # After a clean shutdown nothing needs recovery but what the fourth pass has recovered.
         if not facts.clean:
             self._repeat_after_splits(self._recover_unflushed)
         self._find_end()
@@ -252,6 +257,7 @@ class Loader:
     def _recover_unflushed(self) -> None:
         point = self._facts.recovery_point or 0
         bases = self.segments
+        # A segment is recovered as a whole: the one with the recovery point from its base on.
         floor = max((base for base in bases if base <= point), default=point)
         unflushed = [base for base in bases if base >= floor]
         reason = RecoveryReason.PAST_RECOVERY_POINT
@@ -259,6 +265,7 @@ class Loader:
             reason = RecoveryReason.METADATA_LOG
         elif self._facts.recovery_point is None:
             reason = RecoveryReason.NO_RECOVERY_POINT
+        # The first segment that recovery cuts ends the log: what follows it would leave a hole.
         for number, base in enumerate(unflushed):
             log = self._logs[base]
             try:
@@ -274,6 +281,8 @@ class Loader:
 
     def _recover(self, log: OpenLog, reason: RecoveryReason) -> bool:
         """Recover one segment and return whether recovery cuts it."""
+        # Recovery checks the batches against the producers before them, so that their state is
+        # built first; that may read earlier segments.
         self._rebuild(self._log_start, log.base, clean=False)
         self._open_indexes(log)
         self._count_read(log)

@@ -322,6 +322,7 @@ class LogPass:
 
     def _walk(self, source: Source) -> None:
         for piece in walk(source, self.segment.base_offset, self.start):
+            # One pass over the file serves all: each gets every piece, in the order of the file.
             if self.recovery is not None:
                 self.recovery.add(piece)
             if self.rebuild is not None:
@@ -366,6 +367,7 @@ class LogPass:
                     for fault in undecodable_records(piece, source, self.reader, self.decoder):
                         self._fault(fault)
             self._advance(piece.end)
+        # A broker that preallocates leaves zeros after the batch that it was writing.
         if self.open_gap is not None and self.open_gap.damage.size > HEADER_BYTES:
             self.zero_tail = ends_with_zeros(source)
         self._close_gap()

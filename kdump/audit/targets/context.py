@@ -145,6 +145,7 @@ def read_context(
     strays: set[AnyPath] = set()
     futures: list[FutureLog] = []
     by_identity: dict[object, list[DirectoryFacts]] = defaultdict(list)
+    # A directory that is given twice, by a link or a second mount, must not look like two replicas.
     for facts in directories:
         by_identity[identity(facts.directory.path) or facts.directory.path].append(facts)
     distinct = [same[0] for same in by_identity.values()]
@@ -163,6 +164,7 @@ def read_context(
         if sighted.blank:
             image = None
         if image is not None:
+            # The images of a cluster's nodes are nearly equal: what is equal is held once.
             known_image = image = image if known_image is None else image.sharing(known_image)
         numbers = None if image is None else image.partitions(TRANSACTION_TOPIC)
         node = Node(

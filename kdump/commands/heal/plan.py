@@ -93,11 +93,13 @@ def plan_heal(
     if not copies:
         raise Refused(f"{path}: expected a copy of it, found none: {'; '.join(notes)}")
     compacted = effective_compaction(verdict.surveys, facts.settings.compacted)
+    # In a compacted log the cleaner may have taken a missing offset: only in others is it a loss.
     dense = compacted is False
     lineage = lineage_of(verdict, facts)
     healer = Healer(facts.partition, copies, lineage, dense=dense)
     healing = healer.heal([own_segment(survey) for survey in verdict.surveys])
     changed = [draft for draft in healing.drafts if draft.changed]
+    # The rebuilt indexes of all changed logs are held in memory until the plan has their steps.
     room = _REBUILD_BYTES // max(len(changed), 1)
     healed = [survey_draft(draft, settings, room, report) for draft in changed]
     after = _healed_verdict(verdict, facts, healed)

@@ -249,6 +249,7 @@ class Healer:
         behind = following[0].first if following else None
         islands = (island for own in following for island in own.islands if not island.hunted)
         pairs = ((island.first, island.last) for island in islice(islands, _ANCHORS))
+        # A copy that has later batches of this log has the history that led to them.
         proofs = list(chain.from_iterable(pairs))
 
         def proven(copy: PartitionCopy) -> bool:

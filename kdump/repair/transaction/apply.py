@@ -77,6 +77,7 @@ def apply(
         identity=plan.identity,
         assume_stopped=assume_stopped,
     ) as lock:
+        # What was seen before the lock was held may have changed: all of it is checked here.
         check_readers(plan)
         record = interrupted_repair(plan.partition)
         if record is not None:
