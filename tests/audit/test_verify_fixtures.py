@@ -12,7 +12,7 @@ import pytest
 from brokers.oracle import Oracle
 from kdump.cli.main import main
 from support.consumer_records import EXAMPLES, FEW_EXAMPLES, log_start
-from support.fixtures_loader import FIXTURES, consumed, few_first
+from support.fixtures_loader import FIXTURES, REPLICAS, consumed, few_first
 
 JsonObject = dict[str, Any]
 Grown = Callable[[str], Path]
@@ -56,6 +56,20 @@ def test_nothing_above_info_on_undamaged_fixtures(
     assert summary["segments"] == len(logs) > 10
     assert summary["bytes"] == sum(path.stat().st_size for path in logs)
     assert summary["partitions"] == len([path for path in grown(name).iterdir() if path.is_dir()])
+
+
+@pytest.mark.parametrize("name", few_first(REPLICAS))
+def test_three_brokers_have_what_a_restored_log_leaves_alone(
+    name: str, grown: Grown, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    code, lines = verified(capfdbinary, *map(str, sorted(grown(name).iterdir())))
+    assert code == 4
+    found = [line for line in lines if line.get("severity") in ("warning", "error")]
+    # The log of a topic on 3 is from a backup, its checkpoints are not.
+    assert [(line["code"], Path(line["path"]).parent.name) for line in found] == [
+        ("recovery-point-beyond-end", "3"),
+        ("high-watermark-beyond-end", "3"),
+    ]
 
 
 @pytest.mark.once

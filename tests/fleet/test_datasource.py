@@ -122,7 +122,7 @@ def test_findings_are_those_of_verify(session: Session, broker: Path, deep: bool
 
 
 def test_copies_are_those_of_compare(session: Session, tmp_path: Path) -> None:
-    top = copy_fixture(REPLICAS[-1], tmp_path / "top")
+    top = copy_fixture(REPLICAS[0], tmp_path / "top")
     paths = [top / node for node in ("1", "2", "3")]
     rows = load(session, *paths, table="copies", topic="[pr]*").collect()
     said = kdump("compare", "--topic", "[pr]*", *paths)

@@ -48,11 +48,11 @@ def _age(name: str) -> tuple[tuple[int, ...], str]:
 
 FIXTURES = names()
 #: The fixtures of three brokers.
-REPLICAS = ("4.3.1/replicas",)
+REPLICAS = ("4.3.1/replicas", "4.4.0/replicas")
 #: The fixture of a broker with remote storage.
 TIERED = ("4.3.1/tiered",)
-#: Messages of magic 0, and the newest release after a kill.
-_FEW = ("0.8.2.2/clean", "4.3.1/killed")
+#: Messages of magic 0, and 4.3 after a kill and of three brokers.
+_FEW = ("0.8.2.2/clean", "4.3.1/killed", "4.3.1/replicas")
 #: Messages of magic 1, and the first release with batches.
 _MORE = ("0.10.2.2/killed", "1.1.1/clean")
 

@@ -327,7 +327,7 @@ def test_names_that_are_not_utf_8_have_escapes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", first_of(["manifests", "directories"]))
 def test_copies_are_those_of_compare(form: str, tmp_path: Path) -> None:
-    top = copy_fixture(REPLICAS[-1], tmp_path / "top")
+    top = copy_fixture(REPLICAS[0], tmp_path / "top")
     log = top / "1" / "same-0" / f"{0:020d}.log"
     log.write_bytes(flip(log.read_bytes(), 600))
     paths = [top / node for node in ("1", "2", "3")]

@@ -14,7 +14,7 @@ from brokers.histories import NAMES, part, rest, wander
 from brokers.replicas import CONTROLLER, NODES, Replicas
 from commands.compare.comparisons import Cuts, compare, cuts_by, cuts_of, kept_outcomes, log_ends
 from commands.compare.following import commands_of, follow, text_of
-from support.fixtures_loader import REPLICAS, copy_fixture
+from support.fixtures_loader import REPLICAS, copy_fixture, few_first
 
 pytestmark = pytest.mark.broker
 
@@ -45,7 +45,7 @@ def led(cluster: Replicas, kept: Path, topics: list[str]) -> Cuts:
 @pytest.mark.parametrize(
     "leader", [*(pytest.param(node, marks=pytest.mark.nightly) for node in (1, 2)), 3]
 )
-@pytest.mark.parametrize("name", REPLICAS)
+@pytest.mark.parametrize("name", few_first(REPLICAS))
 def test_a_broker_started_first_cuts_what_is_named(name: str, leader: int, top: Path) -> None:
     copy_fixture(name, top)
     ran = compare(top)
@@ -67,7 +67,7 @@ def test_a_broker_started_first_cuts_what_is_named(name: str, leader: int, top: 
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", REPLICAS)
+@pytest.mark.parametrize("name", few_first(REPLICAS))
 def test_a_replica_in_sync_that_lost_its_end_leads_once_it_is_healed(name: str, top: Path) -> None:
     """The steps of the report to their end, on brokers that allow no unclean election."""
     copy_fixture(name, top)
@@ -86,7 +86,7 @@ def test_a_replica_in_sync_that_lost_its_end_leads_once_it_is_healed(name: str, 
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", REPLICAS)
+@pytest.mark.parametrize("name", few_first(REPLICAS))
 def test_an_unclean_election_by_a_client_cuts_the_same(name: str, top: Path) -> None:
     copy_fixture(name, top)
     clean = {"unclean.leader.election.enable": "false"}

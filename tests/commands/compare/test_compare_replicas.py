@@ -19,7 +19,7 @@ from commands.compare.comparisons import (
     log_ends,
 )
 from support.commands import Ran
-from support.fixtures_loader import REPLICAS, copy_fixture
+from support.fixtures_loader import REPLICAS, copy_fixture, few_first
 
 pytestmark = pytest.mark.once
 
@@ -40,10 +40,16 @@ STATES = {
 }
 
 
-@pytest.fixture(scope="module", params=REPLICAS)
-def nodes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directories of the brokers of a fixture."""
-    return copy_fixture(request.param, tmp_path_factory.mktemp("nodes") / "top")
+@pytest.fixture(scope="module", params=few_first(REPLICAS))
+def name(request: pytest.FixtureRequest) -> str:
+    """The name of a fixture."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def nodes(name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directories of the brokers of the fixture."""
+    return copy_fixture(name, tmp_path_factory.mktemp("nodes") / "top")
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +62,6 @@ def of(ran: Ran, kind: str, topic: str) -> list[dict[str, Any]]:
     return [line for line in ran.of(kind) if line["topic"] == topic]
 
 
-@pytest.mark.parametrize("name", REPLICAS)
 def test_followers_truncated_to_the_offsets_that_are_named(name: str, ran: Ran) -> None:
     told: Cuts = {}
     for leader, outcomes in kept_outcomes(name).items():
@@ -65,7 +70,6 @@ def test_followers_truncated_to_the_offsets_that_are_named(name: str, ran: Ran) 
     assert cuts_of(ran, SAME) == told
 
 
-@pytest.mark.parametrize("name", REPLICAS)
 def test_the_fixture_has_truncations_in_several_rounds(name: str) -> None:
     rounds = {
         topic: max(
@@ -112,7 +116,6 @@ def test_the_first_choice_cuts_nothing_where_copies_lag(topic: str, ran: Ran) ->
 
 
 @pytest.mark.parametrize("topic", ["behind", "within", "restored", "outrun"])
-@pytest.mark.parametrize("name", REPLICAS)
 def test_records_that_are_lost_are_those_from_the_offset_on(
     name: str, topic: str, ran: Ran
 ) -> None:
