@@ -233,6 +233,8 @@ RECORDS_UNREADABLE: Final = FindingCode(
         "Found invalid record count {} in magic v{} batch",
         "Found invalid number of record headers",
         "Invalid record size: expected {} bytes in record payload",
+        "Invalid record size: {} is negative",
+        "Invalid record size: {} exceeds the configured maximum record size of {}",
         "Failed to decompress record stream",
         "Received exception when fetching the next record from {}",
     ),

@@ -316,6 +316,7 @@ BOOTSTRAP_MALFORMED: Final = FindingCode(
     "not need this file: move it away, and the broker starts.",
     (
         "No FeatureLevelRecord for metadata.version was found in the bootstrap metadata from {}",
+        "Unable to read bootstrap metadata from {}",
         "unable to deserialize record at offset {}",
         "Unable to read control record at offset {}",
     ),

@@ -70,7 +70,10 @@ METADATA_SNAPSHOT_MISSING: Final = FindingCode(
     "Put the .checkpoint file back. Or, if a majority of the other voters runs and has a leader, "
     "move __cluster_metadata-0 away: the node then fetches all metadata from the leader. This "
     "also discards the node's vote.",
-    ("Inconsistent snapshot state: there must be a snapshot at an offset larger then the current",),
+    (
+        "Inconsistent snapshot state: there must be a snapshot at an offset larger then the",
+        "Inconsistent snapshot state: there must be a snapshot at an offset larger than the",
+    ),
     check=36,
     stops=Outcome.REFUSES,
 )

@@ -1,8 +1,8 @@
 # ruff: noqa: E501
-"""Lines that brokers of 3.9 and 4.x log about their log directories, and what explains them.
+"""Lines that brokers of 3.9 to 4.4 log about their log directories, and what explains them.
 
 Every call that logs at WARN or above, or throws what is logged, in the log, storage, raft, metadata
-and coordinator modules of 3.9.1 and 4.3.1, as far as it speaks of log directories or their files.
+and coordinator modules of 3.9.1, 4.3.1 and 4.4.0, as far as it speaks of log directories or their files.
 Values stand where the sources have variables.
 
 Spec: the sources of core, storage, raft, metadata, server, the coordinators and clients.
@@ -698,4 +698,20 @@ ONLY_4: tuple[Row, ...] = (
     ("Epoch of producer 1 is 2, which is smaller than the last seen epoch 3", OTHER, None, None, None, None),
 )  # fmt: skip
 
-LINES = (*BOTH, *ONLY_3, *ONLY_4)
+#: What 4.4 logs and earlier releases do not.
+ONLY_4_4: tuple[Row, ...] = (
+    ("There was an error in one of the threads during logs loading", AFTER, None, None, None, None),
+    ("There was an error in one of the threads during LogManager shutdown", DISK, None, None, None, None),
+    ("The log for t-0 is already closed", AFTER, None, None, "t-0", None),
+    ("Can not delete directory when log of t-0 is still open.", DISK, "directory-deleted", None, "t-0", None),
+    *((f"Error while {what} for t-0 in dir {D}", DISK, "unreadable", D, "t-0", None) for what in ("taking producer state snapshot", "flushing producer state snapshot x", "preparing active segment for close", "closing log segments")),
+    ("Inconsistent snapshot state: there must be a snapshot at an offset larger than the current log start offset 7, but the latest snapshot is x", DISK, "metadata-snapshot-missing", None, None, None),
+    (f"java.io.UncheckedIOException: Unable to read bootstrap metadata from {D}/bootstrap.checkpoint", DISK, "bootstrap-malformed", f"{D}/bootstrap.checkpoint", None, None),
+    ("Encountered fatal fault: Error while loading bootstrap snapshot 00000000000000000000-0000000000", DISK, "metadata-snapshot-damaged", None, None, None),
+    ("InvalidRecordException: Invalid record size: -5 is negative.", DISK, "records-unreadable", None, None, None),
+    ("InvalidRecordException: Invalid record size: 2000 exceeds the configured maximum record size of 1000.", DISK, "records-unreadable", None, None, None),
+    (f"Unexpected aborted transaction version 9 in transaction index {D}/t-0/00000000000000000100.txnindex, supported version range is 0 to 0", DISK, "txnindex-version", f"{D}/t-0/00000000000000000100.txnindex", "t-0", None),
+    (f"Failed to delete log for t-0 because it may be in one of the offline directories {D}", AFTER, None, D, "t-0", None),
+)  # fmt: skip
+
+LINES = (*BOTH, *ONLY_3, *ONLY_4, *ONLY_4_4)

@@ -21,6 +21,8 @@ _LEVELS = {
 }  # fmt: skip
 #: The calls of Scala that throw with a text.
 _CHECKS = {"require": "requirement failed: ", "assert": "assertion failed: ", "assume": ""}
+#: Methods of strings whose argument is no message.
+_COMPARISONS = ("equals", "startsWith", "endsWith", "contains")
 _BUILDERS = ("java/lang/StringBuilder", "scala/collection/mutable/StringBuilder")
 _THROWN = ("Exception", "Error")
 
@@ -215,6 +217,9 @@ class _Method:
                     self._build(name, was_literal)
                 elif owner == "scala/StringContext":
                     self._interpolate(name)
+                elif owner == "java/lang/String" and name in _COMPARISONS:
+                    if was_literal:
+                        self._pending.pop()
                 else:
                     yield from self._call(owner, name, descriptor)
             elif opcode == _AREACH and self._pending:

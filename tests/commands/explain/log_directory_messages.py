@@ -16,7 +16,7 @@ from pathlib import Path
 
 from commands.explain.class_messages import ClassMessage, read_messages
 
-RELEASES = ("0.8.2.2", "0.10.2.2", "1.1.1", "2.8.2", "3.9.1", "4.3.1")
+RELEASES = ("0.8.2.2", "0.10.2.2", "1.1.1", "2.8.2", "3.9.1", "4.3.1", "4.4.0")
 
 #: The classes that are read for messages.
 CLASSES = re.compile(
@@ -71,7 +71,7 @@ _METHODS = (
     r"QuorumState\.initialize|KafkaRaftClient\.(updateListenersProgress|handleFetchResponse|"
     r"handleFetchSnapshotResponse|truncate\w*|\w*Snapshot\w*)|"
     r"MetadataLoader\.(handle\w+|load\w+)|MetadataBatchLoader\.\w+|BrokerMetadataListener\.\S+|"
-    r"QuorumController\.(replay|handleCommit|handleLoadSnapshot)|OffsetControlManager\.replay|"
+    r"QuorumController\.(replay|handleCommit|handleLoadSnapshot|handleLoadBootstrap)|OffsetControlManager\.replay|"
     r"ClusterDelta\.\S+|SharedServer\.\S+"
 )
 _CONCERNED = re.compile(rf"(?:{_FILES})\.\S+|{_BATCHES}|{_METHODS}")

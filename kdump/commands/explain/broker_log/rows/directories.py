@@ -1,6 +1,6 @@
 """Messages about log directories as a whole, mostly at a start.
 
-Spec: LogManager, LogDirFailureChannel, KafkaRaftServer and ReplicaManager of 3.9 to 4.3.
+Spec: LogManager, LogDirFailureChannel, KafkaRaftServer and ReplicaManager of 3.9 to 4.4.
 """
 
 from __future__ import annotations
@@ -116,14 +116,14 @@ ROWS: Final = (
         outer=True,
     ),
     BrokerMessage(
-        "There was an error in one of the threads during logs loading:",
+        "There was an error in one of the threads during logs loading",
         Subject.CONSEQUENCE,
         "The broker could not load a log, and did not start.",
         FIRST + " If there is no such line, the stack trace shows what failed. " + ALL,
         outer=True,
     ),
     BrokerMessage(
-        "There was an error in one of the threads during LogManager shutdown:",
+        "There was an error in one of the threads during LogManager shutdown",
         Subject.DISK,
         "The broker could not close a log. The next start recovers that log.",
         DISK,
@@ -222,6 +222,7 @@ ROWS: Final = (
             "Log directory {dir} is offline",
             "No checkpoint file for log dir {dir}",
             "The memory mapped buffer for log of {partition} is already closed",
+            "The log for {partition} is already closed",
             "Skipping creation of log because there are potentially offline log directories",
         ),
         outer=True,

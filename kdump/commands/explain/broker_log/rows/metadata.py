@@ -1,7 +1,7 @@
 """Messages about the metadata log, its snapshots and ``quorum-state``.
 
 Spec: KafkaMetadataLog, KafkaRaftClient, QuorumState, the snapshot reader, MetadataLoader,
-SharedServer and BootstrapDirectory of 3.9 to 4.3.
+SharedServer and BootstrapDirectory (in 4.4 BootstrapMetadata) of 3.9 to 4.4.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ ROWS: Final = (
         (codes.QUORUM_STATE_MALFORMED,),
     ),
     BrokerMessage(
-        "Inconsistent snapshot state: there must be a snapshot at an offset larger then the",
+        "Inconsistent snapshot state: there must be a snapshot at an offset larger",
         Subject.DISK,
         "The metadata log does not begin at offset 0, and its snapshot was missing. The node did "
         "not start.",
@@ -112,6 +112,7 @@ ROWS: Final = (
             "First control record is not a snapshot header",
             "First batch is not a control batch with at least one record",
             "Error while loading snapshot {}",
+            "Error while loading bootstrap snapshot {}",
             "Record batch is corrupt",
         ),
         (codes.METADATA_SNAPSHOT_DAMAGED,),
@@ -340,6 +341,7 @@ ROWS: Final = (
         "Copy the file from a controller of the same cluster, or from a backup.",
         (
             "Can't load metadata from the binary bootstrap metadata file: {path}",
+            "Unable to read bootstrap metadata from {path}",
             "was found in the binary bootstrap metadata file: {path}",
             "Unable to read control record at offset {offset}",
             "unable to read control record at offset {offset}",

@@ -1,6 +1,6 @@
 """Messages about segments during loading, recovery and serving.
 
-Spec: LogLoader, LogSegment and the record batches of 3.9 to 4.3.
+Spec: LogLoader, LogSegment and the record batches of 3.9 to 4.4.
 """
 
 from __future__ import annotations
@@ -159,6 +159,7 @@ ROWS: Final = (
             "Found invalid record count {} in magic v{} batch",
             "Found invalid number of record headers",
             "Invalid record size: expected {} bytes in record payload",
+            "Invalid record size: {} is negative",
             "Failed to decompress record stream",
             "Error checking for remaining bytes after reading batch",
             "Invalid wrapper magic found in legacy deep record iterator",
@@ -174,6 +175,17 @@ ROWS: Final = (
             "Varint is too long, the most significant bit in the 5th byte is set",
             "Varlong is too long, most significant bit in the 10th byte is set",
         ),
+        (codes.RECORDS_UNREADABLE,),
+    ),
+    *answer_alike(
+        Subject.DISK,
+        "A record of a compressed batch is larger than max.decompressed.message.bytes allows (its "
+        "default: what Java can allocate). The setting is below the size of a record that is "
+        "stored, or the batch is damaged. The broker does not compact the partition, and finds "
+        "no offsets by timestamp there.",
+        "If the topic or the broker sets max.decompressed.message.bytes, raise it. If not, run "
+        "kdump verify --deep on the partition.",
+        ("Invalid record size: {} exceeds the configured maximum record size of {}",),
         (codes.RECORDS_UNREADABLE,),
     ),
     BrokerMessage(

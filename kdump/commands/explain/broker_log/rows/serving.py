@@ -40,6 +40,10 @@ ROWS: Final = (
             "Error while renaming dir for {partition} in log dir {dir}",
             "Error while deleting producer state snapshot {} for {partition} in dir {dir}",
             "Error while deleting producer state snapshots for {partition} in dir {dir}",
+            "Error while taking producer state snapshot for {partition} in dir {dir}",
+            "Error while flushing producer state snapshot {} for {partition} in dir {dir}",
+            "Error while preparing active segment for close for {partition} in dir {dir}",
+            "Error while closing log segments for {partition} in dir {dir}",
             "Error while truncating log to offset {offset} for {partition} in dir {dir}",
             "Error while truncating the entire log for {partition} in dir {dir}",
             "Error flushing topic {}",
@@ -187,6 +191,7 @@ ROWS: Final = (
         "The name of the directory ends in -delete: the next start removes the directory.",
         (
             "Can not delete directory when memory mapped buffer for log of {partition} is still",
+            "Can not delete directory when log of {partition} is still open",
             "Can not delete directory when {} segments are still present",
         ),
         (codes.DIRECTORY_DELETED,),
