@@ -23,12 +23,16 @@ COMMANDS = pytest.mark.parametrize("command", ["verify", "next-start"])
 ONLY, FETCHED = "metadata-log-missing-only", "metadata-log-missing"
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """The log directory of a node whose metadata log is gone."""
-    path = copy_fixture("4.3.1/clean", tmp_path / "data")
+def lost(version: str, tmp_path: Path) -> Path:
+    """The log directory of a node of this release whose metadata log is gone."""
+    path = copy_fixture(f"{version}/clean", tmp_path / "data")
     shutil.rmtree(path / METADATA)
     return path
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return lost("4.3.1", tmp_path)
 
 
 def of_metadata(found: Sequence[Finding]) -> list[str]:
@@ -154,6 +158,15 @@ def test_a_node_that_was_never_started_has_no_log(tmp_path: Path) -> None:
     assert of_metadata(judge(controller)) == []
 
 
+def test_a_node_that_4_4_formatted_anew_has_lost_its_log(tmp_path: Path) -> None:
+    """Its metadata log is a snapshot at offset 0 with what formatting writes."""
+    data = copy_fixture("4.4.0/clean", tmp_path / "data")
+    for path in (data / METADATA).iterdir():
+        if path.name != f"{0:020d}-{0:010d}.checkpoint":
+            path.unlink()
+    assert of_metadata(judge(data)) == [ONLY]
+
+
 def test_a_directory_of_zookeeper_under_a_configuration_of_kraft(tmp_path: Path) -> None:
     data = copy_fixture("2.8.2/clean", tmp_path / "data")
     config = {"log.dirs": str(data), "process.roles": "broker,controller"}
@@ -163,10 +176,15 @@ def test_a_directory_of_zookeeper_under_a_configuration_of_kraft(tmp_path: Path)
     assert of_metadata(judge(data)) == []
 
 
-def test_partitions_alone_are_no_node_that_lost_its_log(data: Path) -> None:
-    """Formatting writes bootstrap.checkpoint into each directory: a copy of partitions has none."""
+@pytest.mark.parametrize("version", ["4.3.1", "4.4.0"])
+def test_partitions_alone_are_no_node_that_lost_its_log(version: str, tmp_path: Path) -> None:
+    """Up to 4.3, formatting writes bootstrap.checkpoint into each directory; checkpoints show one
+    of 4.4. A copy of partitions has none of these.
+    """
+    data = lost(version, tmp_path)
     assert of_metadata(judge(data)) == [ONLY]
-    (data / "bootstrap.checkpoint").unlink()
+    for path in data.glob("*checkpoint"):
+        path.unlink()
     assert of_metadata(judge(data)) == []
     single = {"process.roles": "broker,controller", "controller.quorum.voters": "1@a:1"}
     assert of_metadata(judge(data, config={"log.dirs": str(data), **single})) == [ONLY]

@@ -47,6 +47,7 @@ def strays(data: Path) -> set[str]:
     [
         ("4.3.1", "4.3.1/clean", ""),
         pytest.param("3.9.1", "3.9.1/clean", "", marks=pytest.mark.nightly),
+        pytest.param("4.4.0", "4.4.0/clean", "", marks=pytest.mark.nightly),
         # A directory of a cluster with ZooKeeper.
         ("4.3.1", "2.8.2/clean", "process.roles=broker,controller"),
         pytest.param(

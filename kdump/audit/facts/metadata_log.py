@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import chain
+from typing import Final
 
 from kdump.audit.facts.cluster import ClusterImage, Configs
 from kdump.audit.facts.settings import metadata_directory, voter_ids
@@ -23,6 +24,7 @@ from kdump.values import frozen
 
 _CONTROLLER = "controller"
 _KRAFT_VERSION = 1
+_BESIDE_PARTITIONS: Final = frozenset({FileKind.BOOTSTRAP_SNAPSHOT, FileKind.OFFSET_CHECKPOINT})
 
 
 class QuorumFacts(Enum):
@@ -67,10 +69,13 @@ class Sighted:
         return self.path is None if self.image is None else self.image.blank
 
     @property
-    def formatted(self) -> bool:
-        """Whether a directory has the bootstrap.checkpoint that formatting writes into each one."""
+    def whole(self) -> bool:
+        """Whether a directory has more than partitions: files that a node has in each one.
+
+        They are bootstrap.checkpoint, which formatting up to 4.3 writes, and checkpoints.
+        """
         entries = chain.from_iterable(directory.entries for directory in self.directories)
-        return any(entry.name.kind is FileKind.BOOTSTRAP_SNAPSHOT for entry in entries)
+        return any(entry.name.kind in _BESIDE_PARTITIONS for entry in entries)
 
     @property
     def served(self) -> bool:
@@ -122,7 +127,7 @@ def missing_metadata(
     blank = {other.meta.node_id for other in nodes if other.blank and other.meta is not None}
     without = frozenset(number for number in voters or () if number in blank)
     quorum = _quorum(voters, without, roles)
-    if quorum is QuorumFacts.UNKNOWN and node.path is None and not (roles or node.formatted):
+    if quorum is QuorumFacts.UNKNOWN and node.path is None and not (roles or node.whole):
         return None  # some partitions of a node, as they are copied
     return MissingMetadata(path, found, quorum, voters, without)
 
