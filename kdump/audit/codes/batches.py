@@ -1,6 +1,6 @@
 """Finding codes of batches, their offsets and records.
 
-Spec: the behaviour and the messages of brokers of 3.9 to 4.3. Codes never change their meaning.
+Spec: the behaviour and the messages of brokers of 3.9 to 4.4. Codes never change their meaning.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ BATCH_CODEC_UNKNOWN: Final = FindingCode(
 BATCH_ATTRIBUTES_UNKNOWN: Final = FindingCode(
     "batch-attributes-unknown",
     Severity.INFO,
-    "A batch's attributes have bits set that have no meaning up to 4.3. A client or a later "
+    "A batch's attributes have bits set that have no meaning up to 4.4. A client or a later "
     "release set them.",
     "The broker ignores these bits, as do consumers.",
     "Nothing to do.",

@@ -1,6 +1,6 @@
 """Finding codes of a partition's small files and of directory names.
 
-Spec: the behaviour and the messages of brokers of 3.9 to 4.3. Codes never change their meaning.
+Spec: the behaviour and the messages of brokers of 3.9 to 4.4. Codes never change their meaning.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ SETTING_REFUSED: Final = FindingCode(
     "A topic of the cluster, or server.properties, has a setting that the release does not accept "
     "with which this node last registered: brokers from 4.1 on refuse a segment.bytes below 1 MiB "
     "and a metadata.log.segment.bytes below 8 MiB, brokers from 4.0 on a log.segment.bytes below 1 "
-    "MiB, and brokers of 4.3 an empty path in log.dirs, as after a comma at its end.",
+    "MiB, and brokers from 4.3 on an empty path in log.dirs, as after a comma at its end.",
     "The broker does not start, whether it has a replica of the topic or not.",
     "Correct server.properties. For segment.bytes, start the release from before the upgrade, "
     "raise segment.bytes of the topic with kafka-configs.sh, and upgrade then.",

@@ -1,6 +1,6 @@
 """Finding codes of files that could not be read or checked.
 
-Spec: the behaviour and the messages of brokers of 3.9 to 4.3. Codes never change their meaning.
+Spec: the behaviour and the messages of brokers of 3.9 to 4.4. Codes never change their meaning.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Release(Enum):
     """The releases whose loaders differ; each of 3.9 to 4.4 behaves like one of them."""
 
     V3_9 = "3.9"  # searches for offsets by the last offsets of batches
-    V4_3 = "4.3"  # searches for offsets by base offsets, for which it reads wrappers
+    V4_3 = "4.3"  # searches for offsets by base offsets, for which it reads wrappers; 4.4 too
     V4_4 = "4.4"  # reads both bytes of the version of an aborted transaction
 
 

@@ -34,9 +34,9 @@ _PASSED: Final = _recovery.FOLLOW_FIELDS.index("passed")
 class LogEnd:
     """The end of a log by a loader that trusts the index; None if the loader stops the broker.
 
-    ``searched_offset`` is for releases that search for the end by base offsets (4.3). To search
-    past the end, these read all wrappers from the last index entry on: ``readable`` says whether
-    they can.
+    ``searched_offset`` is for releases that search for the end by base offsets (4.3, 4.4). To
+    search past the end, these read all wrappers from the last index entry on: ``readable`` says
+    whether they can.
     """
 
     next_offset: int | None
@@ -48,7 +48,7 @@ class LogEnd:
 class Search:
     """Whether the search for an offset in a log that was not recovered stops the broker.
 
-    ``by_base_stops`` is for releases that search by base offsets (4.3).
+    ``by_base_stops`` is for releases that search by base offsets (4.3, 4.4).
     """
 
     stops: bool

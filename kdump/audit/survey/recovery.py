@@ -128,7 +128,7 @@ class RecoveryResult:
     remain, ``passed_bytes`` the bytes that recovery read: more than remain if it empties the log.
     ``index_entries`` and ``time_entries`` are those that recovery writes into the two indexes.
     ``next_offset`` is where the log continues; ``searched_offset`` is the same in releases that
-    search for the end by base offsets (4.3). ``valid_records`` are the records in the valid bytes,
+    search for the end by base offsets (4.3, 4.4). ``valid_records`` are those in the valid bytes,
     ``later_records`` those after them; ``tail`` is the damage at the end, whose records are in
     neither. ``head_unreadable`` and ``tail_unreadable`` say that a wrapper which these releases
     read is unreadable: the first batch, and one from the last index entry on. ``legacy``: none of

@@ -1,6 +1,6 @@
 """Frequent messages that do not concern log directories.
 
-Spec: brokers and controllers of 3.9 to 4.3. These messages occur in logs of sound directories.
+Spec: brokers and controllers of 3.9 to 4.4. These messages occur in logs of sound directories.
 """
 
 from __future__ import annotations

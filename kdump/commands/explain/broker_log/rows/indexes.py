@@ -1,7 +1,7 @@
 """Messages about offset, time and transaction indexes and producer snapshots.
 
 Spec: AbstractIndex, ProducerStateManager, ProducerAppendInfo and LeaderEpochFileCache of 3.9 to
-4.3.
+4.4.
 """
 
 from __future__ import annotations

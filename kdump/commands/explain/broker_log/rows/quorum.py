@@ -1,6 +1,6 @@
 """Messages about the voters of the metadata quorum, and its states.
 
-Spec: QuorumState, LeaderState and KafkaRaftClient of 2.8 to 4.3, and KafkaConfig's checks of
+Spec: QuorumState, LeaderState and KafkaRaftClient of 2.8 to 4.4, and KafkaConfig's checks of
 voters.
 """
 

@@ -1,7 +1,7 @@
 """Messages about replicas: fetches, truncation, moves between directories.
 
 Spec: AbstractFetcherThread, ReplicaManager, CoordinatorRuntime and TransactionStateManager of 3.9
-to 4.3.
+to 4.4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Messages of a running broker: appends, fetches, cleaning, retention, disk errors.
 
-Spec: UnifiedLog, LocalLog, LogCleaner and LogCleanerManager of 3.9 to 4.3.
+Spec: UnifiedLog, LocalLog, LogCleaner and LogCleanerManager of 3.9 to 4.4.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Messages about checkpoints, ``partition.metadata`` and ``meta.properties``.
 
 Spec: CheckpointFile, MetaPropertiesEnsemble, PartitionMetadataFile and OffsetCheckpoints of 3.9 to
-4.3.
+4.4.
 """
 
 from __future__ import annotations
