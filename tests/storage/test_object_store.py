@@ -374,7 +374,7 @@ def test_without_the_extra_it_is_named(
 def test_the_process_that_asks_does_not_import_pyarrow(bucket: Bucket) -> None:
     bucket.put("light/x", b"1")
     code = (
-        "import sys; from kdump.storage.objects.address import as_path; "
+        "import sys; from kdump.storage.objects.remote_path import as_path; "
         f"assert as_path({bucket.address('light/x')!r}).stat().st_size == 1; "
         "assert 'pyarrow' not in sys.modules"
     )
@@ -385,7 +385,7 @@ def test_no_process_is_left_behind(bucket: Bucket) -> None:
     bucket.put("left/x", b"1")
     code = (
         "from kdump.storage.objects import client\n"
-        "from kdump.storage.objects.address import as_path\n"
+        "from kdump.storage.objects.remote_path import as_path\n"
         f"as_path({bucket.address('left/x')!r}).stat(); "
         "print(client._children[client.READS].pid)"
     )
