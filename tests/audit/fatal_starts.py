@@ -27,6 +27,8 @@ NEXT_START, SCAN, QUICK, VERIFY = (
     ("verify", "--quick"),
     ("verify",),
 )
+#: The releases to which newer rows apply alone.
+RECENT = ("4.4.0", "4.3.1")
 MODES = (NEXT_START, SCAN, QUICK, VERIFY)
 NAME = "codec-none-0"
 TRANSACTIONS = "transactions-0"
@@ -67,7 +69,7 @@ class FatalStart:
     continues: bool = False
     locked: bool = False
     remote: bool = False
-    confirmed: tuple[str, ...] = ("4.3.1", "3.9.1")
+    confirmed: tuple[str, ...] = (*RECENT, "3.9.1")
     unseen: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     unnamed: Mapping[tuple[str, ...], str] = field(default_factory=dict)
 
@@ -306,6 +308,11 @@ def appended(*records: bytes) -> Callable[[Path], None]:
             for place, value in enumerate(records)
         )
     )
+
+
+def bootstrap(level: int) -> bytes:
+    """A bootstrap.checkpoint with this level of metadata.version."""
+    return forge.batch(0, [forge.record(forge_metadata.feature("metadata.version", level))])
 
 
 def _registered_by_other(data: Path) -> Settings:
@@ -610,6 +617,16 @@ ROWS: tuple[FatalStart, ...] = (
         "foreign-directory",
         heal=_remove(_BOOTSTRAP),
     ),
+    FatalStart(
+        "bootstrap-later",
+        "MetadataVersion.fromFeatureLevel",
+        _write(_BOOTSTRAP, bootstrap(100)),
+        "No MetadataVersion with feature level 100",
+        "feature-unsupported",
+        heal=_remove(_BOOTSTRAP),
+        confirmed=("3.9.1",),
+        unseen=dict.fromkeys(MODES, "brokers from 4.1 on read the level with a new log alone"),
+    ),
     *(
         FatalStart(
             f"{file}-malformed",
@@ -653,7 +670,7 @@ ROWS: tuple[FatalStart, ...] = (
             heal=_remove("remote-log-index-cache"),
             by_config=files is None,
             remote=True,
-            confirmed=("4.3.1",),
+            confirmed=("4.3.1",),  # the remote storage of later releases is in no published jar
         )
         for title, files, message in (
             ("is-file", None, "NotDirectoryException"),
@@ -798,6 +815,14 @@ ROWS: tuple[FatalStart, ...] = (
         "file-is-directory",
         "offline",
     ),
+    FatalStart(
+        "epochs-is-dangling-link",
+        "CheckpointFile.read",
+        _dangling(_EPOCHS),
+        "Error while reading checkpoint file",
+        "file-is-directory",
+        "offline",
+    ),
     *(
         FatalStart(
             f"name{file}",
@@ -889,6 +914,13 @@ ROWS: tuple[FatalStart, ...] = (
                 "which is not equal to the expected 16 bytes",
             ),
         )
+    ),
+    FatalStart(
+        "quorum-state-last-epoch",
+        "LeaderEpochFileCache.validateAndMaybeWarn",
+        _quorum_state(leaderId=-1, leaderEpoch=(1 << 31) - 1),
+        "Received invalid partition leader epoch entry",
+        "quorum-state-malformed",
     ),
     FatalStart(
         "metadata-log-is-file",
@@ -1092,7 +1124,7 @@ ROWS: tuple[FatalStart, ...] = (
         appended(forge_metadata.feature("metadata.version", 6)),
         "Encountered fatal fault",
         "feature-unsupported",
-        confirmed=("4.3.1",),
+        confirmed=RECENT,
     ),
     FatalStart(
         "feature-after-downgrade",
@@ -1109,7 +1141,7 @@ ROWS: tuple[FatalStart, ...] = (
         appended(forge_metadata.config("codec-none", "segment.bytes", "1048575")),
         "Invalid value 1048575 for configuration segment.bytes",
         "setting-refused",
-        confirmed=("4.3.1",),
+        confirmed=RECENT,
     ),
     *(
         FatalStart(
@@ -1120,7 +1152,7 @@ ROWS: tuple[FatalStart, ...] = (
             "setting-refused",
             heal=lambda _: None,
             by_config=True,
-            confirmed=("4.3.1",),
+            confirmed=RECENT,
         )
         for name, size in (("log", (1 << 20) - 1), ("metadata.log", (8 << 20) - 1))
     ),
@@ -1132,7 +1164,7 @@ ROWS: tuple[FatalStart, ...] = (
         "setting-refused",
         heal=lambda _: None,
         by_config=True,
-        confirmed=("4.3.1",),
+        confirmed=RECENT,
     ),
     FatalStart(
         "directory-id-of-other-broker",
@@ -1203,7 +1235,7 @@ RESTORED: tuple[FatalStart, ...] = tuple(
             _restored(".", 0o755),
             f"{_MARKS}.tmp (Permission denied)",
             "offline",
-            ("4.3.1",),
+            RECENT,
         ),
         (
             "partition",
@@ -1211,7 +1243,7 @@ RESTORED: tuple[FatalStart, ...] = tuple(
             _restored(NAME, 0o755),
             "AccessDeniedException",
             "offline",
-            ("4.3.1", "3.9.1"),
+            (*RECENT, "3.9.1"),
         ),
         (
             "metadata-log",
@@ -1219,7 +1251,7 @@ RESTORED: tuple[FatalStart, ...] = tuple(
             _restored(METADATA, 0o755),
             "AccessDeniedException",
             "refuses",
-            ("4.3.1",),
+            RECENT,
         ),
         (
             "lock",
@@ -1227,7 +1259,7 @@ RESTORED: tuple[FatalStart, ...] = tuple(
             _all(_write(".lock", b""), _restored(".lock", 0o600)),
             "Disk error while locking directory",
             "offline",
-            ("4.3.1",),
+            RECENT,
         ),
         (
             "log",
@@ -1235,7 +1267,7 @@ RESTORED: tuple[FatalStart, ...] = tuple(
             _restored(f"{NAME}/{_FIRST}.log", 0o644),
             "AccessDeniedException",
             "offline",
-            ("4.3.1",),
+            RECENT,
         ),
     )
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from audit.fatal_starts import MODES, RESTORED, ROWS, FatalStart, appended, give
+from audit.fatal_starts import MODES, RESTORED, ROWS, FatalStart, appended, bootstrap, give
 from support import forge_metadata
 from support.commands import kdump
 from support.fixtures_loader import copy_fixture
@@ -111,6 +111,30 @@ def test_the_release_that_registered_decides_about_the_metadata_version(
     ran = kdump("verify", "--quick", "--info", data, searching=False)
     found = {line["code"] for line in ran.of("finding")}
     assert found & {"metadata-version-old", "feature-unsupported"} == codes
+
+
+@pytest.mark.parametrize(
+    ("version", "level", "codes"),
+    [
+        ("3.9.1", 23, set()),  # a level of 4.0, which 3.9 knew as one to come
+        ("3.9.1", 24, {"feature-unsupported"}),
+        # Releases from 4.1 on read the level when they begin a metadata log.
+        ("4.3.1", 100, set()),
+    ],
+)
+def test_a_release_up_to_4_0_refuses_a_level_that_it_does_not_know_in_bootstrap_checkpoint(
+    version: str, level: int, codes: set[str], tmp_path: Path
+) -> None:
+    data = copy_fixture(f"{version}/clean", tmp_path / "data")
+    (data / "bootstrap.checkpoint").write_bytes(bootstrap(level))
+    for mode in MODES:
+        ran = kdump(*mode, data, searching=False)
+        (summary,) = ran.of("summary")
+        outcomes = {start["outcome"] for start in summary["next_starts"]}
+        assert ("refuses" in outcomes) == bool(codes)
+        assert mode[0] == "next-start" or codes == {
+            line["code"] for line in ran.of("finding") if line["severity"] == "error"
+        }
 
 
 def test_names_are_unique() -> None:

@@ -61,6 +61,10 @@ _TOP_KINDS: Final = frozenset(
 _KRAFT_VERSION: Final = 1
 #: The number of partitions that a finding names.
 _NAMED: Final = 3
+_METADATA_VERSION: Final = "metadata.version"
+#: The highest level that a release registers, with the highest that it knows: those of 3.9 and 4.0,
+#: which read the level in bootstrap.checkpoint at each start (``BootstrapMetadata.fromRecords``).
+_KNOWN_LEVELS: Final = {21: 23, 25: 26}
 _MUST_HAVE: Final = "version, node.id and cluster.id"
 
 
@@ -329,6 +333,20 @@ def check_bootstrap(evidence: NodeEvidence) -> Iterator[Finding]:
                 "metadata records, with a record of metadata.version",
                 _error_text(facts.bootstrap),
             )
+        elif facts.bootstrap is not None and isinstance(facts.bootstrap.value, int):
+            yield from _unknown_level(evidence, facts.bootstrap.path, facts.bootstrap.value)
+
+
+def _unknown_level(evidence: NodeEvidence, path: AnyPath, level: int) -> Iterator[Finding]:
+    """Report a level of metadata.version that the release of the node refuses in this file."""
+    image, node = evidence.node.image, evidence.node.node_id
+    if image is None or node is None or not evidence.stopped:
+        return
+    _, highest = image.supported.get(node, {}).get(_METADATA_VERSION, (0, 0))
+    known = _KNOWN_LEVELS.get(highest)
+    if known is not None and level > known:
+        expected = f"a level of {_METADATA_VERSION} up to {known}, as node {node} knows it"
+        yield file_finding(codes.FEATURE_UNSUPPORTED, path, expected, str(level))
 
 
 def check_twice(evidence: NodeEvidence) -> Iterator[Finding]:

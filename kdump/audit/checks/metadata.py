@@ -20,6 +20,7 @@ from kdump.metadata.replay import Note
 _METADATA_VERSION: Final = "metadata.version"
 #: The level of 3.3-IV3, the least that brokers from 4.0 on support.
 _LEAST_LEVEL: Final = 7
+_LAST_EPOCH: Final = 2**31 - 1
 #: The id of the metadata log in every cluster (``Uuid.METADATA_TOPIC_ID``).
 _METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 
@@ -95,11 +96,20 @@ def _is_controller(evidence: NodeEvidence) -> bool:
 
 
 def check_quorum_state(evidence: Evidence) -> Iterator[Finding]:
-    """Check the form of quorum-state."""
+    """Check the form of quorum-state, and whether an epoch can follow."""
     read = None if evidence.facts is None else evidence.facts.quorum_state
-    if read is not None and isinstance(read.error, DecodeError):
+    if read is None:
+        return
+    if isinstance(read.error, DecodeError):
         yield file_finding(
             codes.QUORUM_STATE_MALFORMED, read.path, "a line of JSON", f"an error: {read.error}"
+        )
+    elif read.value is not None and read.value.leader_epoch == _LAST_EPOCH:
+        yield file_finding(
+            codes.QUORUM_STATE_MALFORMED,
+            read.path,
+            "a leader epoch that another one can follow",
+            str(_LAST_EPOCH),
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 from kdump.audit import codes
@@ -81,13 +82,15 @@ def check_file_names(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_types(evidence: Evidence) -> Iterator[Finding]:
-    """Report directories with the name of a file that a start opens."""
+    """Report directories with the name of a file that a start opens, and a link to nothing."""
     if evidence.facts is None:
         return
     partition = evidence.facts.partition
     bases = {segment.base_offset for segment in partition.segments}
     for entry in partition.entries:
         name = entry.name
+        if _is_link_to_nothing(entry):
+            yield file_finding(codes.FILE_IS_DIRECTORY, entry.path, "a file", "a link to nothing")
         if entry.type is not EntryType.DIRECTORY:
             continue
         if name.suffix:
@@ -104,6 +107,25 @@ def check_types(evidence: Evidence) -> Iterator[Finding]:
             yield file_finding(codes.SNAPSHOT_IS_DIRECTORY, path, "a file", "a directory")
         elif offset in bases:
             yield file_finding(codes.INDEX_IS_DIRECTORY, path, "a file", "a directory")
+
+
+def _is_link_to_nothing(entry: DirectoryEntry) -> bool:
+    """Return whether an entry is a leader-epoch-checkpoint that a start does not find.
+
+    It creates a file that is missing, and then reads it, unless the name exists.
+    """
+    path, name = entry.path, entry.name
+    if (entry.type, name.kind, name.suffix) != (EntryType.OTHER, FileKind.LEADER_EPOCHS, ""):
+        return False
+    if not isinstance(path, Path) or not path.is_symlink():
+        return False
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _is_in_the_way(entry: DirectoryEntry, facts: PartitionFacts) -> bool:

@@ -42,7 +42,7 @@ METADATA_LOG_MISSING_ONLY: Final = FindingCode(
 QUORUM_STATE_MALFORMED: Final = FindingCode(
     "quorum-state-malformed",
     Severity.ERROR,
-    "The file quorum-state does not follow its format.",
+    "The file quorum-state does not follow its format, or has the largest leader epoch there is.",
     "The node does not start.",
     "Deletion of the file discards the node's vote. Delete it only while the other voters have a "
     "leader: the node then learns the leader and its epoch from them. Without a leader, the node "

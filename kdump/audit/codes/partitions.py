@@ -44,10 +44,11 @@ PARTITION_METADATA_FATAL: Final = FindingCode(
 FILE_IS_DIRECTORY: Final = FindingCode(
     "file-is-directory",
     Severity.ERROR,
-    "A directory in a partition has the name of one of the broker's files.",
+    "A directory in a partition has the name of one of the broker's files, or "
+    "leader-epoch-checkpoint is a symbolic link to nothing.",
     "The broker cannot open it and takes the whole log directory offline. It stops if it has no "
     "other log directory, or if this is the metadata log.",
-    "Move the directory away. The broker rebuilds an index, and kdump reindex writes "
+    "Move the directory or the link away. The broker rebuilds an index, and kdump reindex writes "
     "leader-epoch-checkpoint and partition.metadata.",
     ("java.io.FileNotFoundException: {} (Is a directory)", "java.io.IOException: Is a directory"),
     check=28,
