@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -98,15 +99,32 @@ def picked() -> list[str]:
     return random.Random(commit).sample(sorted(_COMMANDS), 3)
 
 
-def names_any(path: Path, commands: Iterable[str]) -> bool:
-    """Whether a test module names one of ``commands``: it then runs it, beside its own command."""
+def stands_on_any(path: Path, commands: Iterable[str]) -> bool:
+    """Whether a test module names one of ``commands``, or imports of it, itself or by helpers."""
+    tree = ast.parse(path.read_bytes())
     texts = (
         node.value
-        for node in ast.walk(ast.parse(path.read_bytes()))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
     pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, commands))})(?![\w-])")
-    return any(map(pattern.search, texts))
+    folders = {FOLDERS[name] for name in commands}
+    return any(map(pattern.search, texts)) or bool(folders & commands_imported(path))
+
+
+@cache
+def commands_imported(path: Path) -> frozenset[str]:
+    """The folders of commands from which a test module, or a helper that it imports, imports."""
+    found = set[str]()
+    for _, name in imported(ast.walk(ast.parse(path.read_bytes()))):
+        parts = name.split(".")
+        if parts[:2] == ["kdump", "commands"]:
+            found.add(parts[2])
+        for end in (len(parts), len(parts) - 1):
+            helper = TESTS.parent.joinpath(*parts[:end]).with_suffix(".py")
+            if end and parts[0] != "kdump" and helper.is_file():
+                found |= commands_imported(helper)
+    return frozenset(found)
 
 
 def works_without(commands: list[str], top: Path) -> None:
@@ -126,7 +144,7 @@ def works_without(commands: list[str], top: Path) -> None:
     others = [
         str(path)
         for path in sorted(TESTS.rglob("test_*.py"))
-        if path.parent.name not in gone and not names_any(path, deleted)
+        if path.parent.name not in gone and not stands_on_any(path, deleted)
     ]
     tested = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *others],
