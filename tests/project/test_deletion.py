@@ -109,7 +109,12 @@ def stands_on_any(path: Path, commands: Iterable[str]) -> bool:
     )
     pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, commands))})(?![\w-])")
     folders = {FOLDERS[name] for name in commands}
-    return any(map(pattern.search, texts)) or bool(folders & commands_imported(path))
+    called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return (
+        any(map(pattern.search, texts))
+        or bool(folders & commands_imported(path))
+        or bool(folders & called)  # as of what a helper runs: ``HEAL.undo(place)``
+    )
 
 
 @cache
