@@ -8,7 +8,7 @@ survey/    One pass over a segment and its indexes; the result is small and can 
 replay/    The replay of a partition's segments: producers, transactions, leader epochs.
 targets/   The log directories, partitions and segments that paths as typed name.
 evidence   Evidence: the input of the checks of a partition, a segment or a node.
-remedies   The repair that heals each finding, if one does.
+remedies   The repair that heals each finding, where its cure asks for evidence.
 startup/   A broker's next start: what its loader deletes, cuts, recovers and refuses.
 checks/    The checks: pure functions from evidence to findings, a module for each kind of file.
 verdicts/  The results: verdicts on partitions, losses, forecasts of whole directories.

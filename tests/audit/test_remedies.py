@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import kdump.cli.main
-from kdump.audit.codes import CODES, Severity
+from kdump.audit.codes import CODES, Cure, Severity
 from kdump.audit.findings import Finding, explain_command
-from kdump.audit.remedies import REINDEXED
 from support.all_recipes import RECIPES, RUNNING, written
 from support.damaged import FIRST, LAST, Recipe, batches
 from support.forge import batch, flip, record
@@ -82,7 +81,7 @@ def test_every_index_that_can_be_made_anew_is_reached_by_a_recipe() -> None:
     expected = {
         name for recipe in RECIPES if recipe.name not in RUNNING for name in recipe.expected
     }
-    assert {code.name for code in REINDEXED} <= expected
+    assert {name for name, code in CODES.items() if code.cure is Cure.REINDEX} <= expected
 
 
 def test_order_that_recovery_refuses_is_cut(tmp_path: Path) -> None:

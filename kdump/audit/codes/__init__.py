@@ -34,6 +34,7 @@ from kdump.audit.codes import (
 )
 from kdump.audit.codes.batches import *  # noqa: F403
 from kdump.audit.codes.changes import *  # noqa: F403
+from kdump.audit.codes.code import Cure as Cure
 from kdump.audit.codes.code import FindingCode as FindingCode
 from kdump.audit.codes.code import Harm as Harm
 from kdump.audit.codes.code import Outcome as Outcome

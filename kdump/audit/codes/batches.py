@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import REPLICA_FIRST, SALVAGE_OR_CUT, FindingCode, Severity
+from kdump.audit.codes.code import REPLICA_FIRST, SALVAGE_OR_CUT, Cure, FindingCode, Severity
 
 _CUT: Final = (
     "Found invalid messages in log segment {} at byte offset {}",
@@ -34,6 +34,7 @@ BATCH_CRC_MISMATCH: Final = FindingCode(
     SALVAGE_OR_CUT,
     ("Record is corrupt (stored crc = {}, computed crc = {})", *_CUT, *_FETCH),
     check=2,
+    cure=Cure.CUT,
 )
 BATCH_SIZE_IMPOSSIBLE: Final = FindingCode(
     "batch-size-impossible",
@@ -53,6 +54,7 @@ BATCH_SIZE_IMPOSSIBLE: Final = FindingCode(
         *_FETCH,
     ),
     check=1,
+    cure=Cure.CUT,
 )
 TORN_TAIL: Final = FindingCode(
     "torn-tail",
@@ -63,6 +65,7 @@ TORN_TAIL: Final = FindingCode(
     "Let recovery remove the fragment, or run kdump truncate-to-valid.",
     ("Corruption found in segment {}, truncating to offset {}",),
     check=1,
+    cure=Cure.CUT,
 )
 TORN_TAIL_SEALED: Final = FindingCode(
     "torn-tail-sealed",
@@ -73,6 +76,7 @@ TORN_TAIL_SEALED: Final = FindingCode(
     SALVAGE_OR_CUT,
     ("Corruption found in segment {}, truncating to offset {}",),
     check=1,
+    cure=Cure.CUT,
 )
 TORN_TAIL_LIVE: Final = FindingCode(
     "torn-tail-live",
@@ -104,6 +108,7 @@ PREALLOCATED_TAIL_SEALED: Final = FindingCode(
     SALVAGE_OR_CUT,
     ("Found record size 0 smaller than minimum record overhead ({}) in file", *_CUT),
     check=1,
+    cure=Cure.CUT,
 )
 BATCH_MAGIC_UNKNOWN: Final = FindingCode(
     "batch-magic-unknown",
@@ -153,6 +158,7 @@ OFFSETS_NOT_INCREASING: Final = FindingCode(
         "Attempt to append an offset {} to position {} no larger than the last offset appended",
     ),
     check=4,
+    cure=Cure.CUT_IF_REFUSED,
 )
 BATCH_BELOW_SEGMENT: Final = FindingCode(
     "batch-below-segment",
@@ -162,6 +168,7 @@ BATCH_BELOW_SEGMENT: Final = FindingCode(
     SALVAGE_OR_CUT,
     _OVERFLOW,
     check=4,
+    cure=Cure.CUT_IF_REFUSED,
 )
 BATCH_OFFSETS_INVERTED: Final = FindingCode(
     "batch-offsets-inverted",
@@ -172,6 +179,7 @@ BATCH_OFFSETS_INVERTED: Final = FindingCode(
     REPLICA_FIRST,
     _OVERFLOW,
     check=4,
+    cure=Cure.CUT_IF_REFUSED,
 )
 OFFSET_OVERFLOW: Final = FindingCode(
     "offset-overflow",
@@ -185,6 +193,7 @@ OFFSET_OVERFLOW: Final = FindingCode(
     "and loses nothing. If the offset is wrong, it is damage. " + SALVAGE_OR_CUT,
     (*_OVERFLOW, "Caught segment overflow error: {}"),
     check=4,
+    cure=Cure.CUT_IF_REFUSED,
 )
 SEGMENTS_OVERLAP: Final = FindingCode(
     "segments-overlap",

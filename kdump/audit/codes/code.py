@@ -45,6 +45,17 @@ class Harm(Enum):
     EMPTIED = "emptied"  # where a write finds no space, the segment that is recovered is emptied
 
 
+class Cure(Enum):
+    """The repair that heals a finding of a partition, as far as the evidence allows."""
+
+    REINDEX = "reindex"  # the file is rebuilt from the log
+    EPOCHS = "epochs"  # leader-epoch-checkpoint is rebuilt from the batches
+    TOPIC_ID = "topic-id"  # partition.metadata is written anew, if the metadata log has the topic
+    CONVERT = "convert"  # batches get the leader epoch that belongs to their offsets
+    CUT = "cut"  # the log is truncated, or its valid batches are copied if others follow
+    CUT_IF_REFUSED = "cut-if-refused"  # the same, but only if recovery rejects the segment
+
+
 @frozen
 class FindingCode:
     """A row of the table: the meaning of a finding of this name.
@@ -53,7 +64,8 @@ class FindingCode:
     ``check`` is the number of the invariant in KOD 9 that it violates. ``stops`` is the worst
     outcome of the next start with this finding; None if the broker starts, or if other facts decide
     too. ``loses``: the offsets of such a finding are those of records that consumers cannot read,
-    besides the records that damage hides. ``harm`` is what the next start does besides.
+    besides the records that damage hides. ``harm`` is what the next start does besides. ``cure`` is
+    the repair of a finding above severity info; without one, its remedy is ``kdump explain``.
     """
 
     name: str
@@ -66,6 +78,7 @@ class FindingCode:
     stops: Outcome | None = None
     loses: bool = False
     harm: Harm | None = None
+    cure: Cure | None = None
 
     def logged_as(self, line: str) -> bool:
         """Return whether ``line``, pasted from a log, contains one of ``messages``."""

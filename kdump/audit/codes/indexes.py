@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import REINDEX, REPLICA_FIRST, FindingCode, Severity
+from kdump.audit.codes.code import REINDEX, REPLICA_FIRST, Cure, FindingCode, Severity
 
 _FETCH: Final = (
     "Record batch for partition {} at offset {} is invalid, cause: {}",
@@ -33,6 +33,7 @@ INDEX_LENGTH: Final = FindingCode(
         _CORRUPT_INDEX,
     ),
     check=9,
+    cure=Cure.REINDEX,
 )
 INDEX_ORDER: Final = FindingCode(
     "index-order",
@@ -43,6 +44,7 @@ INDEX_ORDER: Final = FindingCode(
     _REBUILD,
     (_CORRUPT_INDEX, "Corrupt index found, index file {} has non-zero size but the last offset"),
     check=9,
+    cure=Cure.REINDEX,
 )
 INDEX_PADDED: Final = FindingCode(
     "index-padded",
@@ -65,6 +67,7 @@ TIMEINDEX_LENGTH: Final = FindingCode(
         _CORRUPT_INDEX,
     ),
     check=13,
+    cure=Cure.REINDEX,
 )
 TIMEINDEX_ORDER: Final = FindingCode(
     "timeindex-order",
@@ -75,6 +78,7 @@ TIMEINDEX_ORDER: Final = FindingCode(
     REINDEX,
     (_CORRUPT_INDEX, "Corrupt time index found, time index file ({}) has non-zero size but the"),
     check=13,
+    cure=Cure.REINDEX,
 )
 TIMEINDEX_PADDED: Final = FindingCode(
     "timeindex-padded",
@@ -84,6 +88,7 @@ TIMEINDEX_PADDED: Final = FindingCode(
     "time-based retention may delete the segment (KAFKA-10207).",
     REINDEX,
     check=11,
+    cure=Cure.REINDEX,
 )
 INDEX_MISPLACED: Final = FindingCode(
     "index-misplaced",
@@ -94,6 +99,7 @@ INDEX_MISPLACED: Final = FindingCode(
     _REBUILD,
     _FETCH,
     check=9,
+    cure=Cure.REINDEX,
 )
 INDEX_SKIPS: Final = FindingCode(
     "index-skips",
@@ -104,6 +110,7 @@ INDEX_SKIPS: Final = FindingCode(
     "later records, without an error.",
     _REBUILD,
     check=10,
+    cure=Cure.REINDEX,
 )
 INDEX_BEYOND_LOG: Final = FindingCode(
     "index-beyond-log",
@@ -117,6 +124,7 @@ INDEX_BEYOND_LOG: Final = FindingCode(
     "another replica is in sync, start its broker first: this broker then fetches the lost end "
     "from the leader.",
     check=10,
+    cure=Cure.REINDEX,
 )
 INDEX_BEYOND_LOG_SEALED: Final = FindingCode(
     "index-beyond-log-sealed",
@@ -128,6 +136,7 @@ INDEX_BEYOND_LOG_SEALED: Final = FindingCode(
     "If the log is whole, kdump reindex rebuilds the file while the broker is stopped. If the log "
     "was cut short, its last records are missing. " + REPLICA_FIRST,
     check=10,
+    cure=Cure.REINDEX,
 )
 INDEX_MISSING: Final = FindingCode(
     "index-missing",
@@ -141,6 +150,7 @@ INDEX_MISSING: Final = FindingCode(
     "skips that recovery.",
     ("Could not find offset index file corresponding to log file {}, recovering segment",),
     check=12,
+    cure=Cure.REINDEX,
 )
 INDEX_ORPHAN: Final = FindingCode(
     "index-orphan",
@@ -161,6 +171,7 @@ INDEX_REBUILT: Final = FindingCode(
     "The broker rebuilds both indexes of the segment at its start.",
     "Let the broker start, or run kdump reindex first.",
     check=11,
+    cure=Cure.REINDEX,
 )
 TIMEINDEX_SKIPS: Final = FindingCode(
     "timeindex-skips",
@@ -169,6 +180,7 @@ TIMEINDEX_SKIPS: Final = FindingCode(
     "Lookups by time begin after these records and return a later offset.",
     REINDEX,
     check=13,
+    cure=Cure.REINDEX,
 )
 TIMEINDEX_UNMATCHED: Final = FindingCode(
     "timeindex-unmatched",
@@ -190,6 +202,7 @@ TIMEINDEX_BEYOND_LOG: Final = FindingCode(
     "from the leader.",
     ("Attempt to append an offset ({}) to slot {} no larger than the last offset appended",),
     check=13,
+    cure=Cure.REINDEX,
 )
 TIMEINDEX_TOO_LOW: Final = FindingCode(
     "timeindex-too-low",
@@ -199,6 +212,7 @@ TIMEINDEX_TOO_LOW: Final = FindingCode(
     "and lookups of later times skip it.",
     REINDEX,
     check=14,
+    cure=Cure.REINDEX,
 )
 TIMEINDEX_TOO_HIGH: Final = FindingCode(
     "timeindex-too-high",
@@ -209,6 +223,7 @@ TIMEINDEX_TOO_HIGH: Final = FindingCode(
     "find nothing.",
     REINDEX,
     check=14,
+    cure=Cure.REINDEX,
 )
 TIMEINDEX_MISSING: Final = FindingCode(
     "timeindex-missing",
@@ -219,4 +234,5 @@ TIMEINDEX_MISSING: Final = FindingCode(
     "may find nothing.",
     REINDEX,
     check=12,
+    cure=Cure.REINDEX,
 )

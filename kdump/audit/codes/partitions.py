@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import REPLICA_FIRST, FindingCode, Harm, Outcome, Severity
+from kdump.audit.codes.code import REPLICA_FIRST, Cure, FindingCode, Harm, Outcome, Severity
 
 PARTITION_METADATA_MALFORMED: Final = FindingCode(
     "partition-metadata-malformed",
@@ -25,6 +25,7 @@ PARTITION_METADATA_MALFORMED: Final = FindingCode(
     ),
     check=24,
     stops=Outcome.OFFLINE,
+    cure=Cure.TOPIC_ID,
 )
 PARTITION_METADATA_FATAL: Final = FindingCode(
     "partition-metadata-fatal",
@@ -40,6 +41,7 @@ PARTITION_METADATA_FATAL: Final = FindingCode(
     ),
     check=24,
     stops=Outcome.REFUSES,
+    cure=Cure.TOPIC_ID,
 )
 FILE_IS_DIRECTORY: Final = FindingCode(
     "file-is-directory",
@@ -89,6 +91,7 @@ TOPIC_ID_MISSING: Final = FindingCode(
     "shows the ID.",
     ("The topicId does not exist in {}, treat it as a stray log",),
     check=24,
+    cure=Cure.TOPIC_ID,
 )
 TOPIC_ID_MISSING_EMPTY: Final = FindingCode(
     "topic-id-missing-empty",
@@ -224,6 +227,7 @@ EPOCHS_MALFORMED: Final = FindingCode(
     ),
     check=22,
     stops=Outcome.OFFLINE,
+    cure=Cure.EPOCHS,
 )
 EPOCHS_NUMBER: Final = FindingCode(
     "epochs-number",
@@ -238,6 +242,7 @@ EPOCHS_NUMBER: Final = FindingCode(
     ),
     check=22,
     stops=Outcome.REFUSES,
+    cure=Cure.EPOCHS,
 )
 EPOCHS_ORDER: Final = FindingCode(
     "epochs-order",
@@ -275,6 +280,7 @@ LOG_START_BEYOND_END: Final = FindingCode(
         "This could happen if segment files were deleted from the file system",
     ),
     check=25,
+    cure=Cure.REINDEX,
 )
 RECOVERY_POINT_BEYOND_END: Final = FindingCode(
     "recovery-point-beyond-end",
@@ -433,6 +439,7 @@ SNAPSHOT_UNREADABLE: Final = FindingCode(
         "Snapshot contained an unknown file version {}",
     ),
     check=19,
+    cure=Cure.REINDEX,
 )
 SNAPSHOT_STRAY: Final = FindingCode(
     "snapshot-stray",

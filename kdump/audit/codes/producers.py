@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import REINDEX, REPLICA_FIRST, SALVAGE_OR_CUT, FindingCode, Severity
+from kdump.audit.codes.code import (
+    REINDEX,
+    REPLICA_FIRST,
+    SALVAGE_OR_CUT,
+    Cure,
+    FindingCode,
+    Severity,
+)
 
 TRANSACTION_MIXED: Final = FindingCode(
     "transaction-mixed",
@@ -18,6 +25,7 @@ TRANSACTION_MIXED: Final = FindingCode(
     SALVAGE_OR_CUT,
     ("Expected transactional write from producer {} at offset {} in partition {}",),
     check=32,
+    cure=Cure.CUT,
 )
 MARKER_UNKNOWN: Final = FindingCode(
     "marker-unknown",
@@ -28,6 +36,7 @@ MARKER_UNKNOWN: Final = FindingCode(
     SALVAGE_OR_CUT,
     ("Invalid control record type for end transaction marker",),
     check=32,
+    cure=Cure.CUT,
 )
 MARKER_UNREADABLE: Final = FindingCode(
     "marker-unreadable",
@@ -43,6 +52,7 @@ MARKER_UNREADABLE: Final = FindingCode(
         "Invalid version found for end transaction marker",
     ),
     check=32,
+    cure=Cure.CUT,
 )
 MARKER_ODD: Final = FindingCode(
     "marker-odd",
@@ -146,6 +156,7 @@ TXNINDEX_LENGTH: Final = FindingCode(
     "The broker ignores the incomplete entry, but appends after it: every later entry is misread.",
     REINDEX,
     check=16,
+    cure=Cure.REINDEX,
 )
 TXNINDEX_VERSION: Final = FindingCode(
     "txnindex-version",
@@ -157,6 +168,7 @@ TXNINDEX_VERSION: Final = FindingCode(
     "at its start.",
     ("Unexpected aborted transaction version {} in transaction index {}",),
     check=16,
+    cure=Cure.REINDEX,
 )
 TXNINDEX_BELOW_SEGMENT: Final = FindingCode(
     "txnindex-below-segment",
@@ -167,6 +179,7 @@ TXNINDEX_BELOW_SEGMENT: Final = FindingCode(
     "partition, copy the directory before that.",
     ("Last offset of aborted transaction {} in index {} is less than start offset {}",),
     check=16,
+    cure=Cure.REINDEX,
 )
 TXNINDEX_ORDER: Final = FindingCode(
     "txnindex-order",
@@ -177,6 +190,7 @@ TXNINDEX_ORDER: Final = FindingCode(
     REINDEX,
     ("The last offset of appended transactions must increase sequentially, but {} is not",),
     check=16,
+    cure=Cure.REINDEX,
 )
 TXNINDEX_UNFOUNDED: Final = FindingCode(
     "txnindex-unfounded",
@@ -186,6 +200,7 @@ TXNINDEX_UNFOUNDED: Final = FindingCode(
     "its next abort, including committed records.",
     REINDEX,
     check=16,
+    cure=Cure.REINDEX,
 )
 TXNINDEX_MISSING_ENTRY: Final = FindingCode(
     "txnindex-missing-entry",
@@ -195,6 +210,7 @@ TXNINDEX_MISSING_ENTRY: Final = FindingCode(
     "The broker does not detect this: consumers with read_committed receive the aborted records.",
     REINDEX,
     check=17,
+    cure=Cure.REINDEX,
 )
 TXNINDEX_STABLE_OFFSET: Final = FindingCode(
     "txnindex-stable-offset",
@@ -206,6 +222,7 @@ TXNINDEX_STABLE_OFFSET: Final = FindingCode(
     "read_committed may receive aborted records.",
     REINDEX,
     check=18,
+    cure=Cure.REINDEX,
 )
 TXNINDEX_STALE: Final = FindingCode(
     "txnindex-stale",
@@ -215,6 +232,7 @@ TXNINDEX_STALE: Final = FindingCode(
     "The broker rebuilds the file from the log in recovery.",
     "Let the broker start, or run kdump reindex first.",
     check=17,
+    cure=Cure.REINDEX,
 )
 
 SNAPSHOT_DISAGREES: Final = FindingCode(
@@ -227,6 +245,7 @@ SNAPSHOT_DISAGREES: Final = FindingCode(
     "reaches back far enough. Otherwise delete the snapshot: the broker then uses an older "
     "snapshot and reads the log after it.",
     check=20,
+    cure=Cure.REINDEX,
 )
 
 LEADER_EPOCH_FALLS: Final = FindingCode(
@@ -264,6 +283,7 @@ LEADER_EPOCH_ABSENT: Final = FindingCode(
     "offset.",
     ("Received invalid partition leader epoch entry {}",),
     check=23,
+    cure=Cure.CONVERT,
 )
 EPOCHS_MISMATCH: Final = FindingCode(
     "epochs-mismatch",
@@ -275,6 +295,7 @@ EPOCHS_MISMATCH: Final = FindingCode(
     "broker then fetches the whole partition from the leader. Otherwise, while the broker is "
     "stopped, kdump reindex writes the file from the leader epochs of the batches.",
     check=23,
+    cure=Cure.EPOCHS,
 )
 EPOCHS_MISSING: Final = FindingCode(
     "epochs-missing",
@@ -284,4 +305,5 @@ EPOCHS_MISSING: Final = FindingCode(
     "necessary. Recovery adds the epochs above the last epoch in the file.",
     "While the broker is stopped, kdump reindex adds the leader epochs of the batches.",
     check=23,
+    cure=Cure.EPOCHS,
 )

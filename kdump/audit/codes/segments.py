@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import REPLICA_FIRST, FindingCode, Harm, Outcome, Severity
+from kdump.audit.codes.code import REPLICA_FIRST, Cure, FindingCode, Harm, Outcome, Severity
 
 SEGMENT_MISSING: Final = FindingCode(
     "segment-missing",
@@ -150,6 +150,7 @@ TORN_TAIL_CLEAN: Final = FindingCode(
     "replica is in sync, start its broker first: this broker then fetches the lost end from the "
     "leader.",
     check=37,
+    cure=Cure.CUT,
 )
 PREALLOCATED_TAIL_CLEAN: Final = FindingCode(
     "preallocated-tail-clean",
@@ -161,6 +162,7 @@ PREALLOCATED_TAIL_CLEAN: Final = FindingCode(
     ("Found record size 0 smaller than minimum record overhead ({}) in file",),
     check=37,
     stops=Outcome.REFUSES,
+    cure=Cure.CUT,
 )
 INDEX_PADDED_CLEAN: Final = FindingCode(
     "index-padded-clean",
@@ -172,6 +174,7 @@ INDEX_PADDED_CLEAN: Final = FindingCode(
     "While the broker is stopped, kdump reindex rebuilds the file. Or remove .kafka_cleanshutdown: "
     "recovery then rebuilds the indexes of the last segment of every partition.",
     check=37,
+    cure=Cure.REINDEX,
 )
 TIMEINDEX_PADDED_CLEAN: Final = FindingCode(
     "timeindex-padded-clean",
@@ -184,4 +187,5 @@ TIMEINDEX_PADDED_CLEAN: Final = FindingCode(
     "While the broker is stopped, kdump reindex rebuilds the file. Or remove .kafka_cleanshutdown: "
     "recovery then rebuilds the indexes of the last segment of every partition.",
     check=37,
+    cure=Cure.REINDEX,
 )

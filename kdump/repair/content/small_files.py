@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kdump.audit.checks import epochs, partition_files, topic
+from kdump.audit.codes import Cure
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding
-from kdump.audit.remedies import EPOCHS, TOPIC_IDS, topic_id_of
+from kdump.audit.remedies import topic_id_of
 from kdump.audit.replay.replay import Replay
 from kdump.format.checkpoint import EpochEntry, encode_epochs
 from kdump.format.properties import encode_partition_metadata
@@ -33,8 +34,8 @@ def small_file_steps(
     """
     steps: list[Step] = []
     notes: list[str] = []
-    found_codes = {finding.code for finding in _findings(evidence)}
-    if found_codes & EPOCHS:
+    cures = {finding.code.cure for finding in _findings(evidence)}
+    if Cure.EPOCHS in cures:
         if evidence.replay is None:
             notes.append(f"{LEADER_EPOCH_CHECKPOINT} stays as it is: not all of the log was read")
         else:
@@ -42,7 +43,7 @@ def small_file_steps(
             name = LEADER_EPOCH_CHECKPOINT
             steps.append(Put.of(name, encode_epochs(entries), replaces=name in files))
             notes.append(_epochs_note(entries, evidence.replay, copies=bool(more_epochs)))
-    if found_codes & TOPIC_IDS:
+    if Cure.TOPIC_ID in cures:
         topic_id = topic_id_of(facts, evidence.node)
         name = PARTITION_METADATA
         if topic_id is None:

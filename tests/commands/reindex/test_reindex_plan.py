@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from kdump.audit.codes import CODES, Cure
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.settings import Overrides
 from kdump.audit.facts.small_files import TopicSettings, read_directory
 from kdump.audit.judge import judge
-from kdump.audit.remedies import REINDEXED
 from kdump.audit.run.gather import gather
 from kdump.audit.survey.survey import ReadFailure, Survey, survey
 from kdump.audit.targets.context import Context, read_context
@@ -71,6 +71,7 @@ pytestmark = pytest.mark.loops
 
 INTERVAL, ROOM = 300, 1 << 30
 INDEX, TIMES = ".index", ".timeindex"
+REINDEXED = {code for code in CODES.values() if code.cure is Cure.REINDEX}
 HEALED = {code.name for code in REINDEXED}
 
 
