@@ -24,6 +24,7 @@ import click
 from kdump.audit.codes import FAMILIES, FindingCode
 from kdump.cli.main import cli
 from kdump.commands.dump.differences import DIFFERENCES
+from kdump.commands.explain.broker_log.table import messages_of
 
 HERE = Path(__file__).parent
 VERSION = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["version"]
@@ -211,7 +212,7 @@ _FINDINGS = """
 
 def _finding(code: FindingCode) -> str:
     rows = [("Broker", _markdown(code.broker)), ("Do", _markdown(code.advice))]
-    rows += [("Logs", _code_span(message.replace("{}", "…"))) for message in code.messages]
+    rows += [("Logs", _code_span(message.replace("{}", "…"))) for message in messages_of(code)]
     items = (f"- {label}: {text}" for label, text in rows)
     lines = [f"**{code.severity.value}**: {_markdown(code.meaning)}", "", *items]
     return f"### {code.name}\n\n" + "\n".join(lines) + "\n"

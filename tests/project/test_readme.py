@@ -14,6 +14,7 @@ import pytest
 
 from kdump.audit.codes import CODES
 from kdump.cli.main import cli
+from kdump.commands.explain.broker_log.table import messages_of
 from support.documents import EXAMPLE, TEXTS
 from support.shown import DOCUMENTS, ROOT, elided, environment, normalize, printed, rewritten, steps
 
@@ -127,7 +128,9 @@ def test_log_lines_in_the_table_are_known() -> None:
     table = README.partition("## Which command")[2].partition("\n## ")[0]
     lines = re.findall(r"`([A-Z][a-z]+ [^`]*)`", table)
     assert len(lines) >= 5
-    messages = [message.replace("{}", "…") for code in CODES.values() for message in code.messages]
+    messages = [
+        message.replace("{}", "…") for code in CODES.values() for message in messages_of(code)
+    ]
     for line in lines:
         assert any(message.startswith(line.removesuffix(" …")) for message in messages)
 

@@ -1,6 +1,6 @@
 """The table of finding codes, which reports, ``explain``, man pages and tests read.
 
-code         FindingCode: severity, meaning, what a broker does, what to do, broker messages.
+code         FindingCode: severity, meaning, what a broker does, what to do, its cure.
 batches      Finding codes of batches, their offsets and records.
 segments     Finding codes of the order of segments in a partition.
 indexes      Finding codes of offset and time indexes.

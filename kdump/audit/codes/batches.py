@@ -9,20 +9,6 @@ from typing import Final
 
 from kdump.audit.codes.code import REPLICA_FIRST, SALVAGE_OR_CUT, Cure, FindingCode, Severity
 
-_CUT: Final = (
-    "Found invalid messages in log segment {} at byte offset {}",
-    "Corruption found in segment {}, truncating to offset {}",
-)
-_FETCH: Final = (
-    "Record batch for partition {} at offset {} is invalid, cause: {}",
-    "Encountered corrupt message when fetching offset {} for topic-partition {}",
-    "Found invalid messages during fetch for partition {} offset {}",
-)
-_OVERFLOW: Final = (
-    "Detected offset overflow at offset {} in segment {}",
-    "Split operation is only permitted for segments with overflow, and the problem path is {}",
-)
-
 BATCH_CRC_MISMATCH: Final = FindingCode(
     "batch-crc-mismatch",
     Severity.ERROR,
@@ -32,7 +18,6 @@ BATCH_CRC_MISMATCH: Final = FindingCode(
     "every later segment, sound records included. Otherwise the broker does not check the batch "
     "at its start.",
     SALVAGE_OR_CUT,
-    ("Record is corrupt (stored crc = {}, computed crc = {})", *_CUT, *_FETCH),
     check=2,
     cure=Cure.CUT,
 )
@@ -45,14 +30,6 @@ BATCH_SIZE_IMPOSSIBLE: Final = FindingCode(
     "segments from the recovery point on: it truncates the segment at this batch and deletes "
     "every later segment, sound records included.",
     SALVAGE_OR_CUT,
-    (
-        "Found record size {} smaller than minimum record overhead ({}) in file",
-        "Record batch is corrupt (the size {} is smaller than the minimum allowed overhead {})",
-        "Record size {} is less than the minimum record overhead ({})",
-        "Record is corrupt (crc could not be retrieved as the record is too small, size = {})",
-        *_CUT,
-        *_FETCH,
-    ),
     check=1,
     cure=Cure.CUT,
 )
@@ -63,7 +40,6 @@ TORN_TAIL: Final = FindingCode(
     "the log was copied while a broker wrote to it.",
     "Recovery after an unclean stop removes the fragment. No whole batch is lost.",
     "Let recovery remove the fragment, or run kdump truncate-to-valid.",
-    ("Corruption found in segment {}, truncating to offset {}",),
     check=1,
     cure=Cure.CUT,
 )
@@ -74,7 +50,6 @@ TORN_TAIL_SEALED: Final = FindingCode(
     "Consumers cannot read the offsets up to the next segment. Recovery removes the fragment and "
     "deletes every later segment, sound records included.",
     SALVAGE_OR_CUT,
-    ("Corruption found in segment {}, truncating to offset {}",),
     check=1,
     cure=Cure.CUT,
 )
@@ -96,7 +71,6 @@ PREALLOCATED_TAIL: Final = FindingCode(
     "A running broker writes over the zeros. Recovery after an unclean stop removes them.",
     "If the topic has preallocate=true, there is nothing to do. If it does not, the end of the "
     "log may be lost: if another replica is in sync, start its broker first.",
-    ("Found record size 0 smaller than minimum record overhead ({}) in file", *_CUT),
     check=1,
 )
 PREALLOCATED_TAIL_SEALED: Final = FindingCode(
@@ -106,7 +80,6 @@ PREALLOCATED_TAIL_SEALED: Final = FindingCode(
     "Consumers that receive the zeros stop there. Recovery removes the zeros and deletes every "
     "later segment, sound records included.",
     SALVAGE_OR_CUT,
-    ("Found record size 0 smaller than minimum record overhead ({}) in file", *_CUT),
     check=1,
     cure=Cure.CUT,
 )
@@ -118,7 +91,6 @@ BATCH_MAGIC_UNKNOWN: Final = FindingCode(
     "The broker treats any magic above 2 as 2 and serves the batch unchanged. Recovery leaves the "
     "batch in the log. Consumers and followers stop at it.",
     REPLICA_FIRST,
-    ("Invalid magic found in record: {}",),
     check=3,
 )
 BATCH_CODEC_UNKNOWN: Final = FindingCode(
@@ -131,7 +103,6 @@ BATCH_CODEC_UNKNOWN: Final = FindingCode(
     "batch: a new replica never gets in sync. On a compacted topic, the broker marks the "
     "partition as uncleanable, and does not compact it until a restart.",
     "Seek consumers past the batch.",
-    ("Unknown compression type id: {}",),
     check=3,
 )
 BATCH_ATTRIBUTES_UNKNOWN: Final = FindingCode(
@@ -152,11 +123,6 @@ OFFSETS_NOT_INCREASING: Final = FindingCode(
     "lower. If the index entries that recovery writes do not rise, recovery deletes all records "
     "of the segment.",
     REPLICA_FIRST,
-    (
-        "Found invalid offset during recovery. Deleting the corrupt segment and creating an "
-        "empty one with starting offset {}",
-        "Attempt to append an offset {} to position {} no larger than the last offset appended",
-    ),
     check=4,
     cure=Cure.CUT_IF_REFUSED,
 )
@@ -166,7 +132,6 @@ BATCH_BELOW_SEGMENT: Final = FindingCode(
     "A batch begins below the base offset in its segment's name.",
     "Lookups give wrong results. A broker that must recover the segment does not start.",
     SALVAGE_OR_CUT,
-    _OVERFLOW,
     check=4,
     cure=Cure.CUT_IF_REFUSED,
 )
@@ -177,7 +142,6 @@ BATCH_OFFSETS_INVERTED: Final = FindingCode(
     "Lookups give wrong results. A broker that must recover the segment may refuse to start, or "
     "end the log at the wrong offset.",
     REPLICA_FIRST,
-    _OVERFLOW,
     check=4,
     cure=Cure.CUT_IF_REFUSED,
 )
@@ -191,7 +155,6 @@ OFFSET_OVERFLOW: Final = FindingCode(
     "the next append fails.",
     "If the cleaner merged too many segments, every record is valid: recovery splits the segment "
     "and loses nothing. If the offset is wrong, it is damage. " + SALVAGE_OR_CUT,
-    (*_OVERFLOW, "Caught segment overflow error: {}"),
     check=4,
     cure=Cure.CUT_IF_REFUSED,
 )
@@ -235,18 +198,6 @@ RECORDS_UNREADABLE: Final = FindingCode(
     "the batch until they seek past it. On a compacted topic, the broker marks the partition as "
     "uncleanable, and does not compact it until a restart.",
     "Seek consumers past the batch.",
-    (
-        "Incorrect declared batch size, records still remaining in file",
-        "Incorrect declared batch size, premature EOF reached",
-        "Found invalid record structure",
-        "Found invalid record count {} in magic v{} batch",
-        "Found invalid number of record headers",
-        "Invalid record size: expected {} bytes in record payload",
-        "Invalid record size: {} is negative",
-        "Invalid record size: {} exceeds the configured maximum record size of {}",
-        "Failed to decompress record stream",
-        "Received exception when fetching the next record from {}",
-    ),
     check=6,
 )
 RECORDS_CUT_OFF: Final = FindingCode(
@@ -288,12 +239,6 @@ RECORDS_UNDECODABLE: Final = FindingCode(
     "directories out of the log directories, start the brokers, and commit the offsets again with "
     "kafka-consumer-groups.sh --reset-offsets --from-file. Of __transaction_state, abort what then "
     "hangs with the commands of kdump transactions --hanging.",
-    (
-        "Error loading offsets from {}",
-        "Error loading transactions from transaction log {}",
-        "Deserializing record {} from {} failed.",
-        "Failed to load metadata from {} with epoch {} due to {}",
-    ),
     check=41,
 )
 RECORDS_OFFSETS: Final = FindingCode(

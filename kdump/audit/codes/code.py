@@ -1,8 +1,7 @@
-"""FindingCode: severity, meaning, what a broker does, what to do, broker messages."""
+"""FindingCode: severity, meaning, what a broker does, what to do, its cure."""
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from typing import Final
 
@@ -60,7 +59,6 @@ class Cure(Enum):
 class FindingCode:
     """A row of the table: the meaning of a finding of this name.
 
-    ``messages`` are lines that a broker or client logs for it, with ``{}`` where they vary.
     ``check`` is the number of the invariant in KOD 9 that it violates. ``stops`` is the worst
     outcome of the next start with this finding; None if the broker starts, or if other facts decide
     too. ``loses``: the offsets of such a finding are those of records that consumers cannot read,
@@ -73,20 +71,11 @@ class FindingCode:
     meaning: str
     broker: str
     advice: str
-    messages: tuple[str, ...] = ()
     check: int | None = None
     stops: Outcome | None = None
     loses: bool = False
     harm: Harm | None = None
     cure: Cure | None = None
-
-    def logged_as(self, line: str) -> bool:
-        """Return whether ``line``, pasted from a log, contains one of ``messages``."""
-        return any(_pattern(message).search(line) for message in self.messages)
-
-
-def _pattern(message: str) -> re.Pattern[str]:
-    return re.compile(".+?".join(re.escape(part) for part in message.split("{}") if part))
 
 
 #: The advice where data may be lost.

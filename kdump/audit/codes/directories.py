@@ -18,7 +18,6 @@ FOREIGN_DIRECTORY: Final = FindingCode(
     "the clean shutdown marker.",
     "Move the directory away. Or move all of the broker's files into a subdirectory, and set "
     "log.dirs to that subdirectory.",
-    ("Found directory {}, '{}' is not in the form of topic-partition",),
     check=29,
     stops=Outcome.REFUSES,
 )
@@ -31,11 +30,6 @@ PARTITION_TWICE: Final = FindingCode(
     "Compare them with kdump verify and kdump dump. Keep the directory whose last batch has the "
     "higher leader epoch or, if these are equal, the one with the higher log end offset. Move the "
     "other one out of the log directory.",
-    (
-        "Duplicate log directories for {} are found in both {} and {}",
-        "Duplicate log directories found: {}, {}",
-        "Found unexpected metadata location in data directory",
-    ),
     check=29,
     stops=Outcome.REFUSES,
 )
@@ -49,12 +43,6 @@ CHECKPOINT_MALFORMED: Final = FindingCode(
     "readable lines. Without its line, a partition loses its recovery point or its log start "
     "offset: the broker recovers the whole log after an unclean stop, or serves deleted records "
     "again.",
-    (
-        "Error while reading checkpoint file {}",
-        "Malformed line in checkpoint file [{}]: {}",
-        "Expected [{}] entries in checkpoint file [{}], but found only [{}]",
-        "Unrecognised version:{}, expected version: {} in checkpoint file at: {}",
-    ),
     check=26,
     stops=Outcome.OFFLINE,
 )
@@ -69,10 +57,6 @@ CHECKPOINT_NUMBER: Final = FindingCode(
     "thread ends, and compaction stops.",
     "While the broker is stopped, kdump reindex of the log directory writes the file from the "
     "readable lines.",
-    (
-        "Error occurred while reading recovery-point-offset-checkpoint file of directory {}",
-        "Error occurred while reading log-start-offset-checkpoint file of directory {}",
-    ),
     check=26,
 )
 HIGH_WATERMARK_NUMBER: Final = FindingCode(
@@ -83,7 +67,6 @@ HIGH_WATERMARK_NUMBER: Final = FindingCode(
     "While the broker is stopped, kdump reindex of the log directory writes the file from the "
     "readable lines. For a partition without a line, the broker takes the log start offset as the "
     "high watermark.",
-    ("Unable to start fetching {} with topic ID {} due to NumberFormatException",),
     check=26,
     harm=Harm.UNSERVED,
 )
@@ -127,7 +110,6 @@ REPLICA_DIRECTORY_MISSING: Final = FindingCode(
     "one, empty, and fetches all records from their leaders.",
     "If this was not intended, name the directory in log.dirs again before the broker starts. "
     "Otherwise make sure that the other replicas are in sync and run.",
-    ("Created log for partition {} in {}",),
     check=26,
     harm=Harm.REFETCHED,
 )
@@ -142,7 +124,6 @@ REPLICA_DIRECTORY_MISSING_ONLY: Final = FindingCode(
     "replicas truncate their logs.",
     "Name the directory in log.dirs again, or bring its file system back, before the broker "
     "starts. If the disk is lost and other replicas exist, kdump compare shows what these hold.",
-    ("Created log for partition {} in {}",),
     check=26,
     harm=Harm.EMPTY,
 )
@@ -154,7 +135,6 @@ META_PROPERTIES_UNREADABLE: Final = FindingCode(
     "the log directory with the metadata log nor the only one, it starts without the directory.",
     "Compare the file with meta.properties in the node's other log directories. There cluster.id "
     "and node.id are the same, and directory.id is not.",
-    ("Error while reading meta.properties file {}", "No readable meta.properties files found."),
     stops=Outcome.REFUSES,
 )
 META_PROPERTIES_OFFLINE: Final = FindingCode(
@@ -164,7 +144,6 @@ META_PROPERTIES_OFFLINE: Final = FindingCode(
     "The broker takes the log directory offline, and continues with its other log directories.",
     "Compare the file with meta.properties in the node's other log directories. There cluster.id "
     "and node.id are the same, and directory.id is not.",
-    ("Error while reading meta.properties file {}",),
     stops=Outcome.OFFLINE,
 )
 META_PROPERTIES_MISSING: Final = FindingCode(
@@ -175,7 +154,6 @@ META_PROPERTIES_MISSING: Final = FindingCode(
     "The broker does not start.",
     "If the directory is new and empty, kafka-storage.sh format --ignore-formatted prepares it. "
     "Otherwise its file system may not be mounted.",
-    ("No `meta.properties` found in {}",),
     stops=Outcome.REFUSES,
 )
 LOG_DIRECTORY_MISSING: Final = FindingCode(
@@ -186,11 +164,6 @@ LOG_DIRECTORY_MISSING: Final = FindingCode(
     "The broker does not start.",
     "Its file system may not be mounted: mount it, and verify again. If the directory is new, "
     "kafka-storage.sh format --ignore-formatted prepares it.",
-    (
-        "No `meta.properties` found in {}",
-        "No readable meta.properties files found.",
-        "Encountered I/O error in metadata log directory {}. Cannot continue.",
-    ),
     stops=Outcome.REFUSES,
 )
 LOG_DIRECTORY_BLANK: Final = FindingCode(
@@ -202,7 +175,6 @@ LOG_DIRECTORY_BLANK: Final = FindingCode(
     "fetches all records again. A leader assigns offsets a second time, starting at 0.",
     "Its file system may not be mounted: mount it before the broker starts. If the directory is "
     "new, there is nothing to do.",
-    ("Log directory {} not found, creating it.",),
     harm=Harm.EMPTY,
 )
 LOG_DIRECTORY_FILE: Final = FindingCode(
@@ -213,7 +185,6 @@ LOG_DIRECTORY_FILE: Final = FindingCode(
     "stops if it has no other.",
     "Correct log.dirs, or move the file away. Its file system may not be mounted: mount it, and "
     "verify again.",
-    ("{} is not a readable log directory.",),
     stops=Outcome.OFFLINE,
 )
 META_PROPERTIES_MISMATCH: Final = FindingCode(
@@ -223,11 +194,6 @@ META_PROPERTIES_MISMATCH: Final = FindingCode(
     "The broker does not start.",
     "Compare node.id, cluster.id and directory.id in the meta.properties of all log directories. "
     "Remove the directory that belongs to another node, or that is a copy, from log.dirs.",
-    (
-        "Invalid cluster.id in: {}. Expected {}, but read {}",
-        "Stored node id {} doesn't match previous node id {} in {}",
-        "Duplicate directory ID {} found",
-    ),
     stops=Outcome.REFUSES,
 )
 DIRECTORY_ID_RESERVED: Final = FindingCode(
@@ -237,7 +203,6 @@ DIRECTORY_ID_RESERVED: Final = FindingCode(
     "The broker does not start.",
     "Remove the line directory.id from the file: the broker writes a new id at its start. Or put "
     "back the id that kdump metadata shows for the directory.",
-    ("Invalid reserved directory ID {} found in {}",),
     stops=Outcome.REFUSES,
 )
 DIRECTORY_ID_TAKEN: Final = FindingCode(
@@ -249,7 +214,6 @@ DIRECTORY_ID_TAKEN: Final = FindingCode(
     "minute (initial.broker.registration.timeout.ms) and ends.",
     "If the directory belongs to the other node, mount it there, or put back node.id. If it stays "
     "here, remove the line directory.id from the file: the broker writes a new id at its start.",
-    ("Broker {} is already registered with directory {}",),
     stops=Outcome.REFUSES,
 )
 METADATA_LOG_MISPLACED: Final = FindingCode(
@@ -259,7 +223,6 @@ METADATA_LOG_MISPLACED: Final = FindingCode(
     "configuration names for it: metadata.log.dir, or the first of log.dirs.",
     "The broker does not start.",
     "Set metadata.log.dir to the log directory that holds __cluster_metadata-0.",
-    ("Found unexpected metadata location in data directory",),
     stops=Outcome.REFUSES,
 )
 LOG_DIRECTORY_TWICE: Final = FindingCode(
@@ -277,7 +240,6 @@ METADATA_LOG_FILE: Final = FindingCode(
     "The broker does not start.",
     "If it is a link, mount the file system that it leads to. Otherwise put the directory back: an "
     "empty metadata log is not that of the cluster.",
-    ("java.nio.file.FileAlreadyExistsException: {}",),
     check=28,
     stops=Outcome.REFUSES,
 )
@@ -290,7 +252,6 @@ PARTITION_IS_FILE: Final = FindingCode(
     "offline. It stops if it has no other log directory.",
     "If it is a link, mount the file system that it leads to. Otherwise put the directory back, or "
     "move the file away: the broker then creates the replica empty.",
-    ("Error while creating log for {} in dir {}", "java.nio.file.FileAlreadyExistsException: {}"),
     check=28,
     stops=Outcome.OFFLINE,
 )
@@ -301,10 +262,6 @@ NODE_ID_MISMATCH: Final = FindingCode(
     "The broker does not start.",
     "If node.id in server.properties is wrong, correct it. If the directory belongs to another "
     "node, mount it there: it has the partitions of that node.",
-    (
-        "Stored node id {} doesn't match previous node id {} in {}",
-        "Configured broker.id {} doesn't match stored broker.id {} in meta.properties",
-    ),
     stops=Outcome.REFUSES,
 )
 BOOTSTRAP_MALFORMED: Final = FindingCode(
@@ -314,12 +271,6 @@ BOOTSTRAP_MALFORMED: Final = FindingCode(
     "The broker does not start.",
     "Copy the file from another controller. If __cluster_metadata-0 holds records, the broker does "
     "not need this file: move it away, and the broker starts.",
-    (
-        "No FeatureLevelRecord for metadata.version was found in the bootstrap metadata from {}",
-        "Unable to read bootstrap metadata from {}",
-        "unable to deserialize record at offset {}",
-        "Unable to read control record at offset {}",
-    ),
     stops=Outcome.REFUSES,
 )
 REMOTE_CACHE_DAMAGED: Final = FindingCode(
@@ -379,7 +330,6 @@ DIRECTORY_STRAY: Final = FindingCode(
     "and never deletes it.",
     "If the records are not needed, delete the directory. If they are needed, copy them with kdump "
     "salvage.",
-    ("Loaded stray log: {}", "Log in {} marked stray and renamed to {}"),
     check=28,
 )
 DIRECTORY_FUTURE: Final = FindingCode(
@@ -402,10 +352,6 @@ FUTURE_BESIDE_CURRENT: Final = FindingCode(
     "Compare the two with kdump verify and kdump dump, and move the directory whose log ends "
     "earlier out of the log directory. Without its current log, the broker takes the -future log "
     "for the current one.",
-    (
-        "Error while renaming dir for {} in log dir {}",
-        "java.nio.file.DirectoryNotEmptyException: {}",
-    ),
     check=29,
     stops=Outcome.REFUSES,
 )
@@ -451,10 +397,6 @@ FUTURE_REPLACES: Final = FindingCode(
     "assigns the replica to the log directory with the -future log.",
     "The broker makes the -future log the current one, and deletes this log.",
     "Nothing to do.",
-    (
-        "Attempting to recover abandoned future log for {} at {} and removing {}",
-        "Successfully recovered abandoned future log for {}",
-    ),
     check=28,
 )
 FUTURE_SHORTER: Final = FindingCode(
@@ -467,7 +409,6 @@ FUTURE_SHORTER: Final = FindingCode(
     "If another replica is in sync, the broker fetches the records again from its leader. "
     "Otherwise, before a broker starts, move the -future directory out of its log directory, and "
     "this directory into it: the broker then starts with this log.",
-    ("Attempting to recover abandoned future log for {} at {} and removing {}",),
     check=28,
 )
 BROKER_DENIED: Final = FindingCode(
@@ -481,7 +422,6 @@ BROKER_DENIED: Final = FindingCode(
     "a segment that they recover to nothing, a further one at each start.",
     "Run the command of the finding as root: it gives the files to the broker's user. Then verify "
     "again. Start the broker only as its own user.",
-    ("Could not read file {}", "java.nio.file.AccessDeniedException: {}"),
     check=40,
     stops=Outcome.OFFLINE,
 )
@@ -500,11 +440,6 @@ DISK_FULL: Final = FindingCode(
     "no space, the broker gets an InternalError. Brokers from 4.0 on truncate a segment to nothing "
     "if its recovery fails because a file cannot be written.",
     _FREE_SPACE,
-    (
-        "No space left on device",
-        "a fault occurred in a recent unsafe memory access operation in compiled Java code",
-        "a fault occurred in an unsafe memory access operation",
-    ),
     stops=Outcome.REFUSES,
 )
 DISK_SHORT: Final = FindingCode(
@@ -517,11 +452,6 @@ DISK_SHORT: Final = FindingCode(
     "segment to nothing, delete the segments after it, and continue. Earlier brokers take the log "
     "directory offline.",
     _FREE_SPACE,
-    (
-        "No space left on device",
-        "Found invalid offset during recovery. Deleting the corrupt segment and creating an empty "
-        "one with starting offset {}",
-    ),
     harm=Harm.EMPTIED,
 )
 DISK_LOW: Final = FindingCode(
@@ -531,5 +461,4 @@ DISK_LOW: Final = FindingCode(
     "The broker takes the log directory offline as soon as a write fails, and exits if it has no "
     "other log directory.",
     "Free space before the broker needs it, or shorten the retention of large topics.",
-    ("No space left on device",),
 )

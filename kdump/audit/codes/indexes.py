@@ -9,16 +9,10 @@ from typing import Final
 
 from kdump.audit.codes.code import REINDEX, REPLICA_FIRST, Cure, FindingCode, Severity
 
-_FETCH: Final = (
-    "Record batch for partition {} at offset {} is invalid, cause: {}",
-    "Encountered corrupt message when fetching offset {} for topic-partition {}",
-    "Found invalid messages during fetch for partition {} offset {}",
-)
 _REBUILD: Final = (
     "While the broker is stopped, kdump reindex rebuilds the file. If the segment's log is sound, "
     "you can delete the .index instead: the broker rebuilds it at its start."
 )
-_CORRUPT_INDEX: Final = "Found a corrupted index file corresponding to log file {} due to {}"
 
 INDEX_LENGTH: Final = FindingCode(
     "index-length",
@@ -28,10 +22,6 @@ INDEX_LENGTH: Final = FindingCode(
     "the index at their start.",
     "Nothing is lost, and kdump reindex rebuilds the file. If the file was cut short while it was "
     "copied, check the .log beside it.",
-    (
-        "Index file {} is corrupt, found {} bytes which is neither positive nor a multiple of 8",
-        _CORRUPT_INDEX,
-    ),
     check=9,
     cure=Cure.REINDEX,
 )
@@ -42,7 +32,6 @@ INDEX_ORDER: Final = FindingCode(
     "The broker trusts the index: lookups start at the wrong position, skip records or fail. It "
     "rebuilds the index in recovery, or at its start if the file is missing.",
     _REBUILD,
-    (_CORRUPT_INDEX, "Corrupt index found, index file {} has non-zero size but the last offset"),
     check=9,
     cure=Cure.REINDEX,
 )
@@ -62,10 +51,6 @@ TIMEINDEX_LENGTH: Final = FindingCode(
     "The broker ignores the incomplete entry: lookups by time and time-based retention may use a "
     "timestamp that is too low. Brokers up to 2.2 rebuild the index at their start.",
     "While the broker is stopped, kdump reindex rebuilds the file.",
-    (
-        "Time index file {} is corrupt, found {} bytes which is neither positive nor a multiple",
-        _CORRUPT_INDEX,
-    ),
     check=13,
     cure=Cure.REINDEX,
 )
@@ -76,7 +61,6 @@ TIMEINDEX_ORDER: Final = FindingCode(
     "The broker trusts the index: lookups by time return wrong offsets, and time-based retention "
     "may delete the segment early or never.",
     REINDEX,
-    (_CORRUPT_INDEX, "Corrupt time index found, time index file ({}) has non-zero size but the"),
     check=13,
     cure=Cure.REINDEX,
 )
@@ -97,7 +81,6 @@ INDEX_MISPLACED: Final = FindingCode(
     "The broker trusts the entry: lookups from its offset on read bytes inside a batch as a batch "
     "header. They fail or find the wrong position.",
     _REBUILD,
-    _FETCH,
     check=9,
     cure=Cure.REINDEX,
 )
@@ -148,7 +131,6 @@ INDEX_MISSING: Final = FindingCode(
     "segment at the damage and keeps the later segments: offsets are then missing. While the "
     "broker is stopped, kdump reindex writes the index and truncates nothing: the start then "
     "skips that recovery.",
-    ("Could not find offset index file corresponding to log file {}, recovering segment",),
     check=12,
     cure=Cure.REINDEX,
 )
@@ -159,7 +141,6 @@ INDEX_ORPHAN: Final = FindingCode(
     "The broker deletes the index file at its start.",
     "If the .log was not deleted on purpose, a segment is missing: look for its .log before a "
     "broker starts.",
-    ("Found an orphaned index file {}, with no corresponding log file.",),
     check=12,
 )
 INDEX_REBUILT: Final = FindingCode(
@@ -200,7 +181,6 @@ TIMEINDEX_BEYOND_LOG: Final = FindingCode(
     "While the broker is stopped, kdump reindex rebuilds the file. If the log was cut short and "
     "another replica is in sync, start its broker first: this broker then fetches the lost end "
     "from the leader.",
-    ("Attempt to append an offset ({}) to slot {} no larger than the last offset appended",),
     check=13,
     cure=Cure.REINDEX,
 )

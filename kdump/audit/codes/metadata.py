@@ -47,7 +47,6 @@ QUORUM_STATE_MALFORMED: Final = FindingCode(
     "Deletion of the file discards the node's vote. Delete it only while the other voters have a "
     "leader: the node then learns the leader and its epoch from them. Without a leader, the node "
     "may vote twice in one epoch.",
-    ("Error while reading the Quorum status from the file {}",),
     check=36,
     stops=Outcome.REFUSES,
 )
@@ -70,10 +69,6 @@ METADATA_SNAPSHOT_MISSING: Final = FindingCode(
     "Put the .checkpoint file back. Or, if a majority of the other voters runs and has a leader, "
     "move __cluster_metadata-0 away: the node then fetches all metadata from the leader. This "
     "also discards the node's vote.",
-    (
-        "Inconsistent snapshot state: there must be a snapshot at an offset larger then the",
-        "Inconsistent snapshot state: there must be a snapshot at an offset larger than the",
-    ),
     check=36,
     stops=Outcome.REFUSES,
 )
@@ -87,11 +82,6 @@ METADATA_SNAPSHOT_DAMAGED: Final = FindingCode(
     "move the damaged snapshot away. Otherwise, if a majority of the other voters runs and has a "
     "leader, move __cluster_metadata-0 away: the node then fetches all metadata from the leader. "
     "If this is the only voter, restore __cluster_metadata-0 from a backup.",
-    (
-        "First control record is not a snapshot header",
-        "Record batch is corrupt",
-        "Unhandled fault in MetadataLoader#handleLoadSnapshot. Snapshot offset was {}",
-    ),
     check=36,
     stops=Outcome.REFUSES,
 )
@@ -132,10 +122,6 @@ METADATA_UNREPLAYABLE: Final = FindingCode(
     "metadata --diff. If a majority of them runs without this record and has a leader, move "
     "__cluster_metadata-0 of this node away: it then fetches all metadata from the leader. This "
     "also discards the node's vote.",
-    (
-        "Error loading metadata log record from offset {}",
-        "Error loading metadata log record {} in snapshot at offset {}",
-    ),
     check=42,
 )
 METADATA_REPLAY_STOPS: Final = FindingCode(
@@ -164,11 +150,6 @@ FEATURE_UNSUPPORTED: Final = FindingCode(
     "Start a release that supports the level: kdump metadata shows the finalized levels. After an "
     "upgrade from a release before 4.0, start that release again, raise metadata.version to 3.3 or "
     "later with kafka-features.sh, and then upgrade.",
-    (
-        "Tried to apply FeatureLevelRecord {}, but this controller only supports versions {}",
-        "No MetadataVersion with feature level {}",
-        "Unsupported metadata version - if you are currently upgrading your cluster",
-    ),
     stops=Outcome.REFUSES,
 )
 METADATA_VERSION_OLD: Final = FindingCode(

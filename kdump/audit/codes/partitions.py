@@ -17,12 +17,6 @@ PARTITION_METADATA_MALFORMED: Final = FindingCode(
     "While the broker is stopped, kdump reindex writes the file with the id from the metadata "
     "log. Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh "
     "--describe shows the ID. In __cluster_metadata-0, delete the file: the node writes it again.",
-    (
-        "Error while reading partition metadata file {}",
-        "Malformed line in partition metadata file [{}]: {}",
-        "Unrecognized version of partition metadata file ({}): {}",
-        "Invalid topic ID in partition metadata file ({})",
-    ),
     check=24,
     stops=Outcome.OFFLINE,
     cure=Cure.TOPIC_ID,
@@ -35,10 +29,6 @@ PARTITION_METADATA_FATAL: Final = FindingCode(
     "While the broker is stopped, kdump reindex writes the file with the id from the metadata "
     "log. Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh "
     "--describe shows the ID. In __cluster_metadata-0, delete the file: the node writes it again.",
-    (
-        "Input string `{}` decoded as {} bytes, which is not equal to the expected 16 bytes",
-        "PartitionMetadataReadBuffer.read",
-    ),
     check=24,
     stops=Outcome.REFUSES,
     cure=Cure.TOPIC_ID,
@@ -52,7 +42,6 @@ FILE_IS_DIRECTORY: Final = FindingCode(
     "other log directory, or if this is the metadata log.",
     "Move the directory or the link away. The broker rebuilds an index, and kdump reindex writes "
     "leader-epoch-checkpoint and partition.metadata.",
-    ("java.io.FileNotFoundException: {} (Is a directory)", "java.io.IOException: Is a directory"),
     check=28,
     stops=Outcome.OFFLINE,
 )
@@ -64,7 +53,6 @@ SNAPSHOT_IS_DIRECTORY: Final = FindingCode(
     "directory offline. After an unclean shutdown, brokers from 4.0 on first truncate the segment "
     "that they recover to nothing, and delete the segments after it.",
     "Move the directory away before the broker starts.",
-    ("java.nio.file.FileSystemException: {}: Is a directory",),
     check=28,
     harm=Harm.UNSERVED,
 )
@@ -76,7 +64,6 @@ INDEX_IS_DIRECTORY: Final = FindingCode(
     "the broker then takes the whole log directory offline. It opens other indexes when a consumer "
     "reads the segment, or retention checks it, with the same result.",
     "Move the directory away. The broker rebuilds the index at its next start.",
-    ("java.io.FileNotFoundException: {} (Is a directory)",),
     check=28,
     harm=Harm.UNSERVED,
 )
@@ -89,7 +76,6 @@ TOPIC_ID_MISSING: Final = FindingCode(
     "Before a broker starts, kdump reindex writes the file with the id from the metadata log. "
     "Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh --describe "
     "shows the ID.",
-    ("The topicId does not exist in {}, treat it as a stray log",),
     check=24,
     cure=Cure.TOPIC_ID,
 )
@@ -100,7 +86,6 @@ TOPIC_ID_MISSING_EMPTY: Final = FindingCode(
     "partition.",
     "The broker renames the directory to -stray and creates the partition again.",
     "Nothing to do.",
-    ("The topicId does not exist in {}, treat it as a stray log",),
     check=24,
 )
 PARTITION_STRAY: Final = FindingCode(
@@ -113,12 +98,6 @@ PARTITION_STRAY: Final = FindingCode(
     "If the topic was deleted or moved while the broker was down, nothing is wrong. If this "
     "directory is from another cluster or a backup, decide whether it belongs here before a broker "
     "starts.",
-    (
-        "Found stray log dir {}: the current replica assignment {} does not contain the local "
-        "brokerId {}.",
-        "Found stray log dir {}: the topicId {} does not exist in the metadata image",
-        "Log in {} marked stray and renamed to {}",
-    ),
     check=24,
 )
 PARTITION_STRAY_CUT: Final = FindingCode(
@@ -131,10 +110,6 @@ PARTITION_STRAY_CUT: Final = FindingCode(
     "the node does not know the topic: it renames the directory to -stray and no longer serves it.",
     "If there is another controller, start it first. If this is the only controller, copy the "
     "whole log directory before a broker starts on it. Then restore the metadata log from a copy.",
-    (
-        "Found stray log dir {}: the topicId {} does not exist in the metadata image",
-        "Log in {} marked stray and renamed to {}",
-    ),
     check=24,
 )
 TOPIC_ID_MISMATCH: Final = FindingCode(
@@ -145,13 +120,6 @@ TOPIC_ID_MISMATCH: Final = FindingCode(
     "are not served either.",
     "If only partition.metadata was copied here, write it with the id of the topic. If the whole "
     "directory was copied here, move it out of the log directory.",
-    (
-        "Tried to assign topic ID {} to log for topic partition {},but log already contained "
-        "topic ID {}",
-        "Topic ID in memory: {} does not match the topic ID for partition {} provided in the "
-        "request: {}",
-        "due to InconsistentTopicIdException",
-    ),
     check=24,
     harm=Harm.UNSERVED,
 )
@@ -161,7 +129,6 @@ SEGMENT_BYTES_SMALL: Final = FindingCode(
     "The topic's segment.bytes is below 1 MiB, which brokers up to 4.0 accept.",
     "Brokers up to 4.0 start. Brokers from 4.1 on do not start.",
     "Raise segment.bytes before you upgrade beyond 4.0.",
-    ("Invalid value {} for configuration segment.bytes: Value must be at least 1048576",),
 )
 SETTING_REFUSED: Final = FindingCode(
     "setting-refused",
@@ -173,10 +140,6 @@ SETTING_REFUSED: Final = FindingCode(
     "The broker does not start, whether it has a replica of the topic or not.",
     "Correct server.properties. For segment.bytes, start the release from before the upgrade, "
     "raise segment.bytes of the topic with kafka-configs.sh, and upgrade then.",
-    (
-        "Invalid value {} for configuration log.segment.bytes: Value must be at least 1048576",
-        "Configuration 'log.dirs' values must not be empty.",
-    ),
     stops=Outcome.REFUSES,
 )
 FILE_NAME_REFUSED: Final = FindingCode(
@@ -186,10 +149,6 @@ FILE_NAME_REFUSED: Final = FindingCode(
     "does not begin with a 64-bit number.",
     "The broker does not start.",
     "Move the file away.",
-    (
-        'java.lang.NumberFormatException: For input string: "{}"',
-        "java.lang.StringIndexOutOfBoundsException: begin 0, end 20, length {}",
-    ),
     check=29,
     stops=Outcome.REFUSES,
 )
@@ -208,7 +167,6 @@ LOG_TOO_LARGE: Final = FindingCode(
     "A segment is larger than 2147483647 bytes.",
     "The broker does not start.",
     REPLICA_FIRST,
-    ("The size of segment {} ({}) is larger than the maximum allowed segment size of {}",),
     check=30,
     stops=Outcome.REFUSES,
 )
@@ -220,11 +178,6 @@ EPOCHS_MALFORMED: Final = FindingCode(
     "The broker takes the whole log directory offline, and stops if it has no other log directory.",
     "While the broker is stopped, kdump reindex writes the file from the leader epochs of the "
     "batches.",
-    (
-        "Malformed line in checkpoint file [{}]: {}",
-        "Expected [{}] entries in checkpoint file [{}], but found only [{}]",
-        "Error while reading checkpoint file {}",
-    ),
     check=22,
     stops=Outcome.OFFLINE,
     cure=Cure.EPOCHS,
@@ -236,10 +189,6 @@ EPOCHS_NUMBER: Final = FindingCode(
     "The broker does not start.",
     "While the broker is stopped, kdump reindex writes the file from the leader epochs of the "
     "batches.",
-    (
-        'java.lang.NumberFormatException: For input string: "{}"',
-        "Received invalid partition leader epoch entry {}",
-    ),
     check=22,
     stops=Outcome.REFUSES,
     cure=Cure.EPOCHS,
@@ -251,7 +200,6 @@ EPOCHS_ORDER: Final = FindingCode(
     "The broker drops the earlier lines that contradict a later line.",
     "Nothing is lost here. When a follower next compares epochs, it may truncate more of its log "
     "than necessary.",
-    ("New epoch entry {} caused truncation of conflicting entries {}",),
     check=22,
 )
 EPOCHS_BEYOND_END: Final = FindingCode(
@@ -261,7 +209,6 @@ EPOCHS_BEYOND_END: Final = FindingCode(
     "The broker drops the line.",
     "The end of the log may be lost, as after a power failure. If another replica is in sync, "
     "start its broker first.",
-    ("Cleared entries {} from epoch cache after truncating to end offset {}",),
     check=22,
 )
 LOG_START_BEYOND_END: Final = FindingCode(
@@ -275,10 +222,6 @@ LOG_START_BEYOND_END: Final = FindingCode(
     "directory out of the log directory: the broker then fetches the whole partition from the "
     "leader. If a backup has the missing segments, put them back. Otherwise kdump reindex removes "
     "the line, and the log starts at its first segment.",
-    (
-        "Deleting all segments because logEndOffset ({}) is smaller than logStartOffset {}",
-        "This could happen if segment files were deleted from the file system",
-    ),
     check=25,
     cure=Cure.REINDEX,
 )
@@ -317,7 +260,6 @@ CLEANER_OFFSET_BEYOND_END: Final = FindingCode(
     "The cleaner's checkpoint lies after the log end offset.",
     "The broker cleans the partition again from its start.",
     "The end of the log may be lost. Check whether other checkpoints show the same.",
-    ("The last checkpoint dirty offset for partition {} is {}, which is larger than the log end",),
     check=27,
 )
 CLEANER_OFFSET_BELOW_START: Final = FindingCode(
@@ -327,7 +269,6 @@ CLEANER_OFFSET_BELOW_START: Final = FindingCode(
     "DeleteRecords.",
     "The cleaner begins at the log start offset.",
     "Nothing to do.",
-    ("Resetting first dirty offset of {} to log start offset {} since the checkpointed offset {}",),
     check=27,
 )
 LEFTOVER_DELETED: Final = FindingCode(
@@ -336,7 +277,6 @@ LEFTOVER_DELETED: Final = FindingCode(
     "Files of deleted segments are left, because a broker had no time to remove them.",
     "The broker removes them at its start.",
     "To free space, delete the files. To preserve their data, copy them before a broker starts.",
-    ("Deleting stray temporary file {}",),
     check=28,
 )
 LEFTOVER_CLEANED: Final = FindingCode(
@@ -348,7 +288,6 @@ LEFTOVER_CLEANED: Final = FindingCode(
     "Nothing to do. To free space, you can delete the files, but not while the same log has a "
     ".swap file: the .cleaned files show the broker that a split is unfinished. Without them, the "
     "broker completes the swap although other parts of the split are missing (KAFKA-6264).",
-    ("Deleting stray .clean file {}",),
     check=28,
 )
 LEFTOVER_TEMPORARY: Final = FindingCode(
@@ -366,7 +305,6 @@ SWAP_DISCARDED: Final = FindingCode(
     "segment is unfinished.",
     "The broker removes both at its start and uses the original segment.",
     "Nothing to do.",
-    ("Deleting invalid swap file {} minCleanedFileOffset: {}",),
     check=28,
 )
 SWAP_PENDING: Final = FindingCode(
@@ -376,11 +314,6 @@ SWAP_PENDING: Final = FindingCode(
     "The broker completes this at its start: it deletes the replaced files and renames the .swap "
     "files.",
     "Nothing to do.",
-    (
-        "Found log file {} from interrupted swap operation, which is recoverable from",
-        "Deleting segment files {} that is compacted but has not been deleted yet.",
-        "Recovering file {} by renaming from {} files.",
-    ),
     check=28,
 )
 SWAP_DELETES: Final = FindingCode(
@@ -392,10 +325,6 @@ SWAP_DELETES: Final = FindingCode(
     "stop too.",
     "Before a broker starts, move all .swap files whose names begin with the number of this file "
     "out of the partition.",
-    (
-        "Deleting segment files {} that is compacted but has not been deleted yet.",
-        "Recovering file {} by renaming from {} files.",
-    ),
     check=28,
 )
 SWAP_SHORTENED: Final = FindingCode(
@@ -409,10 +338,6 @@ SWAP_SHORTENED: Final = FindingCode(
     "Verify the partition in its log directory, where the metadata log has the topic's settings. "
     "If the topic was never compacted, move all .swap files whose names begin with the number of "
     "this file out of the partition before a broker starts.",
-    (
-        "Deleting segment files {} that is compacted but has not been deleted yet.",
-        "Recovering file {} by renaming from {} files.",
-    ),
     check=28,
     harm=Harm.SHORTENED,
 )
@@ -423,7 +348,6 @@ SWAP_OVERLAPS: Final = FindingCode(
     "The broker renames the .swap file at its start: the log then has those offsets twice.",
     "Before a broker starts, move all .swap files whose names begin with the number of this file "
     "out of the partition.",
-    ("Recovering file {} by renaming from {} files.",),
     check=28,
 )
 SNAPSHOT_UNREADABLE: Final = FindingCode(
@@ -433,11 +357,6 @@ SNAPSHOT_UNREADABLE: Final = FindingCode(
     "The broker deletes the snapshot, loads the next older snapshot, and reads all batches after "
     "it.",
     "Nothing is lost. The start takes longer, unless kdump reindex rewrites the snapshot first.",
-    (
-        "Failed to load producer snapshot from '{}'",
-        "Snapshot is corrupt (CRC is no longer valid). Stored crc: {}. Computed crc: {}",
-        "Snapshot contained an unknown file version {}",
-    ),
     check=19,
     cure=Cure.REINDEX,
 )
@@ -448,6 +367,5 @@ SNAPSHOT_STRAY: Final = FindingCode(
     "log end.",
     "The broker removes it at its start (since 2.8).",
     "Nothing to do.",
-    ("Deleted producer state snapshot {}",),
     check=21,
 )

@@ -23,7 +23,6 @@ TRANSACTION_MIXED: Final = FindingCode(
     "The broker does not start if it must replay this part of the log, in recovery or because a "
     "producer snapshot is missing.",
     SALVAGE_OR_CUT,
-    ("Expected transactional write from producer {} at offset {} in partition {}",),
     check=32,
     cure=Cure.CUT,
 )
@@ -34,7 +33,6 @@ MARKER_UNKNOWN: Final = FindingCode(
     "The broker does not start if it must replay this part of the log, in recovery or because a "
     "producer snapshot is missing.",
     SALVAGE_OR_CUT,
-    ("Invalid control record type for end transaction marker",),
     check=32,
     cure=Cure.CUT,
 )
@@ -46,11 +44,6 @@ MARKER_UNREADABLE: Final = FindingCode(
     "included. Whenever the broker must replay this part of the log, also after that truncation, "
     "it does not start.",
     SALVAGE_OR_CUT,
-    (
-        "Invalid value size found for control record key",
-        "Invalid version found for control record",
-        "Invalid version found for end transaction marker",
-    ),
     check=32,
     cure=Cure.CUT,
 )
@@ -70,7 +63,6 @@ PRODUCER_EPOCH_FALLS: Final = FindingCode(
     "is possible after the broker has dropped the producer's state.",
     "The broker logs a warning when it replays the log, and continues.",
     "Nothing to do, unless two instances of that producer ran at the time.",
-    ("Epoch of producer {} at offset {} in {} is {}, which is",),
     check=32,
 )
 SEQUENCE_GAP: Final = FindingCode(
@@ -166,7 +158,6 @@ TXNINDEX_VERSION: Final = FindingCode(
     "While the broker is stopped, kdump reindex rebuilds the file. Or, if the segment's log is "
     "sound, delete its .index and .txnindex while the broker is stopped: the broker rebuilds them "
     "at its start.",
-    ("Unexpected aborted transaction version {} in transaction index {}",),
     check=16,
     cure=Cure.REINDEX,
 )
@@ -177,7 +168,6 @@ TXNINDEX_BELOW_SEGMENT: Final = FindingCode(
     "The broker recovers the segment at its start, which rebuilds its indexes.",
     "Let the broker start, or run kdump reindex first. If anything else is wrong in this "
     "partition, copy the directory before that.",
-    ("Last offset of aborted transaction {} in index {} is less than start offset {}",),
     check=16,
     cure=Cure.REINDEX,
 )
@@ -188,7 +178,6 @@ TXNINDEX_ORDER: Final = FindingCode(
     "The broker trusts the index: consumers with read_committed may receive aborted records or "
     "miss committed records.",
     REINDEX,
-    ("The last offset of appended transactions must increase sequentially, but {} is not",),
     check=16,
     cure=Cure.REINDEX,
 )
@@ -268,7 +257,6 @@ LEADER_EPOCH_NEGATIVE: Final = FindingCode(
     "The broker serves the batch. A follower that fetches it refuses the epoch, and replication "
     "stops there.",
     REPLICA_FIRST,
-    ("Received invalid partition leader epoch entry {}",),
     check=23,
 )
 LEADER_EPOCH_ABSENT: Final = FindingCode(
@@ -281,7 +269,6 @@ LEADER_EPOCH_ABSENT: Final = FindingCode(
     "continue.",
     "While the broker is stopped, kdump convert-v0-v2 sets the leader epoch that belongs to the "
     "offset.",
-    ("Received invalid partition leader epoch entry {}",),
     check=23,
     cure=Cure.CONVERT,
 )

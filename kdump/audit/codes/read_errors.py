@@ -16,7 +16,6 @@ UNREADABLE: Final = FindingCode(
     "error, or it is not a regular file.",
     "If the broker cannot read the file either, it takes the log directory offline.",
     "Check the permissions, and the system log for disk errors. Then verify again.",
-    ("Could not read file {}",),
     stops=Outcome.OFFLINE,
 )
 DENIED: Final = FindingCode(

@@ -16,7 +16,6 @@ SEGMENT_MISSING: Final = FindingCode(
     "that segment are still there.",
     "The broker does not detect this. Consumers continue at the next segment.",
     "Put the .log back if it was moved or is in a backup. " + REPLICA_FIRST,
-    ("Found an orphaned index file {}, with no corresponding log file.",),
     check=31,
     loses=True,
 )
@@ -159,7 +158,6 @@ PREALLOCATED_TAIL_CLEAN: Final = FindingCode(
     "shutdown marker is not from the last stop, or something changed the file after it.",
     "The broker trusts the clean shutdown marker, reads on to the zeros, and does not start.",
     "While the broker is stopped, kdump truncate-to-valid removes the zeros.",
-    ("Found record size 0 smaller than minimum record overhead ({}) in file",),
     check=37,
     stops=Outcome.REFUSES,
     cure=Cure.CUT,

@@ -166,6 +166,7 @@ def _print_codes(codes: list[FindingCode], form: str) -> int:
     if form == "text":
         click.echo("\n\n".join(_code_text(code) for code in codes))
         return 0
+    from kdump.commands.explain.broker_log.table import messages_of
     from kdump.ui.jsonl import header, line
 
     click.echo(line("header", header("explain", [])))
@@ -176,7 +177,7 @@ def _print_codes(codes: list[FindingCode], form: str) -> int:
             "meaning": code.meaning,
             "broker": code.broker,
             "advice": code.advice,
-            "messages": list(code.messages),
+            "messages": list(messages_of(code)),
         }
         click.echo(line("code", fields))
     click.echo(line("summary", {"exit": 0, "codes": len(codes)}))
@@ -184,8 +185,10 @@ def _print_codes(codes: list[FindingCode], form: str) -> int:
 
 
 def _code_text(code: FindingCode) -> str:
+    from kdump.commands.explain.broker_log.table import messages_of
+
     rows = [("meaning", code.meaning), ("broker", code.broker), ("do", code.advice)]
-    rows += [("logs", message.replace("{}", "…")) for message in code.messages]
+    rows += [("logs", message.replace("{}", "…")) for message in messages_of(code)]
     lines = [f"{code.name}: {code.severity.value}"]
     for label, text in rows:
         lines.append(_wrap(text, f"  {label:{_LABEL}}", " " * (_LABEL + 2)))

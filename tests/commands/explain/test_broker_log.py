@@ -12,12 +12,12 @@ import click
 import pytest
 
 from commands.explain.broker_messages import LINES, Row
-from kdump.audit.codes import CODES
+from kdump.audit.codes import CODES, FindingCode
 from kdump.cli.main import cli, main
 from kdump.commands.explain.broker_log.entries import LINE_BYTES, read_entries
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject
 from kdump.commands.explain.broker_log.report import GROUPS, group_entries
-from kdump.commands.explain.broker_log.table import MESSAGES, recognize
+from kdump.commands.explain.broker_log.table import MESSAGES, messages_of, recognize
 
 LOGS = Path(__file__).parent / "broker_logs"
 
@@ -39,9 +39,8 @@ def test_a_line_that_brokers_log_is_explained(row: Row) -> None:
 
 
 @pytest.mark.parametrize("code", CODES.values(), ids=lambda code: code.name)
-def test_the_messages_of_a_code_lead_to_it(code: object) -> None:
-    assert not isinstance(code, str)
-    for message in code.messages:  # type: ignore[attr-defined]
+def test_the_messages_of_a_code_lead_to_it(code: FindingCode) -> None:
+    for message in messages_of(code):
         found = recognize(message.replace("{}", "7"))
         assert found is not None, message
         assert code in found.message.codes, message

@@ -11,6 +11,7 @@ import pytest
 from kdump.audit.codes import CODES
 from kdump.cli.main import main
 from kdump.commands.explain import command as explain
+from kdump.commands.explain.broker_log.table import messages_of
 from kdump.ui import exits
 from kdump.ui.progress import Progress
 
@@ -36,7 +37,7 @@ def test_a_code_is_explained_in_full(name: str, capsys: pytest.CaptureFixture[st
     text = " ".join(explained(capsys, name).split())
     code = CODES[name]
     assert text.startswith(f"{name}: {code.severity.value} meaning {code.meaning} broker ")
-    for said in (code.broker, code.advice, *code.messages):
+    for said in (code.broker, code.advice, *messages_of(code)):
         assert said.replace("{}", "…") in text
 
 

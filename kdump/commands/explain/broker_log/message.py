@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Final
 
 from kdump.audit.codes import FindingCode
@@ -62,9 +63,11 @@ class BrokerMessage:
     ``{number}``, ``{offset}``, ``{position}`` and ``{}`` vary.
 
     ``happened`` describes the event that the line reports, ``advice`` the action to take. ``codes``
-    are the findings that lead to the line. ``outer`` marks a message to which another message of
-    the same entry is preferred, ``decides`` one that is preferred to all others. ``everywhere``
-    marks a message that is logged for each partition. ``step`` is the command that follows.
+    are the findings that lead to the line. ``quoted`` says that their entries in ``kdump explain``
+    and in the manual quote the line, but for those of ``unquoted``. ``outer`` marks a message to
+    which another message of the same entry is preferred, ``decides`` one that is preferred to all
+    others. ``everywhere`` marks a message that is logged for each partition. ``step`` is the
+    command that follows.
     """
 
     pattern: str
@@ -76,11 +79,24 @@ class BrokerMessage:
     everywhere: bool = False
     decides: bool = False
     step: FollowUp = FollowUp.VERIFY
+    quoted: bool = False
+    unquoted: tuple[FindingCode, ...] = ()
     literal: str = field(init=False)
     words: frozenset[str] = field(init=False, repr=False)
-    expression: re.Pattern[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        literals = _FIELD.split(self.pattern)[0::2]
+        object.__setattr__(self, "literal", max(literals, key=len))
+        words = frozenset(word for part in literals for word in _WHOLE_WORD.findall(part))
+        object.__setattr__(self, "words", words)
+
+    def is_quoted_by(self, code: FindingCode) -> bool:
+        """Return whether the entry of ``code`` quotes the line."""
+        return self.quoted and code in self.codes and code not in self.unquoted
+
+    @cached_property
+    def expression(self) -> re.Pattern[str]:
+        """The pattern as a regular expression, compiled where a line may match it."""
         parts = _FIELD.split(self.pattern)
         literals, names = parts[0::2], parts[1::2]
         pieces = [re.escape(literals[0])]
@@ -94,10 +110,7 @@ class BrokerMessage:
                 continue
             else:
                 pieces.append(_FIELDS[name] + re.escape(literal))
-        object.__setattr__(self, "literal", max(literals, key=len))
-        words = frozenset(word for part in literals for word in _WHOLE_WORD.findall(part))
-        object.__setattr__(self, "words", words)
-        object.__setattr__(self, "expression", re.compile("".join(pieces)))
+        return re.compile("".join(pieces))
 
     def match(self, text: str) -> re.Match[str] | None:
         """Return the first match of this message in ``text``; None without one."""
@@ -113,9 +126,25 @@ def answer_alike(
     outer: bool = False,
     decides: bool = False,
     step: FollowUp = FollowUp.VERIFY,
+    quoted: tuple[str, ...] = (),
+    unquoted: tuple[FindingCode, ...] = (),
 ) -> tuple[BrokerMessage, ...]:
-    """Return a message for each of ``patterns``, all with the same answer."""
+    """Return a message for each pattern, all with the same answer.
+
+    ``quoted`` are the patterns that the entries of ``codes`` quote, ``patterns`` the others.
+    """
     return tuple(
-        BrokerMessage(pattern, kind, happened, advice, codes, outer, decides=decides, step=step)
-        for pattern in patterns
+        BrokerMessage(
+            pattern,
+            kind,
+            happened,
+            advice,
+            codes,
+            outer,
+            decides=decides,
+            step=step,
+            quoted=pattern in quoted,
+            unquoted=unquoted,
+        )
+        for pattern in (*quoted, *patterns)
     )

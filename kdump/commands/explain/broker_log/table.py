@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain
 from typing import Final
 
-from kdump.audit.codes import CODES, FindingCode
+from kdump.audit.codes import FindingCode
 from kdump.commands.explain.broker_log.location import Location, locate
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject
 from kdump.commands.explain.broker_log.rows import (
     clients,
     directories,
     elsewhere,
+    findings,
     indexes,
     metadata,
     older_logs,
@@ -36,19 +38,26 @@ MESSAGES: Final = (
     *older_replicas.ROWS, *clients.ROWS, *elsewhere.ROWS, *refusals.ROWS,
 )  # fmt: skip
 
+_FIELD: Final = re.compile(r"\{\w+\}")
 
-def _messages_of_codes() -> tuple[BrokerMessage, ...]:
-    """Return the messages of finding codes, for entries without a row; the longest first."""
-    leads: dict[str, list[FindingCode]] = {}
-    for code in CODES.values():
-        for text in code.messages:
-            leads.setdefault(text, []).append(code)
-    return tuple(
-        BrokerMessage(
-            text, Subject.DISK, leads[text][0].meaning, leads[text][0].advice, tuple(leads[text])
-        )
-        for text in sorted(leads, key=lambda text: -len(text.replace("{}", "")))
-    )
+
+def messages_of(code: FindingCode) -> tuple[str, ...]:
+    """Return the messages that the entry of ``code`` quotes, with ``{}`` where they vary."""
+    rows = (row for row in (*MESSAGES, *findings.ROWS) if row.is_quoted_by(code))
+    return tuple(dict.fromkeys(_FIELD.sub("{}", row.pattern) for row in rows))
+
+
+def _quoted() -> tuple[BrokerMessage, ...]:
+    """Return the rows for lines that no other row matches, the longest first.
+
+    Those that entries quote are among them: a path or an offset may be left out of a line.
+    """
+    loose = (replace(row, pattern=_FIELD.sub("{}", row.pattern)) for row in MESSAGES if row.quoted)
+    return tuple(sorted((*findings.ROWS, *loose), key=_letters, reverse=True))
+
+
+def _letters(row: BrokerMessage) -> int:
+    return len(row.pattern.replace("{}", ""))
 
 
 class _Table:
@@ -72,7 +81,7 @@ class _Table:
 
 
 _TABLE: Final = _Table(MESSAGES)
-_OF_CODES: Final = _Table(_messages_of_codes())
+_QUOTED: Final = _Table(_quoted())
 _WORD: Final = re.compile(r"\w{4,}")
 
 #: Parts of words, in lower case, of texts that may concern disks, and the names of segments.
@@ -96,7 +105,7 @@ class Recognition:
 def recognize(text: str) -> Recognition | None:
     """Return the message that explains ``text``, a line with its trace; None without one."""
     words = set(_WORD.findall(text))
-    found = _TABLE.search(text, words) or _OF_CODES.search(text, words)
+    found = _TABLE.search(text, words) or _QUOTED.search(text, words)
     if not found:
         return None
     best, _ = min(found, key=_preference)

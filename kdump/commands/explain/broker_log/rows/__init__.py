@@ -15,4 +15,5 @@ older_replicas  Messages about replicas and coordinators that only brokers befor
 clients         Messages of clients: librdkafka, sarama, the Python clients, and Java's consumer.
 elsewhere       Frequent messages that do not concern log directories.
 refusals        Exceptions whose cause is not a disk: refused requests, other services.
+findings        Messages whose answer is that of the finding that leads to them.
 """

@@ -23,17 +23,19 @@ ROWS: Final = (
         "log.dirs to that subdirectory. " + ALL,
         (codes.FOREIGN_DIRECTORY,),
         step=FollowUp.START,
+        quoted=True,
     ),
     *answer_alike(
         Subject.DISK,
         "Two log directories contained the same partition. " + _STOPPED,
         "Verify both copies, and move the shorter or older copy out of its log directory.",
-        (
+        (),
+        (codes.PARTITION_TWICE,),
+        step=FollowUp.START,
+        quoted=(
             "Duplicate log directories for {partition} are found in both {path} and {second}",
             "Duplicate log directories found: {path}, {second}",
         ),
-        (codes.PARTITION_TWICE,),
-        step=FollowUp.START,
     ),
     BrokerMessage(
         "Found unexpected metadata location in data directory `{path}` (the configured metadata",
@@ -75,6 +77,8 @@ ROWS: Final = (
         "Correct the owner and permissions of the directory and of the files in it. Then restart "
         "the broker.",
         (codes.UNREADABLE, codes.LOG_DIRECTORY_FILE),
+        quoted=True,
+        unquoted=(codes.UNREADABLE,),
     ),
     BrokerMessage(
         "Failed to load {dir} during broker startup",
@@ -245,6 +249,7 @@ ROWS: Final = (
         "its place.",
         "If you need the records, stop the broker and run kdump salvage on the -stray directory.",
         (codes.TOPIC_ID_MISSING, codes.TOPIC_ID_MISSING_EMPTY),
+        quoted=True,
     ),
     BrokerMessage(
         "Found stray log dir {}: the current replica assignment {} does not contain the local "
@@ -255,6 +260,7 @@ ROWS: Final = (
         "Nothing to do if the partition was moved while the broker was down. The records are still "
         "in the -stray directory.",
         (codes.PARTITION_STRAY,),
+        quoted=True,
     ),
     BrokerMessage(
         "Found stray log dir {}: the topicId {} does not exist in the metadata image",
@@ -265,6 +271,7 @@ ROWS: Final = (
         "from a backup or another cluster, or the metadata log lost records, the partition's "
         "records are still in the -stray directory.",
         (codes.PARTITION_STRAY, codes.PARTITION_STRAY_CUT),
+        quoted=True,
     ),
     *answer_alike(
         Subject.DISK,
@@ -273,11 +280,9 @@ ROWS: Final = (
         "the records are still there.",
         "Nothing to do if the topic was deleted or moved. If you need the records, keep the -stray "
         "directory: kdump salvage reads it.",
-        (
-            "Log in {path} marked stray and renamed to {}",
-            "Log for partition {partition} is marked as stray and renamed to {path}",
-        ),
+        ("Log for partition {partition} is marked as stray and renamed to {path}",),
         (codes.PARTITION_STRAY, codes.DIRECTORY_STRAY, codes.PARTITION_STRAY_CUT),
+        quoted=("Log in {path} marked stray and renamed to {}",),
     ),
     BrokerMessage(
         "Loaded stray log: {path}",
@@ -285,6 +290,7 @@ ROWS: Final = (
         "A directory that an earlier start renamed to -stray still exists.",
         "If you do not need its records, you can delete the directory.",
         (codes.DIRECTORY_STRAY,),
+        quoted=True,
     ),
     BrokerMessage(
         "Found stray partitions {}",
@@ -385,12 +391,14 @@ ROWS: Final = (
         Subject.DISK,
         "The broker could not create the directory of a replica. The log directory went offline.",
         DISK,
-        (
+        (),
+        (codes.UNREADABLE, codes.PARTITION_IS_FILE),
+        outer=True,
+        quoted=(
             "Error while creating log for {partition} in dir {dir}",
             "Error while creating log for {} in dir {dir}",
         ),
-        (codes.UNREADABLE, codes.PARTITION_IS_FILE),
-        outer=True,
+        unquoted=(codes.UNREADABLE,),
     ),
     BrokerMessage(
         "Disk error while loading ID {dir}",

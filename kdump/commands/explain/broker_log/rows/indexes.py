@@ -67,6 +67,7 @@ ROWS: Final = (
         "A segment had no .index file. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
         (codes.INDEX_MISSING,),
+        quoted=True,
     ),
     BrokerMessage(
         "Found a corrupted index file corresponding to log file {path} due to {}",
@@ -80,6 +81,8 @@ ROWS: Final = (
             codes.TIMEINDEX_ORDER,
             codes.TXNINDEX_BELOW_SEGMENT,
         ),
+        quoted=True,
+        unquoted=(codes.TXNINDEX_BELOW_SEGMENT,),
     ),
     BrokerMessage(
         "Index file {path} is corrupt, found {} bytes which is neither positive nor a multiple",
@@ -101,6 +104,7 @@ ROWS: Final = (
         "The last entry of an .index file is below the base offset in its segment's name.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (codes.INDEX_ORDER,),
+        quoted=True,
     ),
     BrokerMessage(
         "Corrupt time index found, time index file ({path}) has non-zero size but the",
@@ -108,6 +112,7 @@ ROWS: Final = (
         "The entries of a .timeindex file do not rise.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (codes.TIMEINDEX_ORDER,),
+        quoted=True,
     ),
     BrokerMessage(
         "Found an orphaned index file {path}, with no corresponding log file.",
@@ -115,6 +120,7 @@ ROWS: Final = (
         "An index file had no .log beside it. The broker deleted the index file.",
         "If the .log was not deleted on purpose, a segment is missing: verify the partition.",
         (codes.INDEX_ORPHAN, codes.SEGMENT_MISSING),
+        quoted=True,
     ),
     *answer_alike(
         Subject.DISK,
@@ -180,6 +186,7 @@ ROWS: Final = (
         "recovered the segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
         (codes.TXNINDEX_BELOW_SEGMENT,),
+        quoted=True,
     ),
     BrokerMessage(
         "The last offset of appended transactions must increase sequentially, but {} is not "
@@ -218,12 +225,12 @@ ROWS: Final = (
         Subject.DISK,
         "A producer snapshot is damaged. The broker deleted it.",
         "Nothing is lost.",
-        (
+        ("Snapshot failed schema validation: {}",),
+        (codes.SNAPSHOT_UNREADABLE,),
+        quoted=(
             "Snapshot is corrupt (CRC is no longer valid). Stored crc: {}. Computed crc: {}",
             "Snapshot contained an unknown file version {}",
-            "Snapshot failed schema validation: {}",
         ),
-        (codes.SNAPSHOT_UNREADABLE,),
     ),
     BrokerMessage(
         "Deleted producer state snapshot {path}",
@@ -232,6 +239,7 @@ ROWS: Final = (
         "again.",
         NOTHING,
         (codes.SNAPSHOT_STRAY,),
+        quoted=True,
     ),
     BrokerMessage(
         "Expected transactional write from producer {} at offset {offset} in partition {partition}",
@@ -239,6 +247,7 @@ ROWS: Final = (
         "A non-transactional batch is inside an open transaction of its producer. " + _REPLAY,
         BAD_BATCH,
         (codes.TRANSACTION_MIXED,),
+        quoted=True,
     ),
     BrokerMessage(
         "Invalid control record type for end transaction marker",
@@ -246,19 +255,22 @@ ROWS: Final = (
         "A control batch holds a record that does not end a transaction. " + _REPLAY,
         BAD_BATCH,
         (codes.MARKER_UNKNOWN,),
+        quoted=True,
     ),
     *answer_alike(
         Subject.DISK,
         "A control batch holds a record that cannot be read. " + _REPLAY,
         BAD_BATCH,
         (
-            "Invalid value size found for control record key",
             "Invalid value size found for end control record key",
             "Invalid value size found for end transaction marker",
+        ),
+        (codes.MARKER_UNREADABLE,),
+        quoted=(
+            "Invalid value size found for control record key",
             "Invalid version found for control record",
             "Invalid version found for end transaction marker",
         ),
-        (codes.MARKER_UNREADABLE,),
     ),
     BrokerMessage(
         "Epoch of producer {} at offset {offset} in {partition} is {}, which is",
@@ -267,6 +279,7 @@ ROWS: Final = (
         "batch of that producer.",
         NOTHING,
         (codes.PRODUCER_EPOCH_FALLS,),
+        quoted=True,
     ),
     BrokerMessage(
         "Detected invalid coordinator epoch for producerId {} at offset {offset} in partition "
@@ -284,6 +297,7 @@ ROWS: Final = (
         "Nothing is lost. If the broker logged this line at its start, verify the partition. If "
         "the broker was running, check whether brokers of two clusters share the topic.",
         (codes.EPOCHS_ORDER,),
+        quoted=True,
     ),
     BrokerMessage(
         "Cleared entries {} from epoch cache after truncating to end offset {offset}",
@@ -293,6 +307,7 @@ ROWS: Final = (
         "The end of the log may be lost, as after a power failure. Compare this replica with "
         "another replica.",
         (codes.EPOCHS_BEYOND_END,),
+        quoted=True,
     ),
     BrokerMessage(
         "Clearing leader epoch cache after unexpected append with message format v{}",

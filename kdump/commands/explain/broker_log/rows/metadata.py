@@ -29,6 +29,7 @@ ROWS: Final = (
         "Deletion of the file discards the node's vote. Delete it only while the other voters have "
         "a leader.",
         (codes.QUORUM_STATE_MALFORMED,),
+        quoted=True,
     ),
     *answer_alike(
         Subject.DISK,
@@ -95,13 +96,17 @@ ROWS: Final = (
         ),
         (codes.QUORUM_STATE_MALFORMED,),
     ),
-    BrokerMessage(
-        "Inconsistent snapshot state: there must be a snapshot at an offset larger",
+    *answer_alike(
         Subject.DISK,
         "The metadata log does not begin at offset 0, and its snapshot was missing. The node did "
         "not start.",
         _VOTERS,
+        (),
         (codes.METADATA_SNAPSHOT_MISSING,),
+        quoted=(
+            "Inconsistent snapshot state: there must be a snapshot at an offset larger then the",
+            "Inconsistent snapshot state: there must be a snapshot at an offset larger than the",
+        ),
     ),
     *answer_alike(
         Subject.DISK,
@@ -109,13 +114,15 @@ ROWS: Final = (
         "snapshot.",
         _VOTERS,
         (
-            "First control record is not a snapshot header",
             "First batch is not a control batch with at least one record",
             "Error while loading snapshot {}",
             "Error while loading bootstrap snapshot {}",
-            "Record batch is corrupt",
         ),
         (codes.METADATA_SNAPSHOT_DAMAGED,),
+        quoted=(
+            "First control record is not a snapshot header",
+            "Record batch is corrupt",
+        ),
     ),
     BrokerMessage(
         "Couldn't read {}; expected to find snapshot file {path}",
@@ -224,7 +231,6 @@ ROWS: Final = (
         "or from a later release.",
         _VOTERS,
         (
-            "Error loading metadata log record from offset {offset}",
             "Error loading metadata log record {} in snapshot",
             "Unhandled fault in MetadataLoader#handleCommit",
             "Unexpected error in raft IO thread",
@@ -233,6 +239,11 @@ ROWS: Final = (
         ),
         (codes.METADATA_SNAPSHOT_DAMAGED, codes.RECORDS_UNREADABLE, codes.METADATA_UNREPLAYABLE),
         outer=True,
+        quoted=("Error loading metadata log record from offset {offset}",),
+        unquoted=(
+            codes.METADATA_SNAPSHOT_DAMAGED,
+            codes.RECORDS_UNREADABLE,
+        ),
     ),
     *answer_alike(
         Subject.CONSEQUENCE,
@@ -341,17 +352,19 @@ ROWS: Final = (
         "Copy the file from a controller of the same cluster, or from a backup.",
         (
             "Can't load metadata from the binary bootstrap metadata file: {path}",
-            "Unable to read bootstrap metadata from {path}",
             "was found in the binary bootstrap metadata file: {path}",
-            "Unable to read control record at offset {offset}",
             "unable to read control record at offset {offset}",
             "unable to read metadata record at offset {offset}",
-            "unable to deserialize record at offset {offset}",
             "Unsupported control record type {} at offset {offset}",
             "No FeatureLevelRecord for metadata.version was found in {}",
             "are not supported. Can't load metadata from {}",
         ),
         (codes.BOOTSTRAP_MALFORMED,),
+        quoted=(
+            "Unable to read control record at offset {offset}",
+            "unable to deserialize record at offset {offset}",
+            "Unable to read bootstrap metadata from {path}",
+        ),
     ),
     BrokerMessage(
         "KRaft snapshot file generation error",

@@ -349,13 +349,14 @@ ROWS: Final = (
         "recovers every segment, or begins each log at its first segment.",
         "If the start continues, the broker writes the file again. If not, stop the broker: kdump "
         "reindex --apply on the log directory writes it from the readable lines.",
-        (
-            "Error occured while reading recovery-point-offset-checkpoint file of directory {dir}",
+        ("Error occured while reading recovery-point-offset-checkpoint file of directory {dir}",),
+        (codes.CHECKPOINT_NUMBER, codes.CHECKPOINT_MALFORMED),
+        outer=True,
+        quoted=(
             "Error occurred while reading recovery-point-offset-checkpoint file of directory {dir}",
             "Error occurred while reading log-start-offset-checkpoint file of directory {dir}",
         ),
-        (codes.CHECKPOINT_NUMBER, codes.CHECKPOINT_MALFORMED),
-        outer=True,
+        unquoted=(codes.CHECKPOINT_MALFORMED,),
     ),
     BrokerMessage(
         "Resetting the recovery checkpoint to 0",

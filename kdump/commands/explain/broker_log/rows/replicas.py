@@ -32,17 +32,19 @@ ROWS: Final = (
         "and fetches the batch again: the replica makes no progress.",
         _LEADER,
         _FETCHED,
+        quoted=True,
     ),
     *answer_alike(
         Subject.DISK,
         "A consumer received a damaged batch and stopped at this offset.",
         "Verify the partition on its leader: kdump verify reports the offset to seek to.",
-        (
+        (),
+        _FETCHED,
+        quoted=(
             "Record batch for partition {partition} at offset {offset} is invalid, cause: {}",
             "Encountered corrupt message when fetching offset {offset} for topic-partition "
             "{partition}",
         ),
-        _FETCHED,
     ),
     BrokerMessage(
         "Error while processing data for partition {partition} at offset {offset}",
@@ -264,13 +266,25 @@ ROWS: Final = (
         "Verify the partition. If another replica is in sync, make that replica the leader first.",
         (
             "Failed to load metadata from {partition} with epoch {} due to",
+            "Replaying record {} from {partition} at offset {offset} with producer id",
+        ),
+        (
+            codes.BATCH_CRC_MISMATCH,
+            codes.RECORDS_UNREADABLE,
+            codes.BATCH_SIZE_IMPOSSIBLE,
+            codes.RECORDS_UNDECODABLE,
+        ),
+        outer=True,
+        quoted=(
             "Error loading offsets from {partition}",
             "Error loading transactions from transaction log {partition}",
             "Deserializing record {} from {partition} failed.",
-            "Replaying record {} from {partition} at offset {offset} with producer id",
         ),
-        (codes.BATCH_CRC_MISMATCH, codes.RECORDS_UNREADABLE, codes.BATCH_SIZE_IMPOSSIBLE),
-        outer=True,
+        unquoted=(
+            codes.BATCH_CRC_MISMATCH,
+            codes.RECORDS_UNREADABLE,
+            codes.BATCH_SIZE_IMPOSSIBLE,
+        ),
     ),
     *answer_alike(
         Subject.NOTE,

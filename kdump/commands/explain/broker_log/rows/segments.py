@@ -33,6 +33,11 @@ ROWS: Final = (
         "and deletes every later segment of the partition.",
         _CUT_ADVICE,
         _BATCHES,
+        quoted=True,
+        unquoted=(
+            codes.TORN_TAIL,
+            codes.TORN_TAIL_SEALED,
+        ),
     ),
     BrokerMessage(
         "Corruption found in segment {}, truncating to offset {offset}",
@@ -41,6 +46,7 @@ ROWS: Final = (
         "sound records included.",
         _CUT_ADVICE,
         _BATCHES,
+        quoted=True,
     ),
     BrokerMessage(
         "Deleting segments as part of log recovery: {}",
@@ -58,6 +64,7 @@ ROWS: Final = (
         "could not write a file. It deleted the segment and created an empty segment in its place.",
         _CUT_ADVICE,
         (codes.OFFSETS_NOT_INCREASING, codes.DISK_SHORT),
+        quoted=True,
     ),
     BrokerMessage(
         "Deleting all segments because logEndOffset ({}) is smaller than logStartOffset {offset}",
@@ -68,6 +75,7 @@ ROWS: Final = (
         "only copy, stop the broker within that time and copy the files. Otherwise, the replica "
         "copies the records again from an in-sync replica.",
         (codes.LOG_START_BEYOND_END,),
+        quoted=True,
     ),
     BrokerMessage(
         "This could happen if segment files were deleted from the file system",
@@ -77,6 +85,7 @@ ROWS: Final = (
         "Find out which is true: a person or a program removed segments, or the directory is from "
         "a backup.",
         (codes.LOG_START_BEYOND_END,),
+        quoted=True,
     ),
     # Batches and their records.
     BrokerMessage(
@@ -106,6 +115,8 @@ ROWS: Final = (
         "A batch did not match its checksum when it was read.",
         BAD_BATCH,
         (codes.BATCH_CRC_MISMATCH, codes.METADATA_SNAPSHOT_DAMAGED),
+        quoted=True,
+        unquoted=(codes.METADATA_SNAPSHOT_DAMAGED,),
     ),
     BrokerMessage(
         "Record is corrupt (stored crc = {}) in topic partition {partition}",
@@ -121,15 +132,17 @@ ROWS: Final = (
         "Where a batch should begin, the size field has an impossible value.",
         BAD_BATCH,
         (
-            "Record batch is corrupt (the size {} is smaller than the minimum allowed overhead {})",
-            "Record size {} is less than the minimum record overhead ({})",
             "Record size {} exceeds the largest allowable message size ({})",
             "Record size is less than the minimum record overhead ({})",
             "Record size exceeds the largest allowable message size ({})",
-            "Record is corrupt (crc could not be retrieved as the record is too small, size = {})",
             "Unexpected EOF while attempting to read the next batch",
         ),
         (codes.BATCH_SIZE_IMPOSSIBLE,),
+        quoted=(
+            "Record batch is corrupt (the size {} is smaller than the minimum allowed overhead {})",
+            "Record size {} is less than the minimum record overhead ({})",
+            "Record is corrupt (crc could not be retrieved as the record is too small, size = {})",
+        ),
     ),
     BrokerMessage(
         "Invalid magic found in record: {}",
@@ -137,6 +150,7 @@ ROWS: Final = (
         "A batch has a magic that no release writes.",
         BAD_BATCH,
         (codes.BATCH_MAGIC_UNKNOWN,),
+        quoted=True,
     ),
     BrokerMessage(
         "Unknown compression type id: {}",
@@ -145,6 +159,7 @@ ROWS: Final = (
         "Seek consumers past the batch. On a compacted topic, the broker does not compact the "
         "partition until a restart.",
         (codes.BATCH_CODEC_UNKNOWN,),
+        quoted=True,
     ),
     *answer_alike(
         Subject.DISK,
@@ -153,14 +168,6 @@ ROWS: Final = (
         "Run kdump verify --deep on the partition to find out which. Consumers can seek past the "
         "batch.",
         (
-            "Incorrect declared batch size, records still remaining in file",
-            "Incorrect declared batch size, premature EOF reached",
-            "Found invalid record structure",
-            "Found invalid record count {} in magic v{} batch",
-            "Found invalid number of record headers",
-            "Invalid record size: expected {} bytes in record payload",
-            "Invalid record size: {} is negative",
-            "Failed to decompress record stream",
             "Error checking for remaining bytes after reading batch",
             "Invalid wrapper magic found in legacy deep record iterator",
             "Invalid wrapper compressionType found in legacy deep record iterator",
@@ -176,6 +183,16 @@ ROWS: Final = (
             "Varlong is too long, most significant bit in the 10th byte is set",
         ),
         (codes.RECORDS_UNREADABLE,),
+        quoted=(
+            "Incorrect declared batch size, records still remaining in file",
+            "Incorrect declared batch size, premature EOF reached",
+            "Found invalid record structure",
+            "Found invalid record count {} in magic v{} batch",
+            "Found invalid number of record headers",
+            "Invalid record size: expected {} bytes in record payload",
+            "Invalid record size: {} is negative",
+            "Failed to decompress record stream",
+        ),
     ),
     *answer_alike(
         Subject.DISK,
@@ -185,8 +202,9 @@ ROWS: Final = (
         "no offsets by timestamp there.",
         "If the topic or the broker sets max.decompressed.message.bytes, raise it. If not, run "
         "kdump verify --deep on the partition.",
-        ("Invalid record size: {} exceeds the configured maximum record size of {}",),
+        (),
         (codes.RECORDS_UNREADABLE,),
+        quoted=("Invalid record size: {} exceeds the configured maximum record size of {}",),
     ),
     BrokerMessage(
         "Received exception when fetching the next record from {partition}",
@@ -195,6 +213,8 @@ ROWS: Final = (
         "Run kdump verify --deep on the partition: it reports the offset to seek to.",
         (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH),
         outer=True,
+        quoted=True,
+        unquoted=(codes.BATCH_CRC_MISMATCH,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -213,6 +233,7 @@ ROWS: Final = (
         "A segment is larger than 2147483647 bytes. The broker did not start.",
         "If another replica is in sync, start its broker first, and move this partition away.",
         (codes.LOG_TOO_LARGE,),
+        quoted=True,
     ),
     BrokerMessage(
         "Could not read file {path}",
@@ -220,6 +241,7 @@ ROWS: Final = (
         "The broker's user could not read a file of a partition. The log directory went offline.",
         "Correct the owner and permissions of the file. If they are correct, check the system log.",
         (codes.UNREADABLE, codes.BROKER_DENIED),
+        quoted=True,
     ),
     # Offset overflow.
     BrokerMessage(
@@ -229,6 +251,7 @@ ROWS: Final = (
         "segment there.",
         "Recovery accepts the offset even if it is wrong: verify the partition.",
         (codes.OFFSET_OVERFLOW, codes.BATCH_BELOW_SEGMENT, codes.BATCH_OFFSETS_INVERTED),
+        quoted=True,
     ),
     BrokerMessage(
         "Split operation is only permitted for segments with overflow, and the problem path is "
@@ -238,6 +261,7 @@ ROWS: Final = (
         "than its first. The broker did not start.",
         BAD_BATCH,
         (codes.BATCH_BELOW_SEGMENT, codes.BATCH_OFFSETS_INVERTED, codes.OFFSET_OVERFLOW),
+        quoted=True,
     ),
     *answer_alike(
         Subject.NOTE,
@@ -245,11 +269,11 @@ ROWS: Final = (
         "and lost no record.",
         "The broker accepted the offset even if it was wrong: verify the partition.",
         (
-            "Caught segment overflow error: {}",
             "Caught segment overflow error during cleaning: {}",
             "Splitting overflowed segment {}",
         ),
         (codes.OFFSET_OVERFLOW,),
+        quoted=("Caught segment overflow error: {}",),
     ),
     # Leftover files and swaps.
     BrokerMessage(
@@ -258,6 +282,7 @@ ROWS: Final = (
         "The broker deleted a leftover .deleted file.",
         NOTHING,
         (codes.LEFTOVER_DELETED,),
+        quoted=True,
     ),
     BrokerMessage(
         "Deleting stray .clean file {path}",
@@ -265,6 +290,7 @@ ROWS: Final = (
         "The broker deleted a leftover .cleaned file.",
         NOTHING,
         (codes.LEFTOVER_CLEANED,),
+        quoted=True,
     ),
     BrokerMessage(
         "Deleting invalid swap file {path} minCleanedFileOffset: {}",
@@ -272,6 +298,7 @@ ROWS: Final = (
         "A split of a segment was unfinished. The broker deleted its .swap file.",
         NOTHING,
         (codes.SWAP_DISCARDED,),
+        quoted=True,
     ),
     BrokerMessage(
         "Found log file {path} from interrupted swap operation, which is recoverable from",
@@ -280,6 +307,7 @@ ROWS: Final = (
         "The broker completed the replacement.",
         "Nothing to do if the topic is compacted. Otherwise, verify the partition.",
         (codes.SWAP_PENDING,),
+        quoted=True,
     ),
     BrokerMessage(
         "Deleting segment files {path} that is compacted but has not been deleted yet.",
@@ -288,6 +316,7 @@ ROWS: Final = (
         "Nothing to do if the topic is compacted. Otherwise, records are lost: verify the "
         "partition.",
         (codes.SWAP_PENDING, codes.SWAP_SHORTENED, codes.SWAP_DELETES),
+        quoted=True,
     ),
     BrokerMessage(
         "Recovering file {path} by renaming from {} files.",
@@ -300,6 +329,7 @@ ROWS: Final = (
             codes.SWAP_DELETES,
             codes.SWAP_OVERLAPS,
         ),
+        quoted=True,
     ),
     BrokerMessage(
         "Newly rolled segment file {path} already exists; deleting it first",

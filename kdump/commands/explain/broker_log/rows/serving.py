@@ -37,7 +37,6 @@ ROWS: Final = (
             "Error while deleting log for {partition} in dir {dir}",
             "Error while deleting dir for {partition} in dir {dir}",
             "Error while renaming dir for {partition} in dir {dir}",
-            "Error while renaming dir for {partition} in log dir {dir}",
             "Error while deleting producer state snapshot {} for {partition} in dir {dir}",
             "Error while deleting producer state snapshots for {partition} in dir {dir}",
             "Error while taking producer state snapshot for {partition} in dir {dir}",
@@ -49,8 +48,13 @@ ROWS: Final = (
             "Error flushing topic {}",
             "Failed to clean up log for {partition} in dir {dir} due to IOException",
         ),
-        (codes.UNREADABLE,),
+        (
+            codes.UNREADABLE,
+            codes.FUTURE_BESIDE_CURRENT,
+        ),
         outer=True,
+        quoted=("Error while renaming dir for {partition} in log dir {dir}",),
+        unquoted=(codes.UNREADABLE,),
     ),
     BrokerMessage(
         "Error trying to open or read the file {path}",
@@ -101,6 +105,7 @@ ROWS: Final = (
         "The cleaner's checkpoint was below the log start offset.",
         "Nothing to do.",
         (codes.CLEANER_OFFSET_BELOW_START,),
+        quoted=True,
     ),
     BrokerMessage(
         "The last checkpoint dirty offset for partition {partition} is {offset}, which is larger "
@@ -110,6 +115,7 @@ ROWS: Final = (
         "start of the log.",
         "The end of the log may be lost: verify the partition.",
         (codes.CLEANER_OFFSET_BEYOND_END,),
+        quoted=True,
     ),
     BrokerMessage(
         "invalid messages during compaction.",

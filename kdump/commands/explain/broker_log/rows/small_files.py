@@ -22,6 +22,11 @@ _BUILD: Final = (
     "writes the file from the readable lines. For leader-epoch-checkpoint, run kdump reindex "
     "--apply on the partition: it writes the file from the batches."
 )
+_NUMBER: Final = (
+    "The broker could not parse the name of a file in a partition, or a number in "
+    "leader-epoch-checkpoint or another checkpoint. The broker did not start, or the part of it "
+    "that read the file ended."
+)
 
 ROWS: Final = (
     # Checkpoints.
@@ -31,6 +36,8 @@ ROWS: Final = (
         "A checkpoint file does not begin with its version. " + OFFLINE,
         _BUILD,
         (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
+        quoted=True,
+        unquoted=(codes.EPOCHS_MALFORMED,),
     ),
     BrokerMessage(
         "Malformed line in checkpoint file [{path}]: {}",
@@ -42,6 +49,8 @@ ROWS: Final = (
             codes.EPOCHS_MALFORMED,
             codes.PARTITION_METADATA_MALFORMED,
         ),
+        quoted=True,
+        unquoted=(codes.PARTITION_METADATA_MALFORMED,),
     ),
     BrokerMessage(
         "Expected [{}] entries in checkpoint file [{path}], but found only [{}]",
@@ -49,6 +58,7 @@ ROWS: Final = (
         "A checkpoint file has fewer lines than it announces: it was cut off. " + OFFLINE,
         _BUILD,
         (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
+        quoted=True,
     ),
     BrokerMessage(
         "Error while reading checkpoint file {path}",
@@ -57,6 +67,7 @@ ROWS: Final = (
         "The stack trace below the line shows whether the disk or the content is at fault.",
         (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
         outer=True,
+        quoted=True,
     ),
     BrokerMessage(
         "Error while writing to checkpoint file {path}",
@@ -130,6 +141,7 @@ ROWS: Final = (
         "Stop the broker, run kdump reindex --apply on that log directory, and start the broker.",
         (codes.HIGH_WATERMARK_NUMBER,),
         everywhere=True,
+        quoted=True,
     ),
     BrokerMessage(
         "Unable to start fetching {partition} with topic ID {} due to {}Exception",
@@ -154,6 +166,7 @@ ROWS: Final = (
         "log, the node did not start.",
         _META,
         (codes.META_PROPERTIES_UNREADABLE, codes.META_PROPERTIES_OFFLINE),
+        quoted=True,
     ),
     BrokerMessage(
         "No readable meta.properties files found.",
@@ -162,6 +175,7 @@ ROWS: Final = (
         _META + " On a new node, kafka-storage.sh format creates the file. Otherwise, check "
         "whether a file system is not mounted.",
         (codes.META_PROPERTIES_UNREADABLE, codes.LOG_DIRECTORY_MISSING),
+        quoted=True,
     ),
     BrokerMessage(
         "No `meta.properties` found in {dir}",
@@ -171,6 +185,7 @@ ROWS: Final = (
         "Mount the file system, or run kafka-storage.sh format --ignore-formatted for a new "
         "directory.",
         (codes.META_PROPERTIES_MISSING, codes.LOG_DIRECTORY_MISSING),
+        quoted=True,
     ),
     BrokerMessage(
         "Invalid cluster.id in: {path}. Expected {}, but read {}",
@@ -178,6 +193,7 @@ ROWS: Final = (
         "A log directory belongs to another cluster. The node did not start.",
         "Find out which directory was put there by mistake. " + _META,
         (codes.META_PROPERTIES_MISMATCH,),
+        quoted=True,
     ),
     BrokerMessage(
         "Stored node id {} doesn't match previous node id {} in {path}. If you moved",
@@ -191,11 +207,9 @@ ROWS: Final = (
         "A log directory belongs to another node, or broker.id or node.id was changed. The node "
         "did not start.",
         _META + " Do not delete meta.properties to get past this: it says whose records these are.",
-        (
-            "Configured broker.id {} doesn't match stored broker.id {} in meta.properties",
-            "Configured node.id `{}` doesn't match stored node.id `{}' in meta.properties",
-        ),
+        ("Configured node.id `{}` doesn't match stored node.id `{}' in meta.properties",),
         (codes.NODE_ID_MISMATCH,),
+        quoted=("Configured broker.id {} doesn't match stored broker.id {} in meta.properties",),
     ),
     *answer_alike(
         Subject.DISK,
@@ -260,11 +274,9 @@ ROWS: Final = (
         "The directory.id of a meta.properties is a reserved id that names no directory. The node "
         "did not start.",
         _META,
-        (
-            "Invalid reserved directory ID {} found in {path}",
-            "Invalid resrved directory ID {} found in {path}",
-        ),
+        ("Invalid resrved directory ID {} found in {path}",),
         (codes.DIRECTORY_ID_RESERVED,),
+        quoted=("Invalid reserved directory ID {} found in {path}",),
     ),
     *answer_alike(
         Subject.DISK,
@@ -299,6 +311,8 @@ ROWS: Final = (
         "The node could not read the log directory with the metadata log. It did not start.",
         DISK,
         (codes.META_PROPERTIES_UNREADABLE, codes.LOG_DIRECTORY_MISSING),
+        quoted=True,
+        unquoted=(codes.META_PROPERTIES_UNREADABLE,),
     ),
     BrokerMessage(
         "Error while writing meta.properties to {dir}",
@@ -316,13 +330,13 @@ ROWS: Final = (
         "Stop the broker and run kdump reindex --apply on the partition: it writes the file with "
         "the id from the metadata log. Without that log, write two lines, version: 0 and topic_id: "
         "ID. kafka-topics.sh --describe shows the ID.",
-        (
+        ("Unrecognized version of partition metadata file + ({path}): {}",),
+        (codes.PARTITION_METADATA_MALFORMED,),
+        quoted=(
             "Malformed line in partition metadata file [{path}]: {}",
             "Unrecognized version of partition metadata file ({path}): {}",
-            "Unrecognized version of partition metadata file + ({path}): {}",
             "Invalid topic ID in partition metadata file ({path})",
         ),
-        (codes.PARTITION_METADATA_MALFORMED,),
     ),
     BrokerMessage(
         "Error while reading partition metadata file {path}",
@@ -332,6 +346,7 @@ ROWS: Final = (
         "The stack trace below the line shows whether the disk or the content is at fault.",
         (codes.PARTITION_METADATA_MALFORMED,),
         outer=True,
+        quoted=True,
     ),
     *answer_alike(
         Subject.DISK,
@@ -341,12 +356,14 @@ ROWS: Final = (
         "stopped, kdump reindex --apply on the partition writes it with the id from the metadata "
         "log.",
         (
-            "Input string `{}` decoded as {} bytes, which is not equal to the expected 16 bytes",
-            "PartitionMetadataReadBuffer.read",
             "PartitionMetadataFile$PartitionMetadataReadBuffer",
             'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null',
         ),
         (codes.PARTITION_METADATA_FATAL,),
+        quoted=(
+            "Input string `{}` decoded as {} bytes, which is not equal to the expected 16 bytes",
+            "PartitionMetadataReadBuffer.read",
+        ),
     ),
     BrokerMessage(
         "Error while writing partition metadata file {path}",
@@ -376,33 +393,51 @@ ROWS: Final = (
         "not serve the replica.",
         "Find out where the directory came from before you change the file.",
         (
-            "Tried to assign topic ID {} to log for topic partition {partition},but log already "
-            "contained topic ID {}",
             "Tried to assign topic ID {} to log for topic partition {partition}, but log already "
             "contained topic ID {}",
             "Tried to record topic ID {} to file but had already recorded {}",
             "Partition {}:{partition}'s topic id doesn't match the one on disk",
             "'s topic id doesn't match the one on disk",
             "Topic ID in memory: {} does not match the topic ID for partition {partition} ",
-            "due to InconsistentTopicIdException",
         ),
         (codes.TOPIC_ID_MISMATCH,),
+        quoted=(
+            "Tried to assign topic ID {} to log for topic partition {partition},but log already "
+            "contained topic ID {}",
+            "due to InconsistentTopicIdException",
+        ),
     ),
     # Names of files.
     *answer_alike(
         Subject.DISK,
-        "The broker could not parse the name of a file in a partition, or a number in "
-        "leader-epoch-checkpoint or another checkpoint. The broker did not start, or the part of "
-        "it that read the file ended.",
+        _NUMBER,
         ALL,
-        (
-            'java.lang.NumberFormatException: For input string: "{}"',
-            "java.lang.NumberFormatException: Cannot parse null string",
-            "java.lang.StringIndexOutOfBoundsException: begin 0, end 20, length {}",
-            "java.lang.StringIndexOutOfBoundsException: Range [0, 20) out of bounds for length {}",
-        ),
+        ("java.lang.NumberFormatException: Cannot parse null string",),
         (
             codes.FILE_NAME_REFUSED,
+            codes.EPOCHS_NUMBER,
+            codes.CHECKPOINT_NUMBER,
+            codes.HIGH_WATERMARK_NUMBER,
+        ),
+        quoted=('java.lang.NumberFormatException: For input string: "{}"',),
+        unquoted=(
+            codes.CHECKPOINT_NUMBER,
+            codes.HIGH_WATERMARK_NUMBER,
+        ),
+    ),
+    *answer_alike(
+        Subject.DISK,
+        _NUMBER,
+        ALL,
+        ("java.lang.StringIndexOutOfBoundsException: Range [0, 20) out of bounds for length {}",),
+        (
+            codes.FILE_NAME_REFUSED,
+            codes.EPOCHS_NUMBER,
+            codes.CHECKPOINT_NUMBER,
+            codes.HIGH_WATERMARK_NUMBER,
+        ),
+        quoted=("java.lang.StringIndexOutOfBoundsException: begin 0, end 20, length {}",),
+        unquoted=(
             codes.EPOCHS_NUMBER,
             codes.CHECKPOINT_NUMBER,
             codes.HIGH_WATERMARK_NUMBER,
@@ -415,6 +450,7 @@ ROWS: Final = (
         "did not start, or a follower does not append the batch and stays out of sync.",
         ALL,
         (codes.EPOCHS_NUMBER, codes.LEADER_EPOCH_NEGATIVE, codes.LEADER_EPOCH_ABSENT),
+        quoted=True,
     ),
     BrokerMessage(
         "Invalid value {} for configuration segment.bytes: Value must be at least 1048576",
@@ -424,6 +460,8 @@ ROWS: Final = (
         "Start the release from before the upgrade. Raise segment.bytes of that topic, then "
         "upgrade.",
         (codes.SETTING_REFUSED, codes.SEGMENT_BYTES_SMALL),
+        quoted=True,
+        unquoted=(codes.SETTING_REFUSED,),
     ),
     # The name of a file or class, in the message or in a frame of the stack trace, distinguishes
     # codes that share a message.

@@ -46,10 +46,10 @@ ROWS: Final = (
         (
             "FileSystemException: {path}: No space left on device",
             "java.io.FileNotFoundException: {path} (No space left on device)",
-            "No space left on device",
         ),
         (codes.DISK_FULL, codes.DISK_SHORT, codes.DISK_LOW),
         step=FollowUp.SPACE,
+        quoted=("No space left on device",),
     ),
     *answer_alike(
         Subject.DISK,
@@ -135,11 +135,12 @@ ROWS: Final = (
         "Correct the owner and permissions. The usual cause is files that root created or "
         "restored.",
         (
-            "java.nio.file.AccessDeniedException: {path}",
             "java.io.FileNotFoundException: {path} (Permission denied)",
             "Permission denied",
         ),
         (codes.UNREADABLE, codes.BROKER_DENIED),
+        quoted=("java.nio.file.AccessDeniedException: {path}",),
+        unquoted=(codes.UNREADABLE,),
     ),
     *answer_alike(
         Subject.ELSEWHERE,
