@@ -21,7 +21,8 @@ from textwrap import wrap
 
 import click
 
-from kdump.audit.codes import FAMILIES, FindingCode
+from kdump.audit.codes import FAMILIES
+from kdump.audit.finding_code import FindingCode
 from kdump.cli.main import cli
 from kdump.commands.dump.differences import DIFFERENCES
 from kdump.commands.explain.broker_log.table import messages_of
@@ -188,7 +189,7 @@ def _findings() -> str:
     """The guide of the finding codes, family by family."""
     parts = [
         "# kdump-findings(7): what kdump finds, what a broker does there, and what to do\n",
-        "<!-- Written by man/generate.py from kdump/audit/codes. -->\n",
+        "<!-- Written by man/generate.py from kdump/audit/codes.py. -->\n",
         inspect.cleandoc(_FINDINGS) + "\n",
     ]
     for title, family in FAMILIES.items():

@@ -1,6 +1,6 @@
 """Finding: one problem or oddity, with its file, position, offsets and remedy.
 
-Spec: the invariants of KOD 9; the codes are in ``kdump.audit.codes``.
+Spec: the invariants of KOD 9; the codes stand beside the checks.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Final
 
-from kdump.audit.codes import FindingCode, Severity
+from kdump.audit.finding_code import FindingCode, Severity
 from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 

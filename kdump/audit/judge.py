@@ -11,27 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 
-from kdump.audit.checks import (
-    batches,
-    directory,
-    epochs,
-    futures,
-    indexes,
-    leftovers,
-    metadata,
-    missing_offsets,
-    partition_files,
-    producers,
-    read_errors,
-    repair_records,
-    segments,
-    topic,
-    transactions,
-    txn_indexes,
-)
+from kdump.audit.checks import directory, missing_offsets, repair_records
 from kdump.audit.checks.read_errors import unread_file
+from kdump.audit.codes import MODULES
 from kdump.audit.evidence import Evidence, NodeEvidence, replay_of
 from kdump.audit.facts.settings import longest_transaction_ms
 from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
@@ -50,95 +35,18 @@ Check = Callable[[Evidence], Iterator[Finding]]
 DirectoryCheck = Callable[[DirectoryFacts], Iterator[Finding]]
 NodeCheck = Callable[[NodeEvidence], Iterator[Finding]]
 
-#: The checks that see each segment by itself.
-_SEGMENT_CHECKS: Final[tuple[Check, ...]] = (
-    batches.check_segments,
-    indexes.check_indexes,
-    indexes.check_offset_entries,
-    indexes.check_time_entries,
-    indexes.check_last_timestamp,
-    read_errors.check_unread,
-)
+
+def _all(kind: str) -> tuple[Any, ...]:
+    return tuple(chain.from_iterable(getattr(module, kind, ()) for module, _ in MODULES))
+
+
+_SEGMENT_CHECKS: Final[tuple[Check, ...]] = _all("SEGMENT_CHECKS")
 #: The checks of one partition, in the order in which their findings are reported.
-CHECKS: Final[tuple[Check, ...]] = (
-    *_SEGMENT_CHECKS,
-    batches.check_sequence,
-    indexes.check_missing_indexes,
-    partition_files.check_log_sizes,
-    indexes.check_orphans,
-    partition_files.check_file_names,
-    read_errors.check_unread_files,
-    read_errors.check_broker_rights,
-    partition_files.check_types,
-    partition_files.check_suffix,
-    futures.check_successor,
-    topic.check_partition_metadata,
-    topic.check_topic_id,
-    topic.check_segment_bytes,
-    partition_files.check_epoch_file,
-    partition_files.check_epoch_end,
-    partition_files.check_snapshot_files,
-    partition_files.check_stray_snapshots,
-    partition_files.check_log_start,
-    partition_files.check_recovery_point,
-    partition_files.check_high_watermark,
-    partition_files.check_cleaner_offset,
-    leftovers.check_leftovers,
-    leftovers.check_foreign,
-    repair_records.check_repair_records,
-    leftovers.check_swaps,
-    metadata.check_quorum_state,
-    metadata.check_metadata_topic_id,
-    metadata.check_metadata_snapshots,
-    metadata.check_metadata_records,
-    missing_offsets.check_missing_offsets,
-    segments.check_wiped,
-    segments.check_first_segment,
-    segments.check_remote,
-    segments.check_future_timestamps,
-    segments.check_clean_stop,
-    transactions.check_transactions,
-    transactions.check_lost_ends,
-    transactions.check_hanging,
-    transactions.check_horizons,
-    producers.check_snapshots,
-    producers.check_sequences,
-    txn_indexes.check_txn_index_files,
-    txn_indexes.check_aborts,
-    txn_indexes.check_stable_offsets,
-    epochs.check_epoch_falls,
-    epochs.check_epoch_range,
-    epochs.check_epoch_checkpoint,
-)
+CHECKS: Final[tuple[Check, ...]] = (*_SEGMENT_CHECKS, *_all("CHECKS"))
 #: The checks of one log directory.
-DIRECTORY_CHECKS: Final[tuple[DirectoryCheck, ...]] = (
-    directory.check_foreign_directories,
-    directory.check_foreign_files,
-    directory.check_clean_marker,
-    directory.check_checkpoints,
-    directory.check_checkpoint_lines,
-    read_errors.check_top_files,
-    read_errors.check_broker_rights_at_top,
-)
+DIRECTORY_CHECKS: Final[tuple[DirectoryCheck, ...]] = _all("DIRECTORY_CHECKS")
 #: The checks of all log directories of one node.
-NODE_CHECKS: Final[tuple[NodeCheck, ...]] = (
-    directory.check_meta_properties,
-    directory.check_node,
-    directory.check_node_id,
-    directory.check_directory_owners,
-    directory.check_places,
-    directory.check_remote_cache,
-    directory.check_partition_names,
-    directory.check_bootstrap,
-    directory.check_twice,
-    directory.check_missing_replicas,
-    futures.check_future_logs,
-    directory.check_assigned_directories,
-    metadata.check_metadata_log,
-    metadata.check_features,
-    metadata.check_replay,
-    topic.check_topic_settings,
-)
+NODE_CHECKS: Final[tuple[NodeCheck, ...]] = _all("NODE_CHECKS")
 
 
 def judge(

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kdump.audit.codes import Cure, Severity
 from kdump.audit.commands import (
     Remedy,
     convert_command,
@@ -20,6 +19,7 @@ from kdump.audit.commands import (
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.finding_code import Cure, Severity
 from kdump.audit.findings import Finding
 from kdump.audit.survey.survey import Survey
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
-from kdump.audit import codes
-from kdump.audit.codes import Severity
+from kdump.audit.checks.segments import FIRST_SEGMENT_MISSING, LOG_START_UNEXPLAINED
 from kdump.audit.facts.remote_storage import OffsetRanges
+from kdump.audit.finding_code import Severity
 from kdump.audit.startup.outcome import Outcome
 from kdump.audit.survey.compaction import Compaction
 from kdump.audit.survey.survey import Survey, compaction_of, effective_compaction
@@ -40,8 +40,8 @@ START_MISSING: Final = "start-missing"
 #: The same where a deletion may explain it: another copy that begins earlier decides.
 START_UNEXPLAINED: Final = "start-unexplained"
 _STARTS: Final = {
-    codes.FIRST_SEGMENT_MISSING: START_MISSING,
-    codes.LOG_START_UNEXPLAINED: START_UNEXPLAINED,
+    FIRST_SEGMENT_MISSING: START_MISSING,
+    LOG_START_UNEXPLAINED: START_UNEXPLAINED,
 }
 #: The most damages of one segment that are listed one by one.
 MOST_LISTED: Final = 10_000

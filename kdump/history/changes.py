@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kdump.audit import codes
+from kdump.audit.checks.changes import SEGMENT_CHANGED_SILENTLY, SEGMENT_REWRITTEN
 from kdump.audit.checks.read_errors import unread_file
 from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.finding_code import FindingCode
 from kdump.audit.findings import Finding, file_finding
 from kdump.audit.survey.header_digest import DIGEST_FORM
 from kdump.audit.survey.survey import ReadFailure, Survey
@@ -75,7 +76,7 @@ def compare(
                 return SegmentChange(None, None)
             if again.header_digest != digest:
                 return SegmentChange(_unstable(new.target, found.segment), None)
-            finding = _finding(codes.SEGMENT_CHANGED_SILENTLY, log, last, digest)
+            finding = _finding(SEGMENT_CHANGED_SILENTLY, log, last, digest)
             # The segment is compared with its first content until that is back.
             reading = replace(
                 last,
@@ -88,7 +89,7 @@ def compare(
             )
         # If it has become the last segment, the broker has truncated the log.
         if new.sealed and _rewritten(before, digest, facts):
-            finding = _finding(codes.SEGMENT_REWRITTEN, log, last, digest)
+            finding = _finding(SEGMENT_REWRITTEN, log, last, digest)
     earlier, digest_ms = None, new.read_ms
     if last is not None and before.sealed:
         same = last.digest == digest
@@ -169,9 +170,7 @@ def repaired_since(facts: PartitionFacts, read_ms: int) -> bool:
     return any(begun_ns is not None and begun_ns >= read_ms * 1_000_000 for begun_ns in begun)
 
 
-def _finding(
-    code: codes.FindingCode, log: AnyPath, before: SegmentReading, digest: bytes
-) -> Finding:
+def _finding(code: FindingCode, log: AnyPath, before: SegmentReading, digest: bytes) -> Finding:
     return file_finding(
         code,
         log,

@@ -9,7 +9,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from kdump.audit.codes import CODES, Severity
+from kdump.audit.codes import CODES
+from kdump.audit.finding_code import Severity
 from kdump.audit.findings import Detail, Finding, Offsets, finding_fields
 from kdump.errors import DecodeError
 from kdump.storage.paths import AnyPath

@@ -11,7 +11,9 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Final
 
-from kdump.audit import codes
+from kdump.audit.checks.broker_rights import BROKER_DENIED
+from kdump.audit.checks.meta_properties import META_PROPERTIES_MISSING, META_PROPERTIES_UNREADABLE
+from kdump.audit.checks.node import BOOTSTRAP_MALFORMED
 from kdump.audit.facts.cluster import Configs
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.findings import Finding
@@ -36,10 +38,10 @@ from kdump.values import frozen
 #: The findings of a log directory that stop a controller too, which loads no other partitions.
 _STOP_CONTROLLERS: Final = frozenset(
     {
-        codes.META_PROPERTIES_UNREADABLE,
-        codes.META_PROPERTIES_MISSING,
-        codes.BOOTSTRAP_MALFORMED,
-        codes.BROKER_DENIED,
+        META_PROPERTIES_UNREADABLE,
+        META_PROPERTIES_MISSING,
+        BOOTSTRAP_MALFORMED,
+        BROKER_DENIED,
     }
 )
 
@@ -197,7 +199,7 @@ def _directory_refusals(root: Root) -> Iterator[Refusal]:
         yield Refusal(
             f"{META_PROPERTIES} is missing: the directory is not formatted",
             root.path,
-            codes.META_PROPERTIES_MISSING.name,
+            META_PROPERTIES_MISSING.name,
         )
     if directory is None:
         return
@@ -207,7 +209,7 @@ def _directory_refusals(root: Root) -> Iterator[Refusal]:
     )
     context = Context(0, siblings=((directory,),))
     for finding in judge_directories(context):
-        missing = finding.code is codes.META_PROPERTIES_MISSING
+        missing = finding.code is META_PROPERTIES_MISSING
         stops = finding.code.stops is not None and (serves or finding.code in _STOP_CONTROLLERS)
         if stops and not missing:
             yield _refusal(finding)

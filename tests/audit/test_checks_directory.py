@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from kdump.audit.checks.partition_files import check_log_sizes
+from kdump.audit.checks.file_names import check_log_sizes
 from kdump.audit.checks.read_errors import check_unread_files
-from kdump.audit.codes import CODES, Outcome, Severity
+from kdump.audit.codes import CODES
 from kdump.audit.facts.small_files import read_small
+from kdump.audit.finding_code import Outcome, Severity
 from kdump.audit.findings import Detail, Finding, Offsets
 from kdump.format.snapshot import decode_snapshot
 from kdump.storage.liveness import BrokerState
@@ -31,14 +32,7 @@ from support.forge_metadata import (
     topic,
 )
 from support.pipeline import evidence, judge
-from support.recipes_directory import (
-    CLEAN,
-    CLUSTER_ID,
-    OTHER_ID,
-    RECIPES,
-    kraft,
-    meta_properties,
-)
+from support.recipes_directory import CLEAN, CLUSTER_ID, OTHER_ID, RECIPES, kraft, meta_properties
 
 Grown = Callable[[str], Path]
 

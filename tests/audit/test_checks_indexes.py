@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from kdump.audit import codes
+from kdump.audit.checks.file_names import INDEX_ORPHAN, check_orphans
 from kdump.audit.checks.indexes import (
+    INDEX_PADDED,
+    INDEX_REBUILT,
+    INDEX_SKIPS,
     as_rebuilt,
     check_indexes,
     check_missing_indexes,
     check_offset_entries,
-    check_orphans,
     check_time_entries,
 )
 from kdump.audit.codes import CODES
@@ -197,7 +199,7 @@ def test_indexes_without_a_log(tmp_path: Path) -> None:
     assert list(check_orphans(evidence(directory))) == []
     (directory / name(FIRST, ".log")).unlink()
     found = list(check_orphans(evidence(directory)))
-    assert [finding.code for finding in found] == [codes.INDEX_ORPHAN] * 2
+    assert [finding.code for finding in found] == [INDEX_ORPHAN] * 2
     assert found[0].path == directory / name(FIRST, ".index")
     assert found[0].detail == Detail(f"a file {name(FIRST, '.log')} beside it", "none")
     assert list(check_orphans(evidence(directory, live=True))) == []
@@ -205,12 +207,12 @@ def test_indexes_without_a_log(tmp_path: Path) -> None:
 
 def test_what_a_recovery_rebuilds_is_no_error() -> None:
     found = [
-        Finding(codes.INDEX_SKIPS, INDEX, 8, 8, detail=Detail("a", "b")),
-        Finding(codes.INDEX_PADDED, INDEX),
+        Finding(INDEX_SKIPS, INDEX, 8, 8, detail=Detail("a", "b")),
+        Finding(INDEX_PADDED, INDEX),
     ]
     assert list(as_rebuilt(found)) == [
         Finding(
-            codes.INDEX_REBUILT,
+            INDEX_REBUILT,
             INDEX,
             8,
             8,

@@ -20,9 +20,9 @@ from kdump.audit.checks.transactions import (
     check_transactions,
 )
 from kdump.audit.checks.txn_indexes import check_aborts, check_stable_offsets, check_txn_index_files
-from kdump.audit.codes import Severity
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import read_directory
+from kdump.audit.finding_code import Severity
 from kdump.audit.findings import Finding
 from kdump.format.index import TransactionIndex
 from kdump.storage.liveness import BrokerState, Liveness

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from kdump.audit import codes
-from kdump.audit.codes import CODES, FindingCode, Severity
+from kdump.audit.checks.batches import TORN_TAIL, TORN_TAIL_LIVE
+from kdump.audit.codes import CODES, MODULES
+from kdump.audit.finding_code import FindingCode, Severity
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 
 EACH = pytest.mark.parametrize("code", CODES.values(), ids=CODES)
@@ -23,7 +26,9 @@ def test_a_code_is_kebab_case(code: FindingCode) -> None:
 @EACH
 def test_a_code_is_there_under_its_own_name(code: FindingCode) -> None:
     assert CODES[code.name] is code
-    assert getattr(codes, code.name.replace("-", "_").upper()) is code
+    constant = code.name.replace("-", "_").upper()
+    (module,) = [module for module, _ in MODULES if hasattr(module, constant)]
+    assert getattr(module, constant) is code
 
 
 @EACH
@@ -53,11 +58,20 @@ def test_a_finding_reads_as_a_sentence() -> None:
 
 def test_a_finding_survives_a_pipe() -> None:
     finding = Finding(
-        codes.TORN_TAIL, Path("a-0/1.log"), 7, 8, Offsets(1, None), Detail("a", "b"), ("kdump",), 3
+        TORN_TAIL, Path("a-0/1.log"), 7, 8, Offsets(1, None), Detail("a", "b"), ("kdump",), 3
     )
     assert pickle.loads(pickle.dumps(finding)) == finding
 
 
+def test_a_code_survives_a_pipe_to_a_process_that_has_no_code_yet() -> None:
+    sent = pickle.dumps(TORN_TAIL)
+    read = (
+        "import pickle, sys; code = pickle.load(sys.stdin.buffer);"
+        "from kdump.audit.checks.batches import TORN_TAIL; assert code is TORN_TAIL"
+    )
+    subprocess.run([sys.executable, "-c", read], input=sent, check=True)
+
+
 def test_only_notes_need_no_explaining() -> None:
-    assert explain_command(codes.TORN_TAIL) == ("kdump", "explain", "torn-tail")
-    assert explain_command(codes.TORN_TAIL_LIVE) is None
+    assert explain_command(TORN_TAIL) == ("kdump", "explain", "torn-tail")
+    assert explain_command(TORN_TAIL_LIVE) is None

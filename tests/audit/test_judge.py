@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kdump.audit import judge
-from kdump.audit.codes import Severity
+from kdump.audit.finding_code import Severity
 from support.all_recipes import ALONE, RECIPES, RUNNING, written
 from support.damaged import Recipe
 from support.fixtures_loader import FIXTURES, copy_fixture

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from bench.directory import make
-from kdump.audit import codes
+from kdump.audit.checks.missing_offsets import OFFSETS_MISSING
 from kdump.audit.run.prescan import Small, quick_verdict
 from kdump.audit.run.quick_survey import quick_survey
 from kdump.audit.survey.survey import survey
@@ -125,7 +125,7 @@ def test_a_quick_survey_reads_the_ends_of_a_small_log(
 
 def test_undecided_gaps_are_listed_up_to_a_limit_and_counted(tmp_path: Path) -> None:
     verdict = foreseen(empty_segments(tmp_path / "t-0", 1_000), Small.HEADERS)
-    gaps = [finding for finding in verdict.findings if finding.code is codes.OFFSETS_MISSING]
+    gaps = [finding for finding in verdict.findings if finding.code is OFFSETS_MISSING]
     assert len(gaps) == 100
     assert sum(1 + finding.repeats for finding in gaps) == 999
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kdump.audit.codes import CODES, Outcome
+from kdump.audit.codes import CODES
 from kdump.audit.facts.small_files import read_directory
+from kdump.audit.finding_code import Outcome
 from kdump.audit.judge import judge, judge_directories
 from kdump.audit.startup import inputs
 from kdump.audit.startup.forecast import DirectoryForecast, Forecast

@@ -13,7 +13,11 @@ import pytest
 import kdump.audit.run.reconcile
 import kdump.audit.run.tasks
 import kdump.audit.run.verify
-from kdump.audit import codes
+from kdump.audit.checks.batches import SEGMENTS_OVERLAP
+from kdump.audit.checks.indexes import INDEX_ORDER
+from kdump.audit.checks.read_errors import CHANGED_WHILE_READ
+from kdump.audit.checks.swap_files import SWAP_OVERLAPS
+from kdump.audit.checks.txn_indexes import TXNINDEX_MISSING_ENTRY
 from kdump.audit.findings import Finding
 from kdump.audit.run import recheck
 from kdump.audit.run.recheck import Inspection, reconcile_findings, suspects
@@ -124,20 +128,20 @@ def test_an_error_in_a_sealed_segment_remains_while_others_come_and_go(
 
 def test_an_error_of_no_segment_remains_if_it_is_seen_twice() -> None:
     for path in (Path(), Path("leader-epoch-checkpoint"), Path("x/partition.metadata")):
-        found = Finding(codes.SEGMENTS_OVERLAP, path)
+        found = Finding(SEGMENTS_OVERLAP, path)
         inspection = Inspection((), (found,))
         assert list(reconcile_findings(inspection, inspection)) == [found]
         assert [finding.code for finding in reconcile_findings(inspection, Inspection((), ()))] == [
-            codes.CHANGED_WHILE_READ
+            CHANGED_WHILE_READ
         ]
         assert [finding.code for finding in reconcile_findings(Inspection((), ()), inspection)] == [
-            codes.CHANGED_WHILE_READ
+            CHANGED_WHILE_READ
         ]
 
 
 def test_an_error_of_a_swap_file_remains_only_beside_the_same_segments(tmp_path: Path) -> None:
     directory = recipe("sound").write(tmp_path)
-    found = Finding(codes.SWAP_OVERLAPS, directory / name(FIRST + 50, ".log.swap"))
+    found = Finding(SWAP_OVERLAPS, directory / name(FIRST + 50, ".log.swap"))
 
     def inspection() -> Inspection:
         surveys = [
@@ -150,7 +154,7 @@ def test_an_error_of_a_swap_file_remains_only_beside_the_same_segments(tmp_path:
     assert list(reconcile_findings(before, inspection())) == [found]
     sound_log(directory, LAST)
     assert [finding.code for finding in reconcile_findings(before, inspection())] == [
-        codes.CHANGED_WHILE_READ
+        CHANGED_WHILE_READ
     ]
 
 
@@ -162,7 +166,7 @@ def test_a_segment_is_read_again_for_a_companion_that_is_missing_or_new(tmp_path
     )
     logs = {survey.segment.base_offset: survey.identity for survey in surveys if survey.identity}
     assert suspects(Inspection(surveys, ()), before, logs) == (before[1],)
-    missing = Finding(codes.INDEX_ORDER, directory / name(FIRST, ".txnindex"))
+    missing = Finding(INDEX_ORDER, directory / name(FIRST, ".txnindex"))
     assert suspects(Inspection(surveys, (missing,)), before, logs) == before
     as_local(missing.path).touch()
     now = read_partition(directory).segments
@@ -414,7 +418,5 @@ def test_a_file_that_comes_while_logs_are_read_again(
         context=read_context([root.directory], None, NOW_MS),
     )
     assert len(pauses) == 1
-    stands = [
-        finding for finding in verdict.findings if finding.code is codes.TXNINDEX_MISSING_ENTRY
-    ]
+    stands = [finding for finding in verdict.findings if finding.code is TXNINDEX_MISSING_ENTRY]
     assert bool(stands) is not comes

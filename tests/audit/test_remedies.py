@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import kdump.cli.main
-from kdump.audit.codes import CODES, Cure, Severity
+from kdump.audit.codes import CODES
+from kdump.audit.finding_code import Cure, Severity
 from kdump.audit.findings import Finding, explain_command
 from support.all_recipes import RECIPES, RUNNING, written
 from support.damaged import FIRST, LAST, Recipe, batches

@@ -14,7 +14,7 @@ import pytest
 
 import kdump.audit.run.tasks
 import kdump.audit.run.verify
-from kdump.audit.codes import Severity
+from kdump.audit.finding_code import Severity
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.targets.target import Root, Target, assign, open_roots

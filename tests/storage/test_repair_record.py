@@ -12,8 +12,8 @@ import pytest
 
 import kdump.cli.main
 import kdump.storage.repair_record
-from kdump.audit import codes
-from kdump.audit.codes import Severity
+from kdump.audit.checks.repair_records import BACKUPS_LINKED
+from kdump.audit.finding_code import Severity
 from kdump.errors import SourceError
 from kdump.storage.repair_record import RepairRecord, RepairState, repair_records
 from support.damaged import FIRST, LAST, Recipe, batches
@@ -203,7 +203,7 @@ def test_a_link_in_the_place_of_the_folders_is_a_warning(
     path = folder(tmp_path_factory.mktemp("other"), "1a2b3c4d", begun="{}")
     (partition / ".kdump").symlink_to(path.parent)
     (finding,) = judge(partition.parent)
-    assert (finding.code, finding.path) == (codes.BACKUPS_LINKED, partition / ".kdump")
+    assert (finding.code, finding.path) == (BACKUPS_LINKED, partition / ".kdump")
     for options in ([], ["--apply"]):
         assert kdump.cli.main.main(["undo", str(partition), *options]) == 6
         assert ".kdump: expected a directory" in capsys.readouterr().err

@@ -12,9 +12,8 @@ from unittest.mock import patch
 
 from kdump.audit.commands import place_of
 from kdump.audit.run.prescan import Small, quick_verdict
-from kdump.audit.run.reconcile import reconcile_directories
+from kdump.audit.run.reconcile import reconcile_directories, requested_findings
 from kdump.audit.targets.listing import list_scope
-from kdump.audit.targets.scope import requested_findings
 from kdump.audit.targets.target import TopicSelection
 from kdump.audit.verdicts.next_start import add_forecast
 from kdump.commands.compare.json_lines import JsonComparisons

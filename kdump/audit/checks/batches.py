@@ -11,29 +11,306 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from kdump.audit import codes
-from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence
+from kdump.audit.finding_code import (
+    REPLICA_FIRST,
+    SALVAGE_OR_CUT,
+    Cure,
+    FindingCode,
+    Outcome,
+    Severity,
+)
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.survey.anomalies import Fault, FaultKind
 from kdump.audit.survey.survey import LISTED, Gap, Survey
 from kdump.format.batch import MAX_OFFSET_DELTA
 from kdump.storage.walk import Damage, Reason
 
+BATCH_CRC_MISMATCH: Final = FindingCode(
+    "batch-crc-mismatch",
+    Severity.ERROR,
+    "A batch does not match its checksum: nothing in the batch can be trusted.",
+    "Consumers and followers stop at the batch. After an unclean stop, recovery reads the "
+    "segments from the recovery point on: it truncates the segment at this batch and deletes "
+    "every later segment, sound records included. Otherwise the broker does not check the batch "
+    "at its start.",
+    SALVAGE_OR_CUT,
+    check=2,
+    cure=Cure.CUT,
+)
+BATCH_SIZE_IMPOSSIBLE: Final = FindingCode(
+    "batch-size-impossible",
+    Severity.ERROR,
+    "The size field of a batch has an impossible value. It is too small, or it extends past the "
+    "end of the file although sound batches follow.",
+    "Consumers and followers stop at the batch. After an unclean stop, recovery reads the "
+    "segments from the recovery point on: it truncates the segment at this batch and deletes "
+    "every later segment, sound records included.",
+    SALVAGE_OR_CUT,
+    check=1,
+    cure=Cure.CUT,
+)
+TORN_TAIL: Final = FindingCode(
+    "torn-tail",
+    Severity.WARNING,
+    "The last segment ends inside a batch (a torn write): the broker died during the append, or "
+    "the log was copied while a broker wrote to it.",
+    "Recovery after an unclean stop removes the fragment. No whole batch is lost.",
+    "Let recovery remove the fragment, or run kdump truncate-to-valid.",
+    check=1,
+    cure=Cure.CUT,
+)
+TORN_TAIL_SEALED: Final = FindingCode(
+    "torn-tail-sealed",
+    Severity.ERROR,
+    "A segment that is not the last ends inside a batch: the end of the segment is lost.",
+    "Consumers cannot read the offsets up to the next segment. Recovery removes the fragment and "
+    "deletes every later segment, sound records included.",
+    SALVAGE_OR_CUT,
+    check=1,
+    cure=Cure.CUT,
+)
+TORN_TAIL_LIVE: Final = FindingCode(
+    "torn-tail-live",
+    Severity.INFO,
+    "The last segment ended inside a batch when kdump read it: a running broker was appending that "
+    "batch.",
+    "The broker completes the batch.",
+    "Nothing to do. If in doubt, verify again after the broker has stopped.",
+    check=1,
+)
+PREALLOCATED_TAIL: Final = FindingCode(
+    "preallocated-tail",
+    Severity.INFO,
+    "Zeros follow the last batch of the last segment. With preallocate=true, a segment has them "
+    "until it is rolled or closed cleanly. A power failure also leaves them, where appended data "
+    "did not reach the disk.",
+    "A running broker writes over the zeros. Recovery after an unclean stop removes them.",
+    "If the topic has preallocate=true, there is nothing to do. If it does not, the end of the "
+    "log may be lost: if another replica is in sync, start its broker first.",
+    check=1,
+)
+PREALLOCATED_TAIL_SEALED: Final = FindingCode(
+    "preallocated-tail-sealed",
+    Severity.ERROR,
+    "Zeros follow the last batch of a segment that is not the last.",
+    "Consumers that receive the zeros stop there. Recovery removes the zeros and deletes every "
+    "later segment, sound records included.",
+    SALVAGE_OR_CUT,
+    check=1,
+    cure=Cure.CUT,
+)
+BATCH_MAGIC_UNKNOWN: Final = FindingCode(
+    "batch-magic-unknown",
+    Severity.ERROR,
+    "A batch has a magic that no release writes. The checksum of magic 2 does not cover the magic: "
+    "most likely it changed on disk, and the rest of the batch is sound.",
+    "The broker treats any magic above 2 as 2 and serves the batch unchanged. Recovery leaves the "
+    "batch in the log. Consumers and followers stop at it.",
+    REPLICA_FIRST,
+    check=3,
+)
+BATCH_CODEC_UNKNOWN: Final = FindingCode(
+    "batch-codec-unknown",
+    Severity.ERROR,
+    "A batch matches its checksum, but names a codec that does not exist, or that its magic does "
+    "not allow. It was written that way.",
+    "The broker serves the batch unchanged, and recovery leaves it in the log. Consumers stop at "
+    "the batch until they seek past it. If the codec does not exist, a follower cannot append the "
+    "batch: a new replica never gets in sync. On a compacted topic, the broker marks the "
+    "partition as uncleanable, and does not compact it until a restart.",
+    "Seek consumers past the batch.",
+    check=3,
+)
+BATCH_ATTRIBUTES_UNKNOWN: Final = FindingCode(
+    "batch-attributes-unknown",
+    Severity.INFO,
+    "A batch's attributes have bits set that have no meaning up to 4.4. A client or a later "
+    "release set them.",
+    "The broker ignores these bits, as do consumers.",
+    "Nothing to do.",
+    check=3,
+)
+OFFSETS_NOT_INCREASING: Final = FindingCode(
+    "offsets-not-increasing",
+    Severity.ERROR,
+    "A batch does not begin after the end of the batch before it: offsets occur twice or run "
+    "backwards.",
+    "Recovery accepts the batch. The log end offset follows the last batch, even if that is "
+    "lower. If the index entries that recovery writes do not rise, recovery deletes all records "
+    "of the segment.",
+    REPLICA_FIRST,
+    check=4,
+    cure=Cure.CUT_IF_REFUSED,
+)
+BATCH_BELOW_SEGMENT: Final = FindingCode(
+    "batch-below-segment",
+    Severity.ERROR,
+    "A batch begins below the base offset in its segment's name.",
+    "Lookups give wrong results. A broker that must recover the segment does not start.",
+    SALVAGE_OR_CUT,
+    check=4,
+    cure=Cure.CUT_IF_REFUSED,
+)
+BATCH_OFFSETS_INVERTED: Final = FindingCode(
+    "batch-offsets-inverted",
+    Severity.ERROR,
+    "The last offset of a batch is lower than its first offset.",
+    "Lookups give wrong results. A broker that must recover the segment may refuse to start, or "
+    "end the log at the wrong offset.",
+    REPLICA_FIRST,
+    check=4,
+    cure=Cure.CUT_IF_REFUSED,
+)
+OFFSET_OVERFLOW: Final = FindingCode(
+    "offset-overflow",
+    Severity.ERROR,
+    "The last batch is more than 2147483647 offsets above its segment's base offset, which no "
+    "index entry can express. Its offset is wrong, or the cleaner of an old broker merged too "
+    "many segments (KAFKA-5413).",
+    "Recovery splits the segment, and accepts the offset even if it is wrong. Without recovery, "
+    "the next append fails.",
+    "If the cleaner merged too many segments, every record is valid: recovery splits the segment "
+    "and loses nothing. If the offset is wrong, it is damage. " + SALVAGE_OR_CUT,
+    check=4,
+    cure=Cure.CUT_IF_REFUSED,
+)
+SEGMENTS_OVERLAP: Final = FindingCode(
+    "segments-overlap",
+    Severity.ERROR,
+    "A segment extends into the offsets of the next segment: those offsets exist twice.",
+    "The broker does not detect this. Consumers that read from one segment into the next see those "
+    "offsets twice or skip records.",
+    REPLICA_FIRST,
+    check=5,
+)
+BATCH_COUNT_MISMATCH: Final = FindingCode(
+    "batch-count-mismatch",
+    Severity.WARNING,
+    "The number of records in a batch differs from its number of offsets, in a topic that was "
+    "never compacted. Records were removed, or a client wrote the batch this way to an old broker, "
+    "which accepted it.",
+    "The broker does not detect this. Consumers read the records that are there.",
+    "Compare with another replica: kdump dump shows the offsets, counts and sequence numbers of "
+    "its batches.",
+    check=6,
+)
+RECORDS_UNREADABLE: Final = FindingCode(
+    "records-unreadable",
+    Severity.ERROR,
+    "A batch matches its checksum, but its records cannot be read. It was written that way.",
+    "The broker serves the batch unchanged, and recovery leaves it in the log. Consumers stop at "
+    "the batch until they seek past it. On a compacted topic, the broker marks the partition as "
+    "uncleanable, and does not compact it until a restart.",
+    "Seek consumers past the batch.",
+    check=6,
+)
+RECORDS_CUT_OFF: Final = FindingCode(
+    "records-cut-off",
+    Severity.ERROR,
+    "The last message in a wrapper of magic 0 or 1 is cut off. The wrapper matches its checksum: "
+    "it was written that way.",
+    "Java consumers read the messages in front of it and go on behind the wrapper without an "
+    "error: they skip what is cut off. In magic 1 they count the offsets of these messages back "
+    "from that of the wrapper, so that all are too high by the number of messages that are "
+    "missing. Consumers of kafka-python and aiokafka stop. On a compacted topic, the cleaner drops "
+    "what is cut off when it drops another message of the wrapper.",
+    "Write the missing message again, from where it came from. No replica has more of it.",
+    check=6,
+)
+RECORDS_NULL_SIZES: Final = FindingCode(
+    "records-null-sizes",
+    Severity.WARNING,
+    "A key, a value or the value of a header has a negative size other than -1, the size of null. "
+    "A client wrote it that way.",
+    "The broker and Java consumers read null. So do kafka-python and aiokafka in magic 2. "
+    "Consumers on librdkafka, such as confluent-kafka, stop in front of the record and report no "
+    "error; if the null is that of a header, they leave out all headers of the record. In magic 0 "
+    "and 1 aiokafka stops too, and kafka-python reads an empty key or value.",
+    "Java consumers need nothing. Seek consumers on librdkafka past the batch. kdump export writes "
+    "these records, with null.",
+    check=6,
+)
+RECORDS_UNDECODABLE: Final = FindingCode(
+    "records-undecodable",
+    Severity.ERROR,
+    "The coordinator of an internal topic cannot decode a record. The batch matches its checksum: "
+    "it was written that way, by a newer release or a broken one.",
+    "A coordinator of 4.0 and later does not load the partition: its groups, or its transactional "
+    "ids, have no coordinator, and their clients wait. A group coordinator of 3.9 loads none of "
+    "its groups, and answers that they have no offsets: consumers reset their position.",
+    "Start the release that wrote the record. If none reads it, keep the offsets of the partition "
+    "with kdump groups --format csv, stop the brokers that have a copy of it, move these "
+    "directories out of the log directories, start the brokers, and commit the offsets again with "
+    "kafka-consumer-groups.sh --reset-offsets --from-file. Of __transaction_state, abort what then "
+    "hangs with the commands of kdump transactions --hanging.",
+    check=41,
+)
+RECORDS_OFFSETS: Final = FindingCode(
+    "records-offsets",
+    Severity.ERROR,
+    "The offsets of a batch's records do not rise, or leave the range in the batch header.",
+    "The broker does not check them. Consumers skip records, see them twice, or continue at the "
+    "wrong offset.",
+    "If consumers must not see the batch, seek them past it.",
+    check=6,
+)
+RECORDS_TIMESTAMPS: Final = FindingCode(
+    "records-timestamps",
+    Severity.ERROR,
+    "A record has a later timestamp than the largest timestamp in its batch header.",
+    "The broker trusts the header: lookups by time miss the record, and time-based retention may "
+    "delete it early.",
+    "Nothing repairs this. Find such records by offset.",
+    check=7,
+)
+TORN_TAIL_CLEAN: Final = FindingCode(
+    "torn-tail-clean",
+    Severity.ERROR,
+    "The last segment ends inside a batch, as no clean stop leaves it. The clean shutdown marker "
+    "is not from the last stop, or something changed the file after it.",
+    "The broker trusts the clean shutdown marker and appends new batches after the fragment: "
+    "consumers and followers will stop there.",
+    "While the broker is stopped, kdump truncate-to-valid removes the fragment. If another "
+    "replica is in sync, start its broker first: this broker then fetches the lost end from the "
+    "leader.",
+    check=37,
+    cure=Cure.CUT,
+)
+PREALLOCATED_TAIL_CLEAN: Final = FindingCode(
+    "preallocated-tail-clean",
+    Severity.ERROR,
+    "Zeros follow the last batch of the last segment, as no clean stop leaves them. The clean "
+    "shutdown marker is not from the last stop, or something changed the file after it.",
+    "The broker trusts the clean shutdown marker, reads on to the zeros, and does not start.",
+    "While the broker is stopped, kdump truncate-to-valid removes the zeros.",
+    check=37,
+    stops=Outcome.REFUSES,
+    cure=Cure.CUT,
+)
+LIMIT: Final = FindingCode(
+    "limit",
+    Severity.INCOMPLETE,
+    "A batch decompresses to more data than kdump reads at once: its records were not checked.",
+    "The broker has no such limit. Consumers decompress the batch piece by piece.",
+    "Find out whether a client sends such batches on purpose. If not, the batch may be a "
+    "decompression bomb.",
+)
+
 _FAULT_CODES: Final = {
-    FaultKind.BACKWARDS: codes.OFFSETS_NOT_INCREASING,
-    FaultKind.INVERTED: codes.BATCH_OFFSETS_INVERTED,
-    FaultKind.MAGIC: codes.BATCH_MAGIC_UNKNOWN,
-    FaultKind.CODEC: codes.BATCH_CODEC_UNKNOWN,
-    FaultKind.BITS: codes.BATCH_ATTRIBUTES_UNKNOWN,
-    FaultKind.MISCOUNTED: codes.BATCH_COUNT_MISMATCH,
-    FaultKind.UNREADABLE: codes.RECORDS_UNREADABLE,
-    FaultKind.CUT: codes.RECORDS_CUT_OFF,
-    FaultKind.NULLS: codes.RECORDS_NULL_SIZES,
-    FaultKind.DISORDER: codes.RECORDS_OFFSETS,
-    FaultKind.LATE: codes.RECORDS_TIMESTAMPS,
-    FaultKind.UNDECODABLE: codes.RECORDS_UNDECODABLE,
-    FaultKind.LIMIT: codes.LIMIT,
+    FaultKind.BACKWARDS: OFFSETS_NOT_INCREASING,
+    FaultKind.INVERTED: BATCH_OFFSETS_INVERTED,
+    FaultKind.MAGIC: BATCH_MAGIC_UNKNOWN,
+    FaultKind.CODEC: BATCH_CODEC_UNKNOWN,
+    FaultKind.BITS: BATCH_ATTRIBUTES_UNKNOWN,
+    FaultKind.MISCOUNTED: BATCH_COUNT_MISMATCH,
+    FaultKind.UNREADABLE: RECORDS_UNREADABLE,
+    FaultKind.CUT: RECORDS_CUT_OFF,
+    FaultKind.NULLS: RECORDS_NULL_SIZES,
+    FaultKind.DISORDER: RECORDS_OFFSETS,
+    FaultKind.LATE: RECORDS_TIMESTAMPS,
+    FaultKind.UNDECODABLE: RECORDS_UNDECODABLE,
+    FaultKind.LIMIT: LIMIT,
 }
 
 
@@ -53,7 +330,7 @@ def check_sequence(evidence: Evidence) -> Iterator[Finding]:
         next_base = following.segment.base_offset
         if survey.last_offset is not None and survey.last_offset >= next_base:
             yield Finding(
-                codes.SEGMENTS_OVERLAP,
+                SEGMENTS_OVERLAP,
                 survey.segment.log,
                 position=survey.last_position,
                 offsets=Offsets(next_base, survey.last_offset),
@@ -61,7 +338,7 @@ def check_sequence(evidence: Evidence) -> Iterator[Finding]:
                     f"a last offset below {next_base}, where the next segment begins",
                     str(survey.last_offset),
                 ),
-                remedy=explain_command(codes.SEGMENTS_OVERLAP),
+                remedy=explain_command(SEGMENTS_OVERLAP),
             )
 
 
@@ -94,17 +371,17 @@ def _damage_code(
 ) -> FindingCode:
     live, clean = evidence.live, evidence.stopped_cleanly
     if live and not sealed and _may_be_unfinished(survey, damage):
-        return codes.TORN_TAIL_LIVE
+        return TORN_TAIL_LIVE
     if not damage.is_tail:
         checksum = damage.reason is Reason.BAD_CHECKSUM
-        return codes.BATCH_CRC_MISMATCH if checksum else codes.BATCH_SIZE_IMPOSSIBLE
+        return BATCH_CRC_MISMATCH if checksum else BATCH_SIZE_IMPOSSIBLE
     if sealed:
-        return codes.TORN_TAIL_SEALED if damage.torn else codes.PREALLOCATED_TAIL_SEALED
+        return TORN_TAIL_SEALED if damage.torn else PREALLOCATED_TAIL_SEALED
     if damage.empty:
-        return codes.PREALLOCATED_TAIL_CLEAN if clean else codes.PREALLOCATED_TAIL
+        return PREALLOCATED_TAIL_CLEAN if clean else PREALLOCATED_TAIL
     if live:
-        return codes.TORN_TAIL_LIVE
-    return codes.TORN_TAIL_CLEAN if clean else codes.TORN_TAIL
+        return TORN_TAIL_LIVE
+    return TORN_TAIL_CLEAN if clean else TORN_TAIL
 
 
 def _damage(
@@ -125,7 +402,7 @@ def _damage(
         damage.position,
         damage.size,
         offsets,
-        detail.as_live() if code is codes.TORN_TAIL_LIVE else detail,
+        detail.as_live() if code is TORN_TAIL_LIVE else detail,
         explain_command(code),
         repeats,
     )
@@ -159,7 +436,7 @@ def _fault(survey: Survey, fault: Fault, repeats: int) -> Finding:
     offsets = Offsets(batch.base_offset, batch.last_offset)
     match fault.kind:
         case FaultKind.BACKWARDS if batch.base_offset < base:
-            code = codes.BATCH_BELOW_SEGMENT
+            code = BATCH_BELOW_SEGMENT
             detail = Detail(f"a base offset of {base} or more", str(batch.base_offset))
         case FaultKind.BACKWARDS:
             detail = Detail(f"a base offset above {fault.reference}", str(batch.base_offset))
@@ -209,10 +486,14 @@ def _overflow(survey: Survey) -> Iterator[Finding]:
     highest = survey.segment.base_offset + MAX_OFFSET_DELTA
     if survey.last_offset is not None and survey.last_offset > highest:
         yield Finding(
-            codes.OFFSET_OVERFLOW,
+            OFFSET_OVERFLOW,
             survey.segment.log,
             position=survey.last_position,
             offsets=Offsets(highest + 1, survey.last_offset),
             detail=Detail(f"a last offset of at most {highest}", str(survey.last_offset)),
-            remedy=explain_command(codes.OFFSET_OVERFLOW),
+            remedy=explain_command(OFFSET_OVERFLOW),
         )
+
+
+SEGMENT_CHECKS: Final = (check_segments,)
+CHECKS: Final = (check_sequence,)

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import Final
 
-from kdump.audit import codes
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts, Read
+from kdump.audit.finding_code import REPLICA_FIRST, Cure, FindingCode, Severity
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.replay import Replay
 from kdump.audit.survey.events import EpochRun
@@ -20,6 +20,64 @@ from kdump.audit.survey.survey import Survey
 from kdump.format.checkpoint import EpochEntry, epochs_rise
 from kdump.storage.names import LEADER_EPOCH_CHECKPOINT
 from kdump.values import frozen
+
+LEADER_EPOCH_FALLS: Final = FindingCode(
+    "leader-epoch-falls",
+    Severity.WARNING,
+    "A batch has a lower leader epoch than the batches before it. The epoch, which no checksum "
+    "covers, was changed, or this log is from another cluster.",
+    "The broker ignores the lower epoch. After a change of leader, followers may truncate to a "
+    "wrong offset.",
+    "No repair changes the epoch of a batch. Compare the leader epochs with another replica: "
+    "kdump dump shows them. If they differ and that replica is in sync, move this partition "
+    "directory out of the log directory: the broker then fetches the whole partition from the "
+    "leader.",
+    check=23,
+)
+LEADER_EPOCH_NEGATIVE: Final = FindingCode(
+    "leader-epoch-negative",
+    Severity.ERROR,
+    "A batch has a leader epoch below -1, which no broker writes. No checksum covers the epoch.",
+    "The broker serves the batch. A follower that fetches it refuses the epoch, and replication "
+    "stops there.",
+    REPLICA_FIRST,
+    check=23,
+)
+LEADER_EPOCH_ABSENT: Final = FindingCode(
+    "leader-epoch-absent",
+    Severity.WARNING,
+    "A batch of magic 2 has no leader epoch. The cleaner of 4.0 and later omits the epoch when it "
+    "rewrites messages of magic 0 or 1. No checksum covers the epoch.",
+    "The broker serves the batch. A follower of 3.9 or later refuses its epoch of -1, and "
+    "replication stops there: a new replica never gets in sync. Replicas that have the batch "
+    "continue.",
+    "While the broker is stopped, kdump convert-v0-v2 sets the leader epoch that belongs to the "
+    "offset.",
+    check=23,
+    cure=Cure.CONVERT,
+)
+EPOCHS_MISMATCH: Final = FindingCode(
+    "epochs-mismatch",
+    Severity.ERROR,
+    "Batches have a different leader epoch than leader-epoch-checkpoint gives for their offsets.",
+    "The broker trusts the checkpoint: after a change of leader, replicas may truncate to a wrong "
+    "offset and diverge.",
+    "If another replica is in sync, move this partition directory out of the log directory: the "
+    "broker then fetches the whole partition from the leader. Otherwise, while the broker is "
+    "stopped, kdump reindex writes the file from the leader epochs of the batches.",
+    check=23,
+    cure=Cure.EPOCHS,
+)
+EPOCHS_MISSING: Final = FindingCode(
+    "epochs-missing",
+    Severity.WARNING,
+    "The leader-epoch-checkpoint lacks leader epochs that batches have.",
+    "A follower whose last leader epoch is missing here may truncate more of its log than "
+    "necessary. Recovery adds the epochs above the last epoch in the file.",
+    "While the broker is stopped, kdump reindex adds the leader epochs of the batches.",
+    check=23,
+    cure=Cure.EPOCHS,
+)
 
 _NO_EPOCH: Final = -1
 _MAGIC: Final = 2
@@ -44,7 +102,7 @@ def check_epoch_falls(evidence: Evidence) -> Iterator[Finding]:
         pairs = list(in_segment)
         before, after = pairs[0]
         yield Finding(
-            codes.LEADER_EPOCH_FALLS,
+            LEADER_EPOCH_FALLS,
             after.survey.segment.log,
             position=after.span.first_position,
             offsets=Offsets(after.span.first_offset, after.span.last_offset),
@@ -53,7 +111,7 @@ def check_epoch_falls(evidence: Evidence) -> Iterator[Finding]:
                 f"{before.span.last_offset}",
                 str(after.span.epoch),
             ),
-            remedy=explain_command(codes.LEADER_EPOCH_FALLS),
+            remedy=explain_command(LEADER_EPOCH_FALLS),
             repeats=len(pairs) - 1,
         )
 
@@ -76,8 +134,8 @@ def check_epoch_range(evidence: Evidence) -> Iterator[Finding]:
         if run.span.epoch == _NO_EPOCH and (run.survey.magics or (0, 0))[0] >= _MAGIC
     ]
     for code, expected, runs_found in (
-        (codes.LEADER_EPOCH_NEGATIVE, "a leader epoch of -1 or more", negative),
-        (codes.LEADER_EPOCH_ABSENT, "a leader epoch, as a follower needs it", absent),
+        (LEADER_EPOCH_NEGATIVE, "a leader epoch of -1 or more", negative),
+        (LEADER_EPOCH_ABSENT, "a leader epoch, as a follower needs it", absent),
     ):
         for run in runs_found[:1]:
             yield Finding(
@@ -111,7 +169,7 @@ def check_epoch_checkpoint(evidence: Evidence) -> Iterator[Finding]:
         elif not _fits(run.span, entries):
             heals = is_newer and facts.recovered(_next_base(replay, run))
             (missing if heals else wrong).append(run)
-    for code, runs in ((codes.EPOCHS_MISSING, missing), (codes.EPOCHS_MISMATCH, wrong)):
+    for code, runs in ((EPOCHS_MISSING, missing), (EPOCHS_MISMATCH, wrong)):
         if runs:
             span = runs[0].span
             yield Finding(
@@ -211,3 +269,6 @@ def _describe(run: EpochRun, entries: Sequence[EpochEntry]) -> str:
         if entry.start_offset <= run.last_offset
     ]
     return descriptions[-1] if descriptions else "none"
+
+
+CHECKS: Final = (check_epoch_falls, check_epoch_range, check_epoch_checkpoint)

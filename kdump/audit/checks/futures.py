@@ -8,18 +8,88 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kdump.audit import codes
-from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence, NodeEvidence
+from kdump.audit.finding_code import FindingCode, Harm, Outcome, Severity
 from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.audit.startup.future_loss import lost_to_successor
 from kdump.audit.targets.future_logs import FutureFate
 from kdump.storage.logdir import directory_name
 
+FUTURE_BESIDE_CURRENT: Final = FindingCode(
+    "future-beside-current",
+    Severity.ERROR,
+    "A log directory holds the -future log of a partition beside its current log, and the "
+    "cluster's metadata assigns the replica to this log directory. A broker does not create this "
+    "state: log directories were merged, or a directory was copied.",
+    "The broker tries to rename the -future directory to the name of the current one, and does not "
+    "start. The next try ends the same way.",
+    "Compare the two with kdump verify and kdump dump, and move the directory whose log ends "
+    "earlier out of the log directory. Without its current log, the broker takes the -future log "
+    "for the current one.",
+    check=29,
+    stops=Outcome.REFUSES,
+)
+FUTURE_UNUSED: Final = FindingCode(
+    "future-unused",
+    Severity.WARNING,
+    "A log directory holds the -future log of a partition beside its current log. The cluster's "
+    "metadata assigns the replica to another log directory, or is not known.",
+    "The broker starts and does not use the -future log. A broker without ZooKeeper reports the "
+    "directory of the current log to the cluster, and then its next start fails.",
+    "Compare the two with kdump verify and kdump dump, and move the directory whose log ends "
+    "earlier out of the log directory.",
+    check=29,
+)
+FUTURE_STRAY: Final = FindingCode(
+    "future-stray",
+    Severity.WARNING,
+    "A -future log has no partition.metadata, or according to the node's own metadata log this "
+    "node is not a replica of its partition. The current log of the partition remains.",
+    "The broker renames the directory to -stray and ends the move.",
+    "Start the move again if it is still wanted. The -stray directory can then be deleted.",
+    check=24,
+)
+FUTURE_ALONE: Final = FindingCode(
+    "future-alone",
+    Severity.ERROR,
+    "No log directory holds the current log of a partition of this node, and the start does not "
+    "make the -future log the current one: it has no partition.metadata, or the cluster's metadata "
+    "assigns the replica to another log directory.",
+    "The broker creates an empty current log. If it leads, offsets are assigned a second time, and "
+    "the -future log is truncated to the empty one or renamed to -stray.",
+    "If another replica is in sync, start its broker first: this one fetches all records. "
+    "Otherwise rename the directory to the partition's name and move it to the log directory that "
+    "the metadata assigns, before a broker starts; kdump reindex writes a missing "
+    "partition.metadata.",
+    check=24,
+    harm=Harm.EMPTY,
+)
+FUTURE_REPLACES: Final = FindingCode(
+    "future-replaces",
+    Severity.INFO,
+    "A move between log directories is complete but for the last step: the cluster's metadata "
+    "assigns the replica to the log directory with the -future log.",
+    "The broker makes the -future log the current one, and deletes this log.",
+    "Nothing to do.",
+    check=28,
+)
+FUTURE_SHORTER: Final = FindingCode(
+    "future-shorter",
+    Severity.ERROR,
+    "The cluster's metadata assigns the replica to the log directory with the -future log, which "
+    "ends before the current log.",
+    "The broker makes the -future log the current one, and deletes this log with the records that "
+    "the -future log does not hold. It does so after a clean stop too.",
+    "If another replica is in sync, the broker fetches the records again from its leader. "
+    "Otherwise, before a broker starts, move the -future directory out of its log directory, and "
+    "this directory into it: the broker then starts with this log.",
+    check=28,
+)
+
 _EXPECTED: Final = {
-    FutureFate.REFUSED: (codes.FUTURE_BESIDE_CURRENT, "the current log in another log directory"),
-    FutureFate.IGNORED: (codes.FUTURE_UNUSED, "the current log in another log directory"),
-    FutureFate.EMPTIED: (codes.FUTURE_ALONE, "a current log in one of the node's log directories"),
+    FutureFate.REFUSED: (FUTURE_BESIDE_CURRENT, "the current log in another log directory"),
+    FutureFate.IGNORED: (FUTURE_UNUSED, "the current log in another log directory"),
+    FutureFate.EMPTIED: (FUTURE_ALONE, "a current log in one of the node's log directories"),
 }
 
 
@@ -33,7 +103,7 @@ def check_future_logs(evidence: NodeEvidence) -> Iterator[Finding]:
         name = directory_name(future.path)
         if future.fate is FutureFate.STRAY and name is not None:
             alone = future.current is None and evidence.node.holds(name.topic, name.partition)
-            code: FindingCode = codes.FUTURE_ALONE if alone else codes.FUTURE_STRAY
+            code: FindingCode = FUTURE_ALONE if alone else FUTURE_STRAY
             expected = "the id of a topic that this node has in partition.metadata"
             found = "none" if evidence.node.image is None else "no such id"
         elif future.fate in _EXPECTED:
@@ -52,12 +122,16 @@ def check_successor(evidence: Evidence) -> Iterator[Finding]:
         return
     lost = lost_to_successor(facts, evidence.log_end)
     if lost.first_offset is None or lost.last_offset is None:
-        yield Finding(codes.FUTURE_REPLACES, facts.partition.path, size=evidence.log_bytes)
+        yield Finding(FUTURE_REPLACES, facts.partition.path, size=evidence.log_bytes)
         return
     yield file_finding(
-        codes.FUTURE_SHORTER,
+        FUTURE_SHORTER,
         facts.partition.path,
         f"a future log up to offset {lost.last_offset + 1}",
         f"{facts.successor.path}, which ends at {facts.successor.end}",
         offsets=Offsets(lost.first_offset, lost.last_offset),
     )
+
+
+CHECKS: Final = (check_successor,)
+NODE_CHECKS: Final = (check_future_logs,)

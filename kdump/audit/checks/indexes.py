@@ -12,15 +12,211 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from kdump.audit import codes
-from kdump.audit.codes import FindingCode, Severity
 from kdump.audit.evidence import Evidence
+from kdump.audit.finding_code import REINDEX, REPLICA_FIRST, Cure, FindingCode, Severity
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
-from kdump.audit.startup.swaps import resolve_swaps
 from kdump.audit.survey.index_promises import LISTED, BrokenPromise, EntryFault, IndexFacts
 from kdump.audit.survey.survey import Survey
 from kdump.storage.paths import AnyPath
 from kdump.values import frozen
+
+_REBUILD: Final = (
+    "While the broker is stopped, kdump reindex rebuilds the file. If the segment's log is sound, "
+    "you can delete the .index instead: the broker rebuilds it at its start."
+)
+INDEX_LENGTH: Final = FindingCode(
+    "index-length",
+    Severity.WARNING,
+    "The length of an .index file is not a multiple of 8: its last entry is cut off.",
+    "The broker ignores the incomplete entry, and lookups take longer. Brokers up to 2.2 rebuild "
+    "the index at their start.",
+    "Nothing is lost, and kdump reindex rebuilds the file. If the file was cut short while it was "
+    "copied, check the .log beside it.",
+    check=9,
+    cure=Cure.REINDEX,
+)
+INDEX_ORDER: Final = FindingCode(
+    "index-order",
+    Severity.ERROR,
+    "The entries of an .index file do not rise in offset and position.",
+    "The broker trusts the index: lookups start at the wrong position, skip records or fail. It "
+    "rebuilds the index in recovery, or at its start if the file is missing.",
+    _REBUILD,
+    check=9,
+    cure=Cure.REINDEX,
+)
+INDEX_PADDED: Final = FindingCode(
+    "index-padded",
+    Severity.INFO,
+    "An .index file has zeros after its entries, and its segment is not the last.",
+    "The broker counts the zeros as entries. Lookups begin at the start of the segment: they are "
+    "slow, but correct.",
+    "Nothing to do.",
+    check=11,
+)
+TIMEINDEX_LENGTH: Final = FindingCode(
+    "timeindex-length",
+    Severity.WARNING,
+    "The length of a .timeindex file is not a multiple of 12: its last entry is cut off.",
+    "The broker ignores the incomplete entry: lookups by time and time-based retention may use a "
+    "timestamp that is too low. Brokers up to 2.2 rebuild the index at their start.",
+    "While the broker is stopped, kdump reindex rebuilds the file.",
+    check=13,
+    cure=Cure.REINDEX,
+)
+TIMEINDEX_ORDER: Final = FindingCode(
+    "timeindex-order",
+    Severity.ERROR,
+    "The timestamps of a .timeindex file do not rise, or its offsets fall.",
+    "The broker trusts the index: lookups by time return wrong offsets, and time-based retention "
+    "may delete the segment early or never.",
+    REINDEX,
+    check=13,
+    cure=Cure.REINDEX,
+)
+TIMEINDEX_PADDED: Final = FindingCode(
+    "timeindex-padded",
+    Severity.ERROR,
+    "A .timeindex file has zeros after its entries, and its segment is not the last.",
+    "The broker takes the last zeros for the segment's latest timestamp, which is then in 1970: "
+    "time-based retention may delete the segment (KAFKA-10207).",
+    REINDEX,
+    check=11,
+    cure=Cure.REINDEX,
+)
+INDEX_MISPLACED: Final = FindingCode(
+    "index-misplaced",
+    Severity.ERROR,
+    "An entry of an .index file points to a position where no batch starts.",
+    "The broker trusts the entry: lookups from its offset on read bytes inside a batch as a batch "
+    "header. They fail or find the wrong position.",
+    _REBUILD,
+    check=9,
+    cure=Cure.REINDEX,
+)
+INDEX_SKIPS: Final = FindingCode(
+    "index-skips",
+    Severity.ERROR,
+    "An entry of an .index file points past records that a lookup through it must find: they have "
+    "its offset or a higher one, but are before its position.",
+    "The broker trusts the entry: consumers and followers that fetch one of these offsets receive "
+    "later records, without an error.",
+    _REBUILD,
+    check=10,
+    cure=Cure.REINDEX,
+)
+INDEX_BEYOND_LOG: Final = FindingCode(
+    "index-beyond-log",
+    Severity.ERROR,
+    "The last segment's .index file has an offset or a position after the end of the log: the log "
+    "was cut short, or the entry is wrong.",
+    "After a clean stop, the broker takes the base offset of the segment for the log end offset, "
+    "and assigns the offsets of the segment a second time. After an unclean stop, recovery "
+    "rebuilds the index.",
+    "While the broker is stopped, kdump reindex rebuilds the file. If the log was cut short and "
+    "another replica is in sync, start its broker first: this broker then fetches the lost end "
+    "from the leader.",
+    check=10,
+    cure=Cure.REINDEX,
+)
+INDEX_BEYOND_LOG_SEALED: Final = FindingCode(
+    "index-beyond-log-sealed",
+    Severity.ERROR,
+    "An .index file has a position at or after the end of its log, and its segment is not the "
+    "last: the log was cut short, or the entry is wrong.",
+    "Lookups from the entry's offset on find nothing in this segment and continue in the next "
+    "segment.",
+    "If the log is whole, kdump reindex rebuilds the file while the broker is stopped. If the log "
+    "was cut short, its last records are missing. " + REPLICA_FIRST,
+    check=10,
+    cure=Cure.REINDEX,
+)
+INDEX_MISSING: Final = FindingCode(
+    "index-missing",
+    Severity.WARNING,
+    "A segment has no .index file.",
+    "At its start, the broker reads the whole segment and rebuilds both indexes. It deletes all "
+    "later producer snapshots of the partition.",
+    "Nothing is lost if the segment's log is sound. If it is not, the broker truncates the "
+    "segment at the damage and keeps the later segments: offsets are then missing. While the "
+    "broker is stopped, kdump reindex writes the index and truncates nothing: the start then "
+    "skips that recovery.",
+    check=12,
+    cure=Cure.REINDEX,
+)
+INDEX_REBUILT: Final = FindingCode(
+    "index-rebuilt",
+    Severity.WARNING,
+    "An index file is wrong, but the next start recovers its segment. Either the last stop was "
+    "unclean and the recovery point is not past the segment, or this is the metadata log, which "
+    "every start recovers.",
+    "The broker rebuilds both indexes of the segment at its start.",
+    "Let the broker start, or run kdump reindex first.",
+    check=11,
+    cure=Cure.REINDEX,
+)
+TIMEINDEX_SKIPS: Final = FindingCode(
+    "timeindex-skips",
+    Severity.ERROR,
+    "An entry of a .timeindex file has an earlier timestamp than records before its offset.",
+    "Lookups by time begin after these records and return a later offset.",
+    REINDEX,
+    check=13,
+    cure=Cure.REINDEX,
+)
+TIMEINDEX_UNMATCHED: Final = FindingCode(
+    "timeindex-unmatched",
+    Severity.INFO,
+    "An entry of a .timeindex file has a timestamp that no batch up to its offset has.",
+    "Lookups by time take longer, but are correct.",
+    "Nothing to do.",
+    check=13,
+)
+TIMEINDEX_BEYOND_LOG: Final = FindingCode(
+    "timeindex-beyond-log",
+    Severity.ERROR,
+    "The last segment's .timeindex file has an offset after the end of the log: the log was cut "
+    "short, or the entry is wrong.",
+    "After a clean stop, an append fails if its timestamp is later than that of the last entry and "
+    "its offset is lower. After an unclean stop, recovery rebuilds the index.",
+    "While the broker is stopped, kdump reindex rebuilds the file. If the log was cut short and "
+    "another replica is in sync, start its broker first: this broker then fetches the lost end "
+    "from the leader.",
+    check=13,
+    cure=Cure.REINDEX,
+)
+TIMEINDEX_TOO_LOW: Final = FindingCode(
+    "timeindex-too-low",
+    Severity.ERROR,
+    "The last timestamp in a .timeindex file is earlier than the latest in its segment.",
+    "The broker takes the segment for older than it is: time-based retention may delete it early, "
+    "and lookups of later times skip it.",
+    REINDEX,
+    check=14,
+    cure=Cure.REINDEX,
+)
+TIMEINDEX_TOO_HIGH: Final = FindingCode(
+    "timeindex-too-high",
+    Severity.ERROR,
+    "The last timestamp in a .timeindex file is later than the latest in its segment.",
+    "The broker takes the segment for newer than it is: time-based retention keeps it and all "
+    "later segments too long. Lookups of times after its latest record end in this segment and "
+    "find nothing.",
+    REINDEX,
+    check=14,
+    cure=Cure.REINDEX,
+)
+TIMEINDEX_MISSING: Final = FindingCode(
+    "timeindex-missing",
+    Severity.ERROR,
+    "A segment has no .timeindex file.",
+    "The broker creates an empty file, and adds no entries for the records that are in the "
+    "segment: time-based retention uses the modification time of the .log, and lookups by time "
+    "may find nothing.",
+    REINDEX,
+    check=12,
+    cure=Cure.REINDEX,
+)
 
 _NO_TIMESTAMP: Final = -1
 
@@ -39,12 +235,8 @@ class _Kind:
         return f"{self.first} {entry[0]}, {self.second} {entry[1]}"
 
 
-_OFFSET: Final = _Kind(
-    codes.INDEX_LENGTH, codes.INDEX_ORDER, codes.INDEX_PADDED, "offset", "position"
-)
-_TIME: Final = _Kind(
-    codes.TIMEINDEX_LENGTH, codes.TIMEINDEX_ORDER, codes.TIMEINDEX_PADDED, "timestamp", "offset"
-)
+_OFFSET: Final = _Kind(INDEX_LENGTH, INDEX_ORDER, INDEX_PADDED, "offset", "position")
+_TIME: Final = _Kind(TIMEINDEX_LENGTH, TIMEINDEX_ORDER, TIMEINDEX_PADDED, "timestamp", "offset")
 
 
 def check_indexes(evidence: Evidence) -> Iterator[Finding]:
@@ -100,25 +292,6 @@ def check_missing_indexes(evidence: Evidence) -> Iterator[Finding]:
             yield from _at_next_start(evidence, next_base, found)
 
 
-def check_orphans(evidence: Evidence) -> Iterator[Finding]:
-    """Report index files without their log; a running broker may be deleting the segment.
-
-    Those that a pending swap replaces are of logs that a broker had just taken away when it was
-    killed.
-    """
-    facts = evidence.facts
-    if facts is None or evidence.live or evidence.deleted_at_start or not facts.partition.orphans:
-        return
-    ends = facts.swap_ends
-    swaps = resolve_swaps(
-        facts.partition, lambda swap: ends.get(swap.base_offset, swap.base_offset)
-    )
-    for entry in facts.partition.orphans:
-        # A name that is not canonical a broker refuses, or opens under another name.
-        if entry.name.canonical and entry.path not in swaps.replaced:
-            yield _missing_file(entry.path, ".log", codes.INDEX_ORPHAN)
-
-
 def _at_next_start(
     evidence: Evidence, next_base: int | None, findings: Iterable[Finding]
 ) -> Iterator[Finding]:
@@ -139,7 +312,7 @@ def as_rebuilt(findings: Iterable[Finding]) -> Iterator[Finding]:
     """
     for finding in findings:
         if finding.code.severity is Severity.ERROR:
-            code = codes.INDEX_REBUILT
+            code = INDEX_REBUILT
             yield replace(finding, code=code, remedy=explain_command(code))
         else:
             yield finding
@@ -154,7 +327,7 @@ def _offset_entries(survey: Survey, *, sealed: bool, live: bool) -> Iterator[Fin
         if sealed or not live or fault.kind is not BrokenPromise.BEYOND:
             yield _offset_entry(facts, fault, repeats, sealed=sealed)
     if not sealed and not live and BrokenPromise.BEYOND not in facts.counts:
-        yield from _beyond_end(survey, _OFFSET, facts, codes.INDEX_BEYOND_LOG)
+        yield from _beyond_end(survey, _OFFSET, facts, INDEX_BEYOND_LOG)
 
 
 def _time_entries(survey: Survey, *, sealed: bool, live: bool) -> Iterator[Finding]:
@@ -169,7 +342,7 @@ def _time_entries(survey: Survey, *, sealed: bool, live: bool) -> Iterator[Findi
         if fault.kind is BrokenPromise.SKIPS or not (times_unindexed or at_end):
             yield _time_entry(facts, fault, repeats)
     if not sealed and not live:
-        yield from _beyond_end(survey, _TIME, facts, codes.TIMEINDEX_BEYOND_LOG)
+        yield from _beyond_end(survey, _TIME, facts, TIMEINDEX_BEYOND_LOG)
 
 
 def _largest_timestamp(survey: Survey) -> Iterator[Finding]:
@@ -182,9 +355,9 @@ def _largest_timestamp(survey: Survey) -> Iterator[Finding]:
         return  # upgrades from 0.10.0, which had no time indexes, left empty time indexes
     timestamp = _NO_TIMESTAMP if facts.last is None else facts.last[0]
     if timestamp < survey.record_timestamp:
-        yield _last_timestamp(facts, codes.TIMEINDEX_TOO_LOW, survey.record_timestamp)
+        yield _last_timestamp(facts, TIMEINDEX_TOO_LOW, survey.record_timestamp)
     elif timestamp > survey.max_timestamp and survey.magics[0] > 1 and _is_complete(survey):
-        yield _last_timestamp(facts, codes.TIMEINDEX_TOO_HIGH, survey.max_timestamp)
+        yield _last_timestamp(facts, TIMEINDEX_TOO_HIGH, survey.max_timestamp)
 
 
 def _missing_indexes(survey: Survey, *, no_times: bool) -> Iterator[Finding]:
@@ -193,11 +366,11 @@ def _missing_indexes(survey: Survey, *, no_times: bool) -> Iterator[Finding]:
     if survey.size == 0:
         return
     if segment.index is None:
-        yield _missing_file(segment.log, ".index", codes.INDEX_MISSING)
+        yield _missing_file(segment.log, ".index", INDEX_MISSING)
     elif segment.time_index is None and survey.record_timestamp > _NO_TIMESTAMP:
         never_had_any = no_times and _is_legacy(survey)  # as before 0.10.1
         if not never_had_any:
-            yield _missing_file(segment.log, ".timeindex", codes.TIMEINDEX_MISSING)
+            yield _missing_file(segment.log, ".timeindex", TIMEINDEX_MISSING)
 
 
 def _file(kind: _Kind, facts: IndexFacts, *, sealed: bool) -> Iterator[Finding]:
@@ -249,26 +422,26 @@ def _offset_entry(facts: IndexFacts, fault: EntryFault, repeats: int, *, sealed:
     offsets = None
     match fault.kind:
         case BrokenPromise.SKIPS:
-            code = codes.INDEX_SKIPS
+            code = INDEX_SKIPS
             offsets = Offsets(offset, fault.reference)
             expected = (
                 f"an offset above {fault.reference}, the last offset before position {position}"
             )
         case BrokenPromise.BEYOND:
-            code = codes.INDEX_BEYOND_LOG_SEALED if sealed else codes.INDEX_BEYOND_LOG
+            code = INDEX_BEYOND_LOG_SEALED if sealed else INDEX_BEYOND_LOG
             expected = f"a position below {fault.reference}, the size of the log"
         case _:
-            code = codes.INDEX_MISPLACED
+            code = INDEX_MISPLACED
             expected = f"the position of a batch, such as {fault.reference}"
     return _entry(_OFFSET, facts, code, fault.number, fault.entry, expected, offsets, repeats)
 
 
 def _time_entry(facts: IndexFacts, fault: EntryFault, repeats: int) -> Finding:
     if fault.kind is BrokenPromise.SKIPS:
-        code = codes.TIMEINDEX_SKIPS
+        code = TIMEINDEX_SKIPS
         expected = f"a timestamp of at least {fault.reference}, as records before it have"
     else:
-        code = codes.TIMEINDEX_UNMATCHED
+        code = TIMEINDEX_UNMATCHED
         expected = f"a timestamp of at most {fault.reference}, the largest up to there"
     return _entry(_TIME, facts, code, fault.number, fault.entry, expected, None, repeats)
 
@@ -333,3 +506,12 @@ def _is_complete(survey: Survey) -> bool:
     """Return whether all of the log was read, it has no damage, and its offsets rise."""
     unread = not survey.complete or bool(survey.gaps)
     return not unread and survey.ordered
+
+
+SEGMENT_CHECKS: Final = (
+    check_indexes,
+    check_offset_entries,
+    check_time_entries,
+    check_last_timestamp,
+)
+CHECKS: Final = (check_missing_indexes,)

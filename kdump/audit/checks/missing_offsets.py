@@ -13,10 +13,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from kdump.audit import codes
-from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.finding_code import REPLICA_FIRST, FindingCode, Severity
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.replay import Replay
 from kdump.audit.replay.sequences import GapEvidence, Sequences, sequence_evidence
@@ -26,6 +25,79 @@ from kdump.audit.survey.survey import LISTED, Survey, compaction_of
 from kdump.format.batch import RecordBatch
 from kdump.format.lines.shell import operand
 from kdump.values import frozen
+
+BATCHES_HOLE: Final = FindingCode(
+    "batches-hole",
+    Severity.ERROR,
+    "Offsets between two batches of a segment are missing, in a topic that was never compacted. "
+    "Batches were removed, or this replica fetched the log from a leader that had the same hole.",
+    "The broker does not detect this. Consumers continue at the next batch.",
+    REPLICA_FIRST,
+    check=31,
+    loses=True,
+)
+SEGMENT_MISSING: Final = FindingCode(
+    "segment-missing",
+    Severity.ERROR,
+    "Offsets between two segments are missing: the .log of a segment is gone, but other files of "
+    "that segment are still there.",
+    "The broker does not detect this. Consumers continue at the next segment.",
+    "Put the .log back if it was moved or is in a backup. " + REPLICA_FIRST,
+    check=31,
+    loses=True,
+)
+SEGMENTS_HOLE: Final = FindingCode(
+    "segments-hole",
+    Severity.ERROR,
+    "Offsets between two segments are missing, in a topic that was never compacted. A segment was "
+    "removed, or a broker rebuilt a missing .index of a damaged segment, which truncates that "
+    "segment and keeps the later ones.",
+    "The broker does not detect this. Consumers continue at the next segment.",
+    "Put the files back if they were moved or are in a backup. " + REPLICA_FIRST,
+    check=31,
+    loses=True,
+)
+RECORDS_MISSING: Final = FindingCode(
+    "records-missing",
+    Severity.ERROR,
+    "Offsets that held records are missing: a producer's sequence numbers are not consecutive "
+    "there, and no batch of the log shows compaction. The topic's settings are unknown.",
+    "The broker does not detect this. Consumers continue after the missing offsets.",
+    "Put the files back if they were moved or are in a backup. " + REPLICA_FIRST,
+    check=31,
+    loses=True,
+)
+OFFSETS_MISSING: Final = FindingCode(
+    "offsets-missing",
+    Severity.WARNING,
+    "Offsets are missing, and kdump cannot determine whether records are lost or compaction "
+    "removed them. The topic's settings are unknown, or batches appear cleaned although the topic "
+    "is not compacted. With --quick, most batches are not read.",
+    "The broker does not detect this. Consumers continue after the missing offsets.",
+    "Verify the partition without --quick, and in its log directory, where the metadata log has "
+    "the topic's settings. Compare with another replica: kdump dump shows the offsets, counts and "
+    "sequence numbers of its batches.",
+    check=31,
+)
+BATCH_OFFSET_CHANGED: Final = FindingCode(
+    "batch-offset-changed",
+    Severity.ERROR,
+    "The offset of a batch was changed. No checksum covers it. Offsets before the batch are "
+    "missing, but its producer's sequence numbers continue without a gap.",
+    "The broker serves the records under the changed offsets and continues after them.",
+    "Compare with another replica: kdump dump shows the offsets of its batches. If they differ, "
+    "start its broker first, and move this partition directory out of the log directory: this "
+    "broker then fetches the whole partition from the leader.",
+    check=31,
+)
+SEGMENTS_GAP: Final = FindingCode(
+    "segments-gap",
+    Severity.INFO,
+    "Offsets between two segments are missing, as compaction leaves them.",
+    "The broker continues at the next segment.",
+    "Nothing to do.",
+    check=31,
+)
 
 #: The most undecided gaps that are listed; the rest is counted.
 _UNDECIDED: Final = 100
@@ -55,7 +127,7 @@ def check_missing_offsets(evidence: Evidence) -> Iterator[Finding]:
         return
     undecided = list[Finding]()
     for finding in _findings(evidence, facts):
-        if finding.code is not codes.OFFSETS_MISSING:
+        if finding.code is not OFFSETS_MISSING:
             yield finding
         elif evidence.deleted_at_start:
             continue  # the topic's settings are deleted before its logs, whose gaps lose nothing
@@ -82,17 +154,17 @@ def _findings(evidence: Evidence, facts: PartitionFacts) -> Iterator[Finding]:
         case Compaction.SHOWN:
             between = [gap for gap in gaps if gap.batch is None]
             for gap in between[:1]:
-                yield _finding(codes.SEGMENTS_GAP, surveys, gap, start, repeats=len(between) - 1)
+                yield _finding(SEGMENTS_GAP, surveys, gap, start, repeats=len(between) - 1)
         case Compaction.POSSIBLE:
             for gap in gaps:
                 if not gap.out_of_order:
-                    yield _finding(codes.OFFSETS_MISSING, surveys, gap, start, repeats=gap.repeats)
+                    yield _finding(OFFSETS_MISSING, surveys, gap, start, repeats=gap.repeats)
         case verdict:
             evidence_by_gap = _sequence_evidence(gaps, evidence.replay)
             for gap, gap_evidence in zip(gaps, evidence_by_gap, strict=True):
                 certain = verdict is Compaction.EXCLUDED
                 code = _code(gap, facts, gap_evidence, certain=certain)
-                if gap.out_of_order and code is not codes.BATCH_OFFSET_CHANGED:
+                if gap.out_of_order and code is not BATCH_OFFSET_CHANGED:
                     continue
                 yield _finding(code, surveys, gap, start, gap_evidence.text, repeats=gap.repeats)
 
@@ -142,12 +214,12 @@ def _code(
         entry.name.base_offset is not None and gap.first <= entry.name.base_offset <= gap.last
         for entry in facts.partition.orphans
     ):
-        return codes.SEGMENT_MISSING
+        return SEGMENT_MISSING
     if gap_evidence.shows is Sequences.GO_ON:
-        return codes.BATCH_OFFSET_CHANGED
+        return BATCH_OFFSET_CHANGED
     if certain:
-        return codes.SEGMENTS_HOLE if gap.batch is None else codes.BATCHES_HOLE
-    return codes.RECORDS_MISSING if gap_evidence.shows is Sequences.JUMP else codes.OFFSETS_MISSING
+        return SEGMENTS_HOLE if gap.batch is None else BATCHES_HOLE
+    return RECORDS_MISSING if gap_evidence.shows is Sequences.JUMP else OFFSETS_MISSING
 
 
 def _as_undecided_by_ends(finding: Finding, facts: PartitionFacts) -> Finding:
@@ -187,3 +259,6 @@ def _finding(
     return Finding(
         code, log, batch.position, batch.size, offsets, detail, explain_command(code), repeats
     )
+
+
+CHECKS: Final = (check_missing_offsets,)

@@ -1,34 +1,23 @@
-"""Checks of a partition's names, log sizes, small files and checkpoint lines.
+"""Checks of a partition's small files and checkpoint lines.
 
 Spec: ``LogLoader``, ``UnifiedLog``, ``LeaderEpochFileCache``, ``ProducerStateManager``,
-``LogCleanerManager``; KOD 9, checks 19, 21, 22, 25 to 27, 29, 30.
+``LogCleanerManager``; KOD 9, checks 19, 21, 22, 26.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
-from kdump.audit import codes
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts, Read
+from kdump.audit.finding_code import Cure, FindingCode, Outcome, Severity
 from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.errors import DecodeError
 from kdump.format.checkpoint import CheckpointNumberError, EpochEntry
-from kdump.storage.logdir import (
-    MAX_LOG_BYTES,
-    DirectoryEntry,
-    EntryType,
-    Partition,
-    holds_entries,
-    is_metadata_log,
-)
 from kdump.storage.names import (
     CLEANER_CHECKPOINT,
-    CLUSTER_METADATA_TOPIC,
-    EXTENSIONS,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -36,151 +25,126 @@ from kdump.storage.names import (
 )
 from kdump.storage.paths import AnyPath
 
-_SUFFIX_CODES: Final = {
-    "delete": codes.DIRECTORY_DELETED,
-    "stray": codes.DIRECTORY_STRAY,
-    "future": codes.DIRECTORY_FUTURE,
-}
-#: The kinds of a partition's small files that every start reads.
-_SMALL_KINDS: Final = frozenset({FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA})
-#: What a node deletes from its metadata log before it writes, or reads, a file of the kind.
-_DELETED_FIRST: Final = frozenset(
-    {
-        (FileKind.QUORUM_STATE, ".tmp"),
-        (FileKind.METADATA_SNAPSHOT, ".part"),
-        (FileKind.METADATA_SNAPSHOT, ".deleted"),
-    }
+EPOCHS_MALFORMED: Final = FindingCode(
+    "epochs-malformed",
+    Severity.ERROR,
+    "A leader-epoch-checkpoint does not follow its format: a version line, a count line, then "
+    "lines of two fields.",
+    "The broker takes the whole log directory offline, and stops if it has no other log directory.",
+    "While the broker is stopped, kdump reindex writes the file from the leader epochs of the "
+    "batches.",
+    check=22,
+    stops=Outcome.OFFLINE,
+    cure=Cure.EPOCHS,
 )
-
-# --- names and sizes
-
-
-def check_file_names(evidence: Evidence) -> Iterator[Finding]:
-    """Report names of segment files that lack a number, or whose number is not padded."""
-    if evidence.facts is None:
-        return
-    partition = evidence.facts.partition
-    metadata = partition.name is not None and partition.name.topic == CLUSTER_METADATA_TOPIC
-    for entry in partition.entries:
-        name = entry.name
-        snapshot = metadata and name.kind is FileKind.METADATA_SNAPSHOT
-        if entry.type is not EntryType.FILE and not snapshot:
-            continue
-        transient = name.suffix in (".cleaned", ".swap")
-        loaded = name.suffix == "" and name.kind in EXTENSIONS
-        if name.base_offset is None and (transient or loaded or snapshot):
-            yield file_finding(
-                codes.FILE_NAME_REFUSED, entry.path, "a number of 20 digits first", name.name
-            )
-        elif not name.canonical and (
-            (loaded and name.kind is FileKind.LOG)
-            or (name.suffix == ".swap" and name.kind in EXTENSIONS)
-        ):
-            yield file_finding(
-                codes.FILE_NAME_UNPADDED, entry.path, "a number of 20 digits", name.name
-            )
-
-
-def check_types(evidence: Evidence) -> Iterator[Finding]:
-    """Report directories with the name of a file that a start opens, and a link to nothing."""
-    if evidence.facts is None:
-        return
-    partition = evidence.facts.partition
-    bases = {segment.base_offset for segment in partition.segments}
-    for entry in partition.entries:
-        name = entry.name
-        if _is_link_to_nothing(entry):
-            yield file_finding(codes.FILE_IS_DIRECTORY, entry.path, "a file", "a link to nothing")
-        if entry.type is not EntryType.DIRECTORY:
-            continue
-        if name.suffix:
-            stops = _is_in_the_way(entry, evidence.facts)
-        else:
-            index = name.kind is FileKind.TXN_INDEX and name.base_offset in bases
-            state = name.kind is FileKind.QUORUM_STATE and is_metadata_log(partition)
-            snapshot = entry is _newest_snapshot(partition)
-            stops = name.canonical and (index or state or snapshot or name.kind in _SMALL_KINDS)
-        if stops:
-            yield file_finding(codes.FILE_IS_DIRECTORY, entry.path, "a file", "a directory")
-    for (offset, kind), path in evidence.facts.misnamed_directories.items():
-        if kind is FileKind.SNAPSHOT:
-            yield file_finding(codes.SNAPSHOT_IS_DIRECTORY, path, "a file", "a directory")
-        elif offset in bases:
-            yield file_finding(codes.INDEX_IS_DIRECTORY, path, "a file", "a directory")
-
-
-def _is_link_to_nothing(entry: DirectoryEntry) -> bool:
-    """Return whether an entry is a leader-epoch-checkpoint that a start does not find.
-
-    It creates a file that is missing, and then reads it, unless the name exists.
-    """
-    path, name = entry.path, entry.name
-    if (entry.type, name.kind, name.suffix) != (EntryType.OTHER, FileKind.LEADER_EPOCHS, ""):
-        return False
-    if not isinstance(path, Path) or not path.is_symlink():
-        return False
-    try:
-        path.stat()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def _is_in_the_way(entry: DirectoryEntry, facts: PartitionFacts) -> bool:
-    """Return whether a directory has the name of a file that a start writes, or deletes.
-
-    A new leader epoch is written at once. What is deleted may be a directory, if it is empty.
-    """
-    name, metadata = entry.name, is_metadata_log(facts.partition)
-    if name.kind is FileKind.LEADER_EPOCHS:
-        return name.suffix == ".tmp" and (facts.is_current or metadata)
-    if not metadata:
-        return False
-    if name.kind is FileKind.PARTITION_METADATA:
-        return name.suffix == ".tmp" and facts.metadata is None
-    deleted = (name.kind, name.suffix) in _DELETED_FIRST
-    return deleted and holds_entries(entry.path)
-
-
-def _newest_snapshot(partition: Partition) -> DirectoryEntry | None:
-    """Return the metadata snapshot that a node reads, by its name."""
-    if not is_metadata_log(partition):
-        return None
-    by_end = {
-        (entry.name.base_offset, entry.name.epoch): entry
-        for entry in partition.entries
-        if entry.name.kind is FileKind.METADATA_SNAPSHOT
-        and entry.name.suffix == ""
-        and entry.name.base_offset is not None
-        and entry.name.epoch is not None
-    }
-    return by_end[max(by_end)] if by_end else None
-
-
-def check_suffix(evidence: Evidence) -> Iterator[Finding]:
-    """Report a ``-delete``, ``-stray`` or ``-future`` directory, with the bytes of its logs."""
-    if evidence.facts is None:
-        return
-    partition = evidence.facts.partition
-    if partition.name is not None and partition.name.suffix:
-        code = _SUFFIX_CODES[partition.name.suffix]
-        yield Finding(code, partition.path, size=evidence.log_bytes)
-
-
-def check_log_sizes(evidence: Evidence) -> Iterator[Finding]:
-    """Check the size of each ``.log`` against the limit of a broker."""
-    for survey in evidence.surveys:
-        if survey.size > MAX_LOG_BYTES:
-            yield file_finding(
-                codes.LOG_TOO_LARGE,
-                survey.segment.log,
-                f"at most {MAX_LOG_BYTES} bytes",
-                f"{survey.size} bytes",
-                size=survey.size,
-            )
-
+EPOCHS_NUMBER: Final = FindingCode(
+    "epochs-number",
+    Severity.ERROR,
+    "An epoch or offset in leader-epoch-checkpoint is not a number, or is negative.",
+    "The broker does not start.",
+    "While the broker is stopped, kdump reindex writes the file from the leader epochs of the "
+    "batches.",
+    check=22,
+    stops=Outcome.REFUSES,
+    cure=Cure.EPOCHS,
+)
+EPOCHS_ORDER: Final = FindingCode(
+    "epochs-order",
+    Severity.WARNING,
+    "The epochs or offsets of leader-epoch-checkpoint do not rise.",
+    "The broker drops the earlier lines that contradict a later line.",
+    "Nothing is lost here. When a follower next compares epochs, it may truncate more of its log "
+    "than necessary.",
+    check=22,
+)
+EPOCHS_BEYOND_END: Final = FindingCode(
+    "epochs-beyond-end",
+    Severity.WARNING,
+    "A leader-epoch-checkpoint has an epoch that starts after the log end offset.",
+    "The broker drops the line.",
+    "The end of the log may be lost, as after a power failure. If another replica is in sync, "
+    "start its broker first.",
+    check=22,
+)
+LOG_START_BEYOND_END: Final = FindingCode(
+    "log-start-beyond-end",
+    Severity.ERROR,
+    "The checkpointed log start offset lies after the log end offset. Segments are missing, or the "
+    "directory is from a backup.",
+    "The broker DELETES ALL SEGMENTS of the partition and begins an empty segment at the "
+    "checkpointed offset. It does so after a clean stop too.",
+    "Do not start a broker on this directory. If another replica is in sync, move this partition "
+    "directory out of the log directory: the broker then fetches the whole partition from the "
+    "leader. If a backup has the missing segments, put them back. Otherwise kdump reindex removes "
+    "the line, and the log starts at its first segment.",
+    check=25,
+    cure=Cure.REINDEX,
+)
+RECOVERY_POINT_BEYOND_END: Final = FindingCode(
+    "recovery-point-beyond-end",
+    Severity.ERROR,
+    "Records below the recovery point were on the disk, but the log ends before it.",
+    "The broker lowers the recovery point. After an unclean stop it recovers only the last "
+    "segment.",
+    "The end of the log is lost, as after a backup was restored or a segment was deleted by hand. "
+    "If another replica is in sync, start its broker first.",
+    check=26,
+    loses=True,
+)
+HIGH_WATERMARK_BEYOND_END: Final = FindingCode(
+    "high-watermark-beyond-end",
+    Severity.ERROR,
+    "Records below the high watermark were on all in-sync replicas, but the log ends before it.",
+    "The broker lowers the high watermark to the log end offset.",
+    "The end of the log is lost here, as after a power failure. If another replica is in sync, "
+    "start its broker first.",
+    check=26,
+    loses=True,
+)
+HIGH_WATERMARK_BELOW_START: Final = FindingCode(
+    "high-watermark-below-start",
+    Severity.INFO,
+    "The checkpointed high watermark is below the log start offset.",
+    "The broker raises it to the log start offset.",
+    "Nothing to do.",
+    check=26,
+)
+CLEANER_OFFSET_BEYOND_END: Final = FindingCode(
+    "cleaner-offset-beyond-end",
+    Severity.WARNING,
+    "The cleaner's checkpoint lies after the log end offset.",
+    "The broker cleans the partition again from its start.",
+    "The end of the log may be lost. Check whether other checkpoints show the same.",
+    check=27,
+)
+CLEANER_OFFSET_BELOW_START: Final = FindingCode(
+    "cleaner-offset-below-start",
+    Severity.INFO,
+    "The cleaner's checkpoint lies before the log start offset, as after retention or "
+    "DeleteRecords.",
+    "The cleaner begins at the log start offset.",
+    "Nothing to do.",
+    check=27,
+)
+SNAPSHOT_UNREADABLE: Final = FindingCode(
+    "snapshot-unreadable",
+    Severity.WARNING,
+    "A producer snapshot does not match its checksum or its format.",
+    "The broker deletes the snapshot, loads the next older snapshot, and reads all batches after "
+    "it.",
+    "Nothing is lost. The start takes longer, unless kdump reindex rewrites the snapshot first.",
+    check=19,
+    cure=Cure.REINDEX,
+)
+SNAPSHOT_STRAY: Final = FindingCode(
+    "snapshot-stray",
+    Severity.INFO,
+    "A producer snapshot is not at the base offset of a segment, and is not the snapshot of the "
+    "log end.",
+    "The broker removes it at its start (since 2.8).",
+    "Nothing to do.",
+    check=21,
+)
 
 # --- leader epochs and producer snapshots
 
@@ -195,15 +159,15 @@ def check_epoch_file(evidence: Evidence) -> Iterator[Finding]:
         return
     if isinstance(read.error, DecodeError):
         number = isinstance(read.error, CheckpointNumberError)
-        code = codes.EPOCHS_NUMBER if number else codes.EPOCHS_MALFORMED
+        code = EPOCHS_NUMBER if number else EPOCHS_MALFORMED
         yield file_finding(code, read.path, "lines of epoch and offset", f"an error: {read.error}")
     for entry in read.value or ():
         if entry.epoch < 0 or entry.start_offset < 0:
-            yield _epoch_finding(codes.EPOCHS_NUMBER, read, "numbers from 0 on", entry)
+            yield _epoch_finding(EPOCHS_NUMBER, read, "numbers from 0 on", entry)
     for before, entry in pairwise(read.value or ()):
         if entry.epoch <= before.epoch or entry.start_offset < before.start_offset:
             expected = f"above epoch {before.epoch} and offset {before.start_offset}"
-            yield _epoch_finding(codes.EPOCHS_ORDER, read, expected, entry)
+            yield _epoch_finding(EPOCHS_ORDER, read, expected, entry)
 
 
 def check_epoch_end(evidence: Evidence) -> Iterator[Finding]:
@@ -217,11 +181,11 @@ def check_epoch_end(evidence: Evidence) -> Iterator[Finding]:
     last = max(read.value, key=lambda entry: entry.start_offset)
     if last.start_offset > log_end:
         expected = f"offsets up to {log_end}, where the log ends"
-        yield _epoch_finding(codes.EPOCHS_BEYOND_END, read, expected, last)
+        yield _epoch_finding(EPOCHS_BEYOND_END, read, expected, last)
 
 
 def _epoch_finding(
-    code: codes.FindingCode, read: Read[tuple[EpochEntry, ...]], expected: str, entry: EpochEntry
+    code: FindingCode, read: Read[tuple[EpochEntry, ...]], expected: str, entry: EpochEntry
 ) -> Finding:
     return file_finding(
         code, read.path, expected, f"epoch {entry.epoch} from offset {entry.start_offset}"
@@ -241,7 +205,7 @@ def check_snapshot_files(evidence: Evidence) -> Iterator[Finding]:
     for offset, read in facts.snapshots.items():
         if isinstance(read.error, DecodeError) and (active is None or offset < active):
             yield file_finding(
-                codes.SNAPSHOT_UNREADABLE,
+                SNAPSHOT_UNREADABLE,
                 read.path,
                 "a whole producer snapshot",
                 f"an error: {read.error}",
@@ -269,7 +233,7 @@ def check_stray_snapshots(evidence: Evidence) -> Iterator[Finding]:
     ]
     if stray:
         yield file_finding(
-            codes.SNAPSHOT_STRAY,
+            SNAPSHOT_STRAY,
             min(stray),
             "a snapshot at a segment's start, or at the log's end",
             min(stray).name,
@@ -292,7 +256,7 @@ def check_log_start(evidence: Evidence) -> Iterator[Finding]:
     segments = facts.partition.segments
     held = Offsets(segments[0].base_offset, log_end - 1) if segments else None
     yield file_finding(
-        codes.LOG_START_BEYOND_END,
+        LOG_START_BEYOND_END,
         _checkpoint_path(facts, LOG_START_CHECKPOINT),
         f"a log start up to {log_end}, where the log ends",
         str(facts.log_start),
@@ -312,7 +276,7 @@ def check_recovery_point(evidence: Evidence) -> Iterator[Finding]:
         return
     point = facts.recovery_point
     yield from _beyond_end(
-        evidence, facts, codes.RECOVERY_POINT_BEYOND_END, RECOVERY_POINT_CHECKPOINT, point
+        evidence, facts, RECOVERY_POINT_BEYOND_END, RECOVERY_POINT_CHECKPOINT, point
     )
 
 
@@ -323,12 +287,12 @@ def check_high_watermark(evidence: Evidence) -> Iterator[Finding]:
         return
     mark = facts.high_watermark
     yield from _beyond_end(
-        evidence, facts, codes.HIGH_WATERMARK_BEYOND_END, HIGH_WATERMARK_CHECKPOINT, mark
+        evidence, facts, HIGH_WATERMARK_BEYOND_END, HIGH_WATERMARK_CHECKPOINT, mark
     )
     start = _log_start(evidence, facts)
     if mark is not None and start is not None and mark < start and _is_comparable(facts):
         yield file_finding(
-            codes.HIGH_WATERMARK_BELOW_START,
+            HIGH_WATERMARK_BELOW_START,
             _checkpoint_path(facts, HIGH_WATERMARK_CHECKPOINT),
             f"a high watermark from {start} on, where the log starts",
             str(mark),
@@ -341,13 +305,11 @@ def check_cleaner_offset(evidence: Evidence) -> Iterator[Finding]:
     if facts is None:
         return
     cleaned = facts.cleaner_offset
-    yield from _beyond_end(
-        evidence, facts, codes.CLEANER_OFFSET_BEYOND_END, CLEANER_CHECKPOINT, cleaned
-    )
+    yield from _beyond_end(evidence, facts, CLEANER_OFFSET_BEYOND_END, CLEANER_CHECKPOINT, cleaned)
     start = _log_start(evidence, facts)
     if cleaned is not None and start is not None and cleaned < start and _is_comparable(facts):
         yield file_finding(
-            codes.CLEANER_OFFSET_BELOW_START,
+            CLEANER_OFFSET_BELOW_START,
             _checkpoint_path(facts, CLEANER_CHECKPOINT),
             f"an offset from {start} on, where the log starts",
             str(cleaned),
@@ -357,7 +319,7 @@ def check_cleaner_offset(evidence: Evidence) -> Iterator[Finding]:
 def _beyond_end(
     evidence: Evidence,
     facts: PartitionFacts,
-    code: codes.FindingCode,
+    code: FindingCode,
     checkpoint: str,
     offset: int | None,
 ) -> Iterator[Finding]:
@@ -386,3 +348,15 @@ def _log_start(evidence: Evidence, facts: PartitionFacts) -> int | None:
 
 def _checkpoint_path(facts: PartitionFacts, checkpoint: str) -> AnyPath:
     return facts.partition.path.parent / checkpoint
+
+
+CHECKS: Final = (
+    check_epoch_file,
+    check_epoch_end,
+    check_snapshot_files,
+    check_stray_snapshots,
+    check_log_start,
+    check_recovery_point,
+    check_high_watermark,
+    check_cleaner_offset,
+)

@@ -13,14 +13,37 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from kdump.audit import codes
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.finding_code import Cure, FindingCode, Severity
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.replay import Replay, ViolationKind
 from kdump.audit.survey.survey import effective_compaction
 from kdump.format.snapshot import ProducerEntries, ProducerEntry
 from kdump.storage.paths import AnyPath
+
+SEQUENCE_GAP: Final = FindingCode(
+    "sequence-gap",
+    Severity.WARNING,
+    "The sequence numbers of a producer are not consecutive, and no compaction removed batches "
+    "between them: batches are missing, or occur twice.",
+    "The broker does not check sequence numbers again once they are written.",
+    "Compare with another replica: kdump dump shows the offsets, counts and sequence numbers of "
+    "its batches.",
+    check=33,
+)
+SNAPSHOT_DISAGREES: Final = FindingCode(
+    "snapshot-disagrees",
+    Severity.ERROR,
+    "A producer snapshot contradicts the log up to its offset.",
+    "The broker trusts the snapshot. It may accept batches twice, refuse a producer's next batch, "
+    "or treat an open transaction as ended.",
+    "While the broker is stopped, kdump reindex rewrites the snapshot from the log, if the log "
+    "reaches back far enough. Otherwise delete the snapshot: the broker then uses an older "
+    "snapshot and reads the log after it.",
+    check=20,
+    cure=Cure.REINDEX,
+)
 
 #: The topics to which coordinators write for many producers, with meaningless sequence numbers.
 _OF_COORDINATORS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
@@ -75,7 +98,7 @@ def check_sequences(evidence: Evidence) -> Iterator[Finding]:
         if breaks:
             first = breaks[0]
             yield Finding(
-                codes.SEQUENCE_GAP,
+                SEQUENCE_GAP,
                 segment.survey.segment.log,
                 position=first.position,
                 offsets=Offsets(first.offset, first.offset),
@@ -89,7 +112,7 @@ def check_sequences(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _disagreement(path: AnyPath, differences: Sequence[Detail]) -> Finding:
-    code = codes.SNAPSHOT_DISAGREES
+    code = SNAPSHOT_DISAGREES
     return Finding(
         code,
         path,
@@ -198,3 +221,6 @@ def _describe(entry: ProducerEntry) -> str:
         f"epoch {entry.producer_epoch}, sequence {entry.last_sequence} at offset "
         f"{entry.last_offset}, {transaction}"
     )
+
+
+CHECKS: Final = (check_snapshots, check_sequences)

@@ -9,25 +9,62 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Final
 
-from kdump.audit import codes
+from kdump.audit.checks import missing_offsets, segments, transactions
 from kdump.audit.commands import resume_command
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.finding_code import FindingCode, Severity
 from kdump.audit.findings import Detail, Finding, explain_command
 from kdump.audit.survey.anomalies import FaultKind
 from kdump.audit.survey.survey import LISTED, Survey
 from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState
 
+BACKUP_KEPT: Final = FindingCode(
+    "backup-kept",
+    Severity.INFO,
+    "A repair by kdump left its backup in the partition, in the directory .kdump.",
+    "The broker ignores the backup. When the topic is deleted, the backup is deleted too.",
+    "Nothing to do. kdump undo reverts the repair. With --discard, it removes the backup and frees "
+    "the space.",
+)
+BACKUPS_LINKED: Final = FindingCode(
+    "backups-linked",
+    Severity.WARNING,
+    "The .kdump of a partition, where repairs keep their backups, is a symbolic link.",
+    "The broker ignores the link.",
+    "Move the link out of the partition. kdump does not follow it and begins no repair: the target "
+    "may belong to another user, or be on another disk.",
+)
+HOLE_SALVAGED: Final = FindingCode(
+    "hole-salvaged",
+    Severity.INFO,
+    "Offsets are missing because kdump salvage could not copy their records. Its receipt in the "
+    "partition lists these offsets.",
+    "The broker does not detect this. Consumers continue after the missing offsets.",
+    "Nothing to do. If kdump undo with --discard removes the receipt, kdump reports these offsets "
+    "as missing.",
+)
+REPAIR_PENDING: Final = FindingCode(
+    "repair-pending",
+    Severity.ERROR,
+    "A repair by kdump, or its undo, was interrupted or is still running: the partition is only "
+    "partly changed.",
+    "A broker that starts now loses no more records than it would have lost before the repair. But "
+    "after that start, kdump can neither finish nor undo the repair.",
+    "Before a broker starts, run the same command again to finish the repair, or kdump undo to "
+    "revert it.",
+)
+
 #: The codes of missing offsets.
 _GAP_CODES: Final = frozenset(
     {
-        codes.BATCHES_HOLE,
-        codes.BATCH_OFFSET_CHANGED,
-        codes.FIRST_SEGMENT_MISSING,
-        codes.LOG_START_UNEXPLAINED,
-        codes.OFFSETS_MISSING,
-        codes.RECORDS_MISSING,
-        codes.SEGMENTS_HOLE,
+        missing_offsets.BATCHES_HOLE,
+        missing_offsets.BATCH_OFFSET_CHANGED,
+        segments.FIRST_SEGMENT_MISSING,
+        segments.LOG_START_UNEXPLAINED,
+        missing_offsets.OFFSETS_MISSING,
+        missing_offsets.RECORDS_MISSING,
+        missing_offsets.SEGMENTS_HOLE,
     }
 )
 
@@ -40,10 +77,10 @@ def check_repair_records(evidence: Evidence) -> Iterator[Finding]:
     if facts.repairs_linked:
         path = facts.partition.path / FOLDERS
         yield Finding(
-            codes.BACKUPS_LINKED,
+            BACKUPS_LINKED,
             path,
             detail=Detail("a directory that a repair made", "a symbolic link"),
-            remedy=explain_command(codes.BACKUPS_LINKED),
+            remedy=explain_command(BACKUPS_LINKED),
         )
     for record in facts.repairs.value or ():
         match record.state:
@@ -83,7 +120,7 @@ def note_listed_gaps(
     for finding in findings:
         offsets = finding.offsets
         if (
-            finding.code is codes.TRANSACTION_END_LOST
+            finding.code is transactions.TRANSACTION_END_LOST
             and offsets is not None
             and offsets.last is not None
         ):
@@ -98,8 +135,8 @@ def note_listed_gaps(
             and any(first <= offsets.first and offsets.last <= last for first, last in gaps)
         )
         if listed:
-            remedy = explain_command(codes.HOLE_SALVAGED)
-            yield replace(finding, code=codes.HOLE_SALVAGED, remedy=remedy)
+            remedy = explain_command(HOLE_SALVAGED)
+            yield replace(finding, code=HOLE_SALVAGED, remedy=remedy)
         else:
             yield finding
 
@@ -124,13 +161,13 @@ def _counts_only(gaps: Set[tuple[int, int]], finding: Finding, survey: Survey | 
 
 def _backup(record: RepairRecord, found: str) -> Finding:
     detail = Detail("nothing of a repair", found)
-    return Finding(codes.BACKUP_KEPT, record.path, size=record.size_bytes, detail=detail)
+    return Finding(BACKUP_KEPT, record.path, size=record.size_bytes, detail=detail)
 
 
 def _pending(facts: PartitionFacts, record: RepairRecord) -> Finding:
     prefix = "the undo of " if record.state is RepairState.UNDOING else ""
     return Finding(
-        codes.REPAIR_PENDING,
+        REPAIR_PENDING,
         record.path,
         size=record.size_bytes,
         detail=Detail("finished repairs", f"{prefix}{_describe(record)}, begun and not finished"),
@@ -140,3 +177,6 @@ def _pending(facts: PartitionFacts, record: RepairRecord) -> Finding:
 
 def _describe(record: RepairRecord) -> str:
     return f"{'a repair' if record.command is None else record.command} {record.id}"
+
+
+CHECKS: Final = (check_repair_records,)

@@ -10,15 +10,107 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kdump.audit import codes
-from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.missing_start import MissingStart, missing_start, retention_deletes
 from kdump.audit.facts.remote_storage import ranges_text
+from kdump.audit.finding_code import REPLICA_FIRST, Cure, FindingCode, Harm, Severity
 from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.audit.survey.index_promises import IndexFacts
 from kdump.format.lines.text import time_text
 from kdump.storage.names import LEADER_EPOCH_CHECKPOINT
+
+FIRST_SEGMENT_MISSING: Final = FindingCode(
+    "first-segment-missing",
+    Severity.ERROR,
+    "The log begins after the first offset of leader-epoch-checkpoint, or index files are left of "
+    "a segment before the first one. Neither retention, by the topic's configs, nor DeleteRecords "
+    "explains it: segments were removed from the beginning of the log.",
+    "The broker does not detect this. It begins the log at the first segment that is left. If this "
+    "replica leads, all others take over its log start offset and delete these records too.",
+    "Do not let this replica lead: start the broker of another replica first. While this broker is "
+    "stopped, kdump heal takes the missing segments from another replica. Or put the files back if "
+    "they were moved or are in a backup.",
+    check=31,
+    loses=True,
+    harm=Harm.FOLLOWED,
+)
+LOG_START_UNEXPLAINED: Final = FindingCode(
+    "log-start-unexplained",
+    Severity.WARNING,
+    "The log begins after the first offset of leader-epoch-checkpoint, and kdump cannot determine "
+    "whether retention deleted the segments before. Retention leaves such a line only if the "
+    "broker is killed within moments. The topic's configs are unknown, or what is left is too "
+    "young.",
+    "The broker does not detect this. It begins the log at the first segment that is left. If this "
+    "replica leads, all others take over its log start offset and delete the records before it.",
+    "Name the broker's server.properties with --config, so that kdump knows retention. Compare the "
+    "replicas: kdump compare shows whether others begin earlier. If they do, one of them has to "
+    "lead, and kdump heal takes the missing segments from it.",
+    check=31,
+)
+SEGMENTS_GONE: Final = FindingCode(
+    "segments-gone",
+    Severity.ERROR,
+    "A partition has no segment left, although checkpoints or producer snapshots show that it had "
+    "records.",
+    "The broker begins an empty log at the checkpointed log start offset, or at 0: offsets are "
+    "assigned a second time. Records in remote storage are no longer served.",
+    "Put the files back if they were moved or are in a backup. " + REPLICA_FIRST,
+    check=31,
+    loses=True,
+    harm=Harm.EMPTY,
+)
+RECORDS_IN_REMOTE_STORAGE: Final = FindingCode(
+    "records-in-remote-storage",
+    Severity.INFO,
+    "Older records of the partition are in remote storage only. kdump does not read them.",
+    "The broker serves them from remote storage.",
+    "Nothing to do. Checks, comparisons and exports cover the segments on this disk.",
+)
+TIMESTAMPS_HOLD_RETENTION: Final = FindingCode(
+    "timestamps-hold-retention",
+    Severity.WARNING,
+    "A segment has a timestamp in the future. Time-based retention therefore keeps later segments "
+    "that are due for deletion.",
+    "The broker keeps this segment and all later segments until retention.ms after that timestamp.",
+    "Correct the client's clock. kafka-delete-records.sh moves the log start offset past the "
+    "segment. retention.bytes also deletes the segment. For new records, "
+    "message.timestamp.type=LogAppendTime prevents such timestamps.",
+    check=7,
+)
+TIMESTAMPS_FUTURE: Final = FindingCode(
+    "timestamps-future",
+    Severity.INFO,
+    "A segment has a timestamp that is more than an hour in the future.",
+    "The broker keeps this segment and all later segments until retention.ms after that timestamp.",
+    "Correct the client's clock.",
+    check=7,
+)
+INDEX_PADDED_CLEAN: Final = FindingCode(
+    "index-padded-clean",
+    Severity.WARNING,
+    "The last segment's .index has unused space after its entries, as no clean stop leaves it. "
+    "The clean shutdown marker is not from the last stop, or something changed the file after it.",
+    "The broker counts the unused space as entries: lookups are slow. If the file has its full "
+    "length, the next append rolls the segment.",
+    "While the broker is stopped, kdump reindex rebuilds the file. Or remove .kafka_cleanshutdown: "
+    "recovery then rebuilds the indexes of the last segment of every partition.",
+    check=37,
+    cure=Cure.REINDEX,
+)
+TIMEINDEX_PADDED_CLEAN: Final = FindingCode(
+    "timeindex-padded-clean",
+    Severity.ERROR,
+    "The last segment's .timeindex has unused space after its entries, as no clean stop leaves "
+    "it. The clean shutdown marker is not from the last stop, or something changed the file after "
+    "it.",
+    "The broker takes the last zeros for the segment's latest timestamp, which is then in 1970: "
+    "time-based retention may delete the segment (KAFKA-10207, KAFKA-10471).",
+    "While the broker is stopped, kdump reindex rebuilds the file. Or remove .kafka_cleanshutdown: "
+    "recovery then rebuilds the indexes of the last segment of every partition.",
+    check=37,
+    cure=Cure.REINDEX,
+)
 
 #: How long after the last write of a checkpoint, which is due each minute, a broker may have run.
 _UNWRITTEN_MS: Final = 600_000
@@ -44,7 +136,7 @@ def check_wiped(evidence: Evidence) -> Iterator[Finding]:
     first = evidence.first_missing(log_end)
     if known > first:
         yield file_finding(
-            codes.SEGMENTS_GONE,
+            SEGMENTS_GONE,
             facts.partition.path,
             f"segments up to offset {known}, by its {source}",
             "none",
@@ -57,7 +149,7 @@ def check_remote(evidence: Evidence) -> Iterator[Finding]:
     ranges = () if evidence.facts is None else evidence.facts.remote_offsets
     if ranges:
         yield file_finding(
-            codes.RECORDS_IN_REMOTE_STORAGE,
+            RECORDS_IN_REMOTE_STORAGE,
             evidence.target.path,
             "records on this disk",
             f"offsets {ranges_text(ranges)} in remote storage, not read",
@@ -77,7 +169,7 @@ def check_first_segment(evidence: Evidence) -> Iterator[Finding]:
     deleted = retention_deletes(facts, missing, evidence.log_bytes, now_ms)
     if deleted:
         return
-    code = codes.FIRST_SEGMENT_MISSING if deleted is False else codes.LOG_START_UNEXPLAINED
+    code = FIRST_SEGMENT_MISSING if deleted is False else LOG_START_UNEXPLAINED
     path, expected = missing.orphan, f"a segment from offset {missing.first} on"
     if missing.line is not None:
         path = facts.partition.path / LEADER_EPOCH_CHECKPOINT
@@ -131,7 +223,7 @@ def check_future_timestamps(evidence: Evidence) -> Iterator[Finding]:
     if retention_ms is not None and retention_ms >= 0:
         due = sum(0 <= later < now_ms - retention_ms for later in stamps[first + 1 : -1])
     yield file_finding(
-        codes.TIMESTAMPS_HOLD_RETENTION if due else codes.TIMESTAMPS_FUTURE,
+        TIMESTAMPS_HOLD_RETENTION if due else TIMESTAMPS_FUTURE,
         surveys[first].segment.log,
         f"no timestamp above {time_text(now_ms)}, the present",
         time_text(stamp) + (f", before {due} segments that are due" if due else ""),
@@ -149,8 +241,8 @@ def check_clean_stop(evidence: Evidence) -> Iterator[Finding]:
     last = evidence.surveys[-1]
     if not last.complete or last.gaps:
         return
-    yield from _padding(codes.INDEX_PADDED_CLEAN, last.index, last.batches)
-    yield from _padding(codes.TIMEINDEX_PADDED_CLEAN, last.time_index, last.batches)
+    yield from _padding(INDEX_PADDED_CLEAN, last.index, last.batches)
+    yield from _padding(TIMEINDEX_PADDED_CLEAN, last.time_index, last.batches)
 
 
 def _padding(code: FindingCode, index: IndexFacts | None, batches: int) -> Iterator[Finding]:
@@ -161,3 +253,12 @@ def _padding(code: FindingCode, index: IndexFacts | None, batches: int) -> Itera
             f"at most {batches} entries, one for each batch",
             f"room for {index.size // index.entry_bytes}",
         )
+
+
+CHECKS: Final = (
+    check_wiped,
+    check_first_segment,
+    check_remote,
+    check_future_timestamps,
+    check_clean_stop,
+)

@@ -9,27 +9,104 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kdump.audit import codes
-from kdump.audit.evidence import Evidence, NodeEvidence
+from kdump.audit.checks.configs import FIRST_4_1, MIN_SEGMENT_BYTES, is_small
+from kdump.audit.evidence import Evidence
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.finding_code import Cure, FindingCode, Harm, Outcome, Severity
 from kdump.audit.findings import Finding, file_finding
 from kdump.errors import DecodeError
 from kdump.format.properties import FatalMetadataError
 from kdump.storage.names import PARTITION_METADATA
 from kdump.storage.paths import AnyPath
 
-_MIN_SEGMENT_BYTES: Final = 1 << 20
-#: The first levels of metadata.version that only brokers from 4.0, 4.1 and 4.3 on support.
-_FIRST_4_0: Final = 22
-_FIRST_4_1: Final = 26
-_FIRST_4_3: Final = 30
-#: The sizes in ``server.properties``, each with the first level of the releases that refuse a
-#: smaller value than the second number.
-_SIZES: Final = {
-    "log.segment.bytes": (_FIRST_4_0, _MIN_SEGMENT_BYTES),
-    "metadata.log.segment.bytes": (_FIRST_4_1, 8 << 20),
-}
+PARTITION_METADATA_MALFORMED: Final = FindingCode(
+    "partition-metadata-malformed",
+    Severity.ERROR,
+    "A partition.metadata does not follow its format, or holds the zero UUID.",
+    "The broker takes the whole log directory offline, and stops if it has no other log directory.",
+    "While the broker is stopped, kdump reindex writes the file with the id from the metadata "
+    "log. Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh "
+    "--describe shows the ID. In __cluster_metadata-0, delete the file: the node writes it again.",
+    check=24,
+    stops=Outcome.OFFLINE,
+    cure=Cure.TOPIC_ID,
+)
+PARTITION_METADATA_FATAL: Final = FindingCode(
+    "partition-metadata-fatal",
+    Severity.ERROR,
+    "A partition.metadata is empty, lacks its second line, or has a topic id that is not a UUID.",
+    "The broker does not start.",
+    "While the broker is stopped, kdump reindex writes the file with the id from the metadata "
+    "log. Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh "
+    "--describe shows the ID. In __cluster_metadata-0, delete the file: the node writes it again.",
+    check=24,
+    stops=Outcome.REFUSES,
+    cure=Cure.TOPIC_ID,
+)
+TOPIC_ID_MISSING: Final = FindingCode(
+    "topic-id-missing",
+    Severity.ERROR,
+    "A partition of a KRaft node holds records but has no partition.metadata.",
+    "The broker renames the directory to -stray and creates an empty replica. Records that no "
+    "other replica has are no longer served.",
+    "Before a broker starts, kdump reindex writes the file with the id from the metadata log. "
+    "Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh --describe "
+    "shows the ID.",
+    check=24,
+    cure=Cure.TOPIC_ID,
+)
+TOPIC_ID_MISSING_EMPTY: Final = FindingCode(
+    "topic-id-missing-empty",
+    Severity.INFO,
+    "An empty partition has no partition.metadata: the broker stopped just after it created the "
+    "partition.",
+    "The broker renames the directory to -stray and creates the partition again.",
+    "Nothing to do.",
+    check=24,
+)
+PARTITION_STRAY: Final = FindingCode(
+    "partition-stray",
+    Severity.WARNING,
+    "According to the node's own metadata log, this node is not, or is no longer, a replica of "
+    "this partition.",
+    "The broker renames the directory to -stray and no longer serves it. It does not delete the "
+    "directory.",
+    "If the topic was deleted or moved while the broker was down, nothing is wrong. If this "
+    "directory is from another cluster or a backup, decide whether it belongs here before a broker "
+    "starts.",
+    check=24,
+)
+PARTITION_STRAY_CUT: Final = FindingCode(
+    "partition-stray-cut",
+    Severity.ERROR,
+    "The node's metadata log, or its newest snapshot, is damaged, and the records about this "
+    "partition are at or after the damage.",
+    "At its start, the node truncates its metadata log at the damage. If another controller "
+    "leads, the node fetches the missing records from it, but not those of a snapshot. Otherwise "
+    "the node does not know the topic: it renames the directory to -stray and no longer serves it.",
+    "If there is another controller, start it first. If this is the only controller, copy the "
+    "whole log directory before a broker starts on it. Then restore the metadata log from a copy.",
+    check=24,
+)
+TOPIC_ID_MISMATCH: Final = FindingCode(
+    "topic-id-mismatch",
+    Severity.ERROR,
+    "The topic id in a partition.metadata belongs to a different topic than the directory's name.",
+    "The broker stops opening its replicas when it reaches this partition: many other partitions "
+    "are not served either.",
+    "If only partition.metadata was copied here, write it with the id of the topic. If the whole "
+    "directory was copied here, move it out of the log directory.",
+    check=24,
+    harm=Harm.UNSERVED,
+)
+SEGMENT_BYTES_SMALL: Final = FindingCode(
+    "segment-bytes-small",
+    Severity.INFO,
+    "The topic's segment.bytes is below 1 MiB, which brokers up to 4.0 accept.",
+    "Brokers up to 4.0 start. Brokers from 4.1 on do not start.",
+    "Raise segment.bytes before you upgrade beyond 4.0.",
+)
 
 
 def check_partition_metadata(evidence: Evidence) -> Iterator[Finding]:
@@ -37,7 +114,7 @@ def check_partition_metadata(evidence: Evidence) -> Iterator[Finding]:
     read = None if evidence.facts is None else evidence.facts.metadata
     if read is not None and isinstance(read.error, DecodeError):
         fatal = isinstance(read.error, FatalMetadataError)
-        code = codes.PARTITION_METADATA_FATAL if fatal else codes.PARTITION_METADATA_MALFORMED
+        code = PARTITION_METADATA_FATAL if fatal else PARTITION_METADATA_MALFORMED
         yield file_finding(code, read.path, "a version and a topic id", f"an error: {read.error}")
 
 
@@ -55,7 +132,7 @@ def check_topic_id(evidence: Evidence) -> Iterator[Finding]:
         if any(entry.name.name == PARTITION_METADATA for entry in facts.partition.entries):
             return  # it is no file
         empty = all(survey.unwritten for survey in evidence.surveys)
-        code = codes.TOPIC_ID_MISSING_EMPTY if empty else codes.TOPIC_ID_MISSING
+        code = TOPIC_ID_MISSING_EMPTY if empty else TOPIC_ID_MISSING
         yield file_finding(code, path, "a file with the topic id", "no such file")
     elif facts.metadata.value is not None:
         yield from _against_image(facts, node, path, facts.metadata.value.topic_id)
@@ -73,7 +150,7 @@ def _against_image(
     if held and known and node.loses(topic_id, name.partition):
         where = "as far as a start reads it" if image.torn else "up to where a start cuts it"
         yield file_finding(
-            codes.PARTITION_STRAY_CUT,
+            PARTITION_STRAY_CUT,
             path,
             f"the topic id {topic_id} in the metadata log, {where}",
             "no record of it there",
@@ -82,7 +159,7 @@ def _against_image(
         if image.complete:
             suffix = " of a deleted topic" if topic_id in image.deleted else ""
             yield file_finding(
-                codes.PARTITION_STRAY,
+                PARTITION_STRAY,
                 path,
                 f"the topic id {image.topics.get(name.topic, 'of a topic that exists')}",
                 f"{topic_id}{suffix}",
@@ -90,44 +167,15 @@ def _against_image(
     elif node.node_id is not None and node.node_id not in replicas.nodes:
         holders = ", ".join(map(str, replicas.nodes))
         yield file_finding(
-            codes.PARTITION_STRAY, path, f"node {node.node_id} as a replica", f"nodes {holders}"
+            PARTITION_STRAY, path, f"node {node.node_id} as a replica", f"nodes {holders}"
         )
     elif image.names.get(topic_id) != name.topic:
         yield file_finding(
-            codes.TOPIC_ID_MISMATCH,
+            TOPIC_ID_MISMATCH,
             path,
             f"the topic id {image.topics.get(name.topic, f'of {name.topic}')}",
             f"{topic_id} of {image.names.get(topic_id)}",
         )
-
-
-def check_topic_settings(evidence: NodeEvidence) -> Iterator[Finding]:
-    """Check settings against what the release accepts that the node last registered with."""
-    image, node = evidence.node.image, evidence.node
-    if image is None or not evidence.stopped:
-        return
-    path = evidence.directories[0].directory.path
-    for name, (level, least) in _SIZES.items():
-        text = (evidence.config or {}).get(name, "")
-        if node.runs_from(level) and _is_small(text, least):
-            expected = f"a {name} of {least} or more"
-            yield file_finding(codes.SETTING_REFUSED, path, expected, text)
-    listed = (evidence.config or {}).get("log.dirs", "").strip()
-    if node.runs_from(_FIRST_4_3) and listed and not all(map(str.strip, listed.split(","))):
-        yield file_finding(codes.SETTING_REFUSED, path, "paths in log.dirs", "an empty one")
-    if not node.runs_from(_FIRST_4_1):
-        return
-    for topic in sorted(image.topics):
-        text = image.topic_configs.get(topic, {}).get("segment.bytes", "")
-        if _is_small(text):
-            expected = f"a segment.bytes of {_MIN_SEGMENT_BYTES} or more for topic {topic}"
-            yield file_finding(codes.SETTING_REFUSED, path, expected, text)
-
-
-def _is_small(text: str, least: int = _MIN_SEGMENT_BYTES) -> bool:
-    """Return whether a segment size is below the minimum of newer brokers."""
-    text = text.strip()
-    return text.isascii() and text.isdigit() and int(text) < least
 
 
 def check_segment_bytes(evidence: Evidence) -> Iterator[Finding]:
@@ -135,16 +183,19 @@ def check_segment_bytes(evidence: Evidence) -> Iterator[Finding]:
     facts, image = evidence.facts, evidence.node.image
     if facts is None or image is None or not facts.is_current:
         return
-    if facts.stopped and evidence.node.runs_from(_FIRST_4_1):
+    if facts.stopped and evidence.node.runs_from(FIRST_4_1):
         return  # an error of the node
     name = facts.partition.name
     if name is None:
         return
     text = image.topic_configs.get(name.topic, {}).get("segment.bytes", "")
-    if _is_small(text):
+    if is_small(text):
         yield file_finding(
-            codes.SEGMENT_BYTES_SMALL,
+            SEGMENT_BYTES_SMALL,
             facts.partition.path,
-            f"a segment.bytes of {_MIN_SEGMENT_BYTES} or more",
+            f"a segment.bytes of {MIN_SEGMENT_BYTES} or more",
             text,
         )
+
+
+CHECKS: Final = (check_partition_metadata, check_topic_id, check_segment_bytes)

@@ -10,32 +10,141 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from kdump.audit import codes
 from kdump.audit.commands import abort_command
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.coordinator import Coordinator, TopicPartition
+from kdump.audit.finding_code import SALVAGE_OR_CUT, Cure, FindingCode, Severity
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.fates import Fate, LostEnd
-from kdump.audit.replay.replay import (
-    OpenTransaction,
-    Replay,
-    Violation,
-    ViolationKind,
-    lost_ends,
-)
+from kdump.audit.replay.replay import OpenTransaction, Replay, Violation, ViolationKind, lost_ends
 from kdump.audit.survey.survey import Survey
 from kdump.format.lines.text import time_text
+
+TRANSACTION_MIXED: Final = FindingCode(
+    "transaction-mixed",
+    Severity.ERROR,
+    "A non-transactional batch is inside an open transaction of its producer.",
+    "The broker does not start if it must replay this part of the log, in recovery or because a "
+    "producer snapshot is missing.",
+    SALVAGE_OR_CUT,
+    check=32,
+    cure=Cure.CUT,
+)
+MARKER_UNKNOWN: Final = FindingCode(
+    "marker-unknown",
+    Severity.ERROR,
+    "A control batch of a producer begins with a record that does not end a transaction.",
+    "The broker does not start if it must replay this part of the log, in recovery or because a "
+    "producer snapshot is missing.",
+    SALVAGE_OR_CUT,
+    check=32,
+    cure=Cure.CUT,
+)
+MARKER_UNREADABLE: Final = FindingCode(
+    "marker-unreadable",
+    Severity.ERROR,
+    "A control batch of a producer begins with a record that cannot be read.",
+    "Recovery truncates the log after the batch and deletes every later segment, sound records "
+    "included. Whenever the broker must replay this part of the log, also after that truncation, "
+    "it does not start.",
+    SALVAGE_OR_CUT,
+    check=32,
+    cure=Cure.CUT,
+)
+MARKER_ODD: Final = FindingCode(
+    "marker-odd",
+    Severity.INFO,
+    "The end marker of a transaction is in a batch that no broker writes. The batch has more than "
+    "one record, has a sequence number, or is not transactional.",
+    "The broker reads only the marker and continues.",
+    "Nothing to do. Something other than a broker may have written this log.",
+    check=32,
+)
+PRODUCER_EPOCH_FALLS: Final = FindingCode(
+    "producer-epoch-falls",
+    Severity.INFO,
+    "A batch of a producer has a lower epoch than an earlier batch. A fenced producer wrote it, as "
+    "is possible after the broker has dropped the producer's state.",
+    "The broker logs a warning when it replays the log, and continues.",
+    "Nothing to do, unless two instances of that producer ran at the time.",
+    check=32,
+)
+TRANSACTION_HANGING: Final = FindingCode(
+    "transaction-hanging",
+    Severity.ERROR,
+    "A transaction has no end, and no coordinator will end it. Its last batch is older than any "
+    "transaction may become (transaction.max.timeout.ms plus 5 minutes), or the log of its "
+    "coordinator (__transaction_state) no longer has the transaction.",
+    "The last stable offset stays at the transaction's start: consumers with read_committed read "
+    "no further. On a compacted topic, the cleaner cleans nothing after that offset.",
+    "While the brokers run, end the transaction with Kafka's own tool, kafka-transactions.sh "
+    "abort. Give it the topic, the partition and the start offset that are shown here.",
+    check=34,
+)
+TRANSACTION_LATE: Final = FindingCode(
+    "transaction-late",
+    Severity.WARNING,
+    "A transaction has no end, and its last batch is older than a transaction may become by "
+    "default (15 minutes plus 5). Neither the brokers' limit nor the log of its coordinator "
+    "(__transaction_state) is known here.",
+    "The last stable offset stays at the transaction's start: consumers with read_committed read "
+    "no further. On a compacted topic, the cleaner cleans nothing after that offset.",
+    "Check whether transaction.max.timeout.ms of the brokers is larger: then the transaction may "
+    "still be active. kdump verify --config server.properties reads that limit. If it is not "
+    "larger, end the transaction with kafka-transactions.sh abort, with the topic, the partition "
+    "and the start offset that are shown here.",
+    check=34,
+)
+TRANSACTION_OPEN: Final = FindingCode(
+    "transaction-open",
+    Severity.INFO,
+    "A transaction is open at the end of the log. Nothing here shows that it has been open for "
+    "long.",
+    "Its coordinator commits or aborts it, at the latest when it times out.",
+    "Nothing to do, unless the brokers allow less than the default of 15 minutes. With --config "
+    "server.properties, kdump verify reads their transaction.max.timeout.ms.",
+    check=34,
+)
+# An error, though its records can be read and are not lost: consumers of committed records get what
+# may have been aborted, or stop.
+TRANSACTION_END_LOST: Final = FindingCode(
+    "transaction-end-lost",
+    Severity.ERROR,
+    "Offsets are missing after the beginning of a transaction, and its marker may be among them. "
+    "No transaction index, producer snapshot or coordinator's log (__transaction_state) at hand "
+    "shows whether it was committed.",
+    "If the producer has a later marker, that marker ends this transaction too. Without one, the "
+    "last stable offset stays at the start of the transaction.",
+    "Another replica may have the marker: kdump dump --offsets shows it there. If no replica has "
+    "it, decide. kdump salvage makes the records readable: it ends the transaction with a commit, "
+    "and consumers with read_committed get its records even if the producer aborted them. kdump "
+    "export --read-committed omits them. After kdump truncate-to-valid, a transaction without a "
+    "later marker stays open until its coordinator or kafka-transactions.sh abort ends it. kdump "
+    "reindex and kdump convert-v0-v2 leave the transaction indexes that depend on the marker as "
+    "they are.",
+    check=34,
+)
+DELETE_HORIZON_ODD: Final = FindingCode(
+    "delete-horizon-odd",
+    Severity.INFO,
+    "Batches have a delete horizon, which only the cleaner of 3.1 and later sets. The topic is not "
+    "compacted now, or the horizon is an impossible time.",
+    "The broker uses the horizon only in cleaning: it removes tombstones and markers after that "
+    "time.",
+    "Nothing to do. The topic may have been compacted before.",
+    check=35,
+)
 
 #: The default transaction timeout, and the grace time before a transaction counts as hanging.
 _DEFAULT_MS: Final = 15 * 60_000
 _GRACE_MS: Final = 5 * 60_000
 
 _CODES: Final = {
-    ViolationKind.PLAIN: codes.TRANSACTION_MIXED,
-    ViolationKind.CONTROL_CUT: codes.MARKER_UNREADABLE,
-    ViolationKind.CONTROL_FATAL: codes.MARKER_UNKNOWN,
-    ViolationKind.CONTROL_ODD: codes.MARKER_ODD,
-    ViolationKind.EPOCH_FALLS: codes.PRODUCER_EPOCH_FALLS,
+    ViolationKind.PLAIN: TRANSACTION_MIXED,
+    ViolationKind.CONTROL_CUT: MARKER_UNREADABLE,
+    ViolationKind.CONTROL_FATAL: MARKER_UNKNOWN,
+    ViolationKind.CONTROL_ODD: MARKER_ODD,
+    ViolationKind.EPOCH_FALLS: PRODUCER_EPOCH_FALLS,
 }
 #: The kinds that depend on earlier batches: a lost marker turns correct batches into violations.
 _BY_STATE: Final = frozenset({ViolationKind.PLAIN, ViolationKind.EPOCH_FALLS})
@@ -72,23 +181,23 @@ def check_hanging(evidence: Evidence) -> Iterator[Finding]:
     topic, partition = facts.partition.name.topic, facts.partition.name.partition
     clock, longest_ms = evidence.clock(), evidence.longest_transaction_ms
     late_ms = _GRACE_MS + (_DEFAULT_MS if longest_ms is None else longest_ms)
-    late_code = codes.TRANSACTION_LATE if longest_ms is None else codes.TRANSACTION_HANGING
+    late_code = TRANSACTION_LATE if longest_ms is None else TRANSACTION_HANGING
     code_by_coordinator = {
-        True: codes.TRANSACTION_OPEN,
-        False: codes.TRANSACTION_HANGING,
+        True: TRANSACTION_OPEN,
+        False: TRANSACTION_HANGING,
         None: late_code,
     }
     for transaction in replay.open:
         start = transaction.first_offset
         if not replay.certain(start, replay.end_offset - 1):
             continue
-        code = codes.TRANSACTION_OPEN
+        code = TRANSACTION_OPEN
         if clock.age_ms(replay, transaction) > late_ms:
             topic_partition = topic, partition
             code = code_by_coordinator[
                 _has_to_end(facts.coordinator, replay, transaction, topic_partition)
             ]
-        hangs = code is not codes.TRANSACTION_OPEN
+        hangs = code is not TRANSACTION_OPEN
         yield Finding(
             code,
             replay.survey_at(start).segment.log,
@@ -135,14 +244,14 @@ def end_lost(survey: Survey, end: LostEnd, consequence: str) -> Finding:
     """Return the finding for a transaction with an undecided fate; ``survey`` holds its begin."""
     last = end.first - 1
     return Finding(
-        codes.TRANSACTION_END_LOST,
+        TRANSACTION_END_LOST,
         survey.segment.log,
         offsets=Offsets(end.begin, last),
         detail=Detail(
             f"the end of the transaction of producer {end.producer} from offset {end.begin}",
             f"missing offsets from {end.first} on: {consequence}",
         ),
-        remedy=explain_command(codes.TRANSACTION_END_LOST),
+        remedy=explain_command(TRANSACTION_END_LOST),
     )
 
 
@@ -155,7 +264,7 @@ def check_horizons(evidence: Evidence) -> Iterator[Finding]:
         horizons = segment.survey.events.horizons
         if horizons.count and (evidence.compacted is False or horizons.lowest_ms <= 0):
             yield Finding(
-                codes.DELETE_HORIZON_ODD,
+                DELETE_HORIZON_ODD,
                 segment.survey.segment.log,
                 position=horizons.position,
                 detail=Detail(
@@ -197,3 +306,6 @@ def _open_detail(transaction: OpenTransaction) -> Detail:
         f"a marker of producer {transaction.producer_id}, epoch {transaction.producer_epoch}",
         f"none since its last batch, of {time_text(transaction.timestamp)}",
     )
+
+
+CHECKS: Final = (check_transactions, check_lost_ends, check_hanging, check_horizons)

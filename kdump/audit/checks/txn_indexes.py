@@ -8,17 +8,100 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
-from kdump.audit import codes
-from kdump.audit.codes import FindingCode
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.finding_code import REINDEX, Cure, FindingCode, Severity
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.replay import Replay, SegmentReplay
 from kdump.audit.survey.events import Marker
 from kdump.format.index import AbortedTxn, TransactionIndex
 from kdump.storage.paths import AnyPath
 from kdump.values import frozen
+
+TXNINDEX_LENGTH: Final = FindingCode(
+    "txnindex-length",
+    Severity.ERROR,
+    "The length of a .txnindex file is not a multiple of 34: its last entry is cut off.",
+    "The broker ignores the incomplete entry, but appends after it: every later entry is misread.",
+    REINDEX,
+    check=16,
+    cure=Cure.REINDEX,
+)
+TXNINDEX_VERSION: Final = FindingCode(
+    "txnindex-version",
+    Severity.ERROR,
+    "An entry of a .txnindex file has a version other than 0.",
+    "A broker of 4.4 does not start. Earlier ones check the first of the version's two bytes only.",
+    "While the broker is stopped, kdump reindex rebuilds the file. Or, if the segment's log is "
+    "sound, delete its .index and .txnindex while the broker is stopped: the broker rebuilds them "
+    "at its start.",
+    check=16,
+    cure=Cure.REINDEX,
+)
+TXNINDEX_BELOW_SEGMENT: Final = FindingCode(
+    "txnindex-below-segment",
+    Severity.WARNING,
+    "An entry of a .txnindex file ends below the base offset in its segment's name.",
+    "The broker recovers the segment at its start, which rebuilds its indexes.",
+    "Let the broker start, or run kdump reindex first. If anything else is wrong in this "
+    "partition, copy the directory before that.",
+    check=16,
+    cure=Cure.REINDEX,
+)
+TXNINDEX_ORDER: Final = FindingCode(
+    "txnindex-order",
+    Severity.ERROR,
+    "The entries of a .txnindex file do not rise, or an entry ends before it begins.",
+    "The broker trusts the index: consumers with read_committed may receive aborted records or "
+    "miss committed records.",
+    REINDEX,
+    check=16,
+    cure=Cure.REINDEX,
+)
+TXNINDEX_UNFOUNDED: Final = FindingCode(
+    "txnindex-unfounded",
+    Severity.ERROR,
+    "An entry of a .txnindex file names an abort that is not in the log.",
+    "The broker trusts the index: consumers with read_committed drop that producer's records up to "
+    "its next abort, including committed records.",
+    REINDEX,
+    check=16,
+    cure=Cure.REINDEX,
+)
+TXNINDEX_MISSING_ENTRY: Final = FindingCode(
+    "txnindex-missing-entry",
+    Severity.ERROR,
+    "The log holds an aborted transaction that the .txnindex file does not name, or names only "
+    "from a later offset on.",
+    "The broker does not detect this: consumers with read_committed receive the aborted records.",
+    REINDEX,
+    check=17,
+    cure=Cure.REINDEX,
+)
+TXNINDEX_STABLE_OFFSET: Final = FindingCode(
+    "txnindex-stable-offset",
+    Severity.ERROR,
+    "An entry of a .txnindex file has a last stable offset that is too high: another transaction "
+    "was open below that offset and was aborted later, or that offset is above the log end "
+    "offset.",
+    "The broker ends its search for aborted transactions at that entry: consumers with "
+    "read_committed may receive aborted records.",
+    REINDEX,
+    check=18,
+    cure=Cure.REINDEX,
+)
+TXNINDEX_STALE: Final = FindingCode(
+    "txnindex-stale",
+    Severity.WARNING,
+    "A .txnindex file does not match its segment, which the next start recovers after the unclean "
+    "stop.",
+    "The broker rebuilds the file from the log in recovery.",
+    "Let the broker start, or run kdump reindex first.",
+    check=17,
+    cure=Cure.REINDEX,
+)
 
 
 @frozen
@@ -90,7 +173,7 @@ def check_stable_offsets(evidence: Evidence) -> Iterator[Finding]:
         if broken:
             number, entry, stable = broken[0]
             finding = _finding(
-                codes.TXNINDEX_STABLE_OFFSET,
+                TXNINDEX_STABLE_OFFSET,
                 index.path,
                 number,
                 entry,
@@ -105,29 +188,29 @@ def _file(path: AnyPath, index: TransactionIndex, base: int) -> Iterator[Finding
     size = index.ENTRY_BYTES
     if index.remainder:
         yield Finding(
-            codes.TXNINDEX_LENGTH,
+            TXNINDEX_LENGTH,
             path,
             position=size * len(index.entries),
             size=len(index.remainder),
             detail=Detail(f"a length that is a multiple of {size}", f"{_size(index)} bytes"),
-            remedy=explain_command(codes.TXNINDEX_LENGTH),
+            remedy=explain_command(TXNINDEX_LENGTH),
         )
     findings_by_code: dict[FindingCode, list[tuple[int, AbortedTxn, str]]] = {}
     last = -1
     for number, entry in enumerate(index.entries):
         if entry.version != 0:
-            findings_by_code.setdefault(codes.TXNINDEX_VERSION, []).append(
+            findings_by_code.setdefault(TXNINDEX_VERSION, []).append(
                 (number, entry, "an entry of version 0")
             )
             continue
         if entry.last_offset < base:
             expected = f"a last offset of {base} or more"
-            findings_by_code.setdefault(codes.TXNINDEX_BELOW_SEGMENT, []).append(
+            findings_by_code.setdefault(TXNINDEX_BELOW_SEGMENT, []).append(
                 (number, entry, expected)
             )
         elif entry.last_offset <= last or entry.first_offset > entry.last_offset:
             expected = f"a last offset above {last}, and a first offset not above it"
-            findings_by_code.setdefault(codes.TXNINDEX_ORDER, []).append((number, entry, expected))
+            findings_by_code.setdefault(TXNINDEX_ORDER, []).append((number, entry, expected))
         last = max(last, entry.last_offset)
     for code, entries in findings_by_code.items():
         number, entry, expected = entries[0]
@@ -169,9 +252,7 @@ def _unfounded_entries(replay: Replay, facts: PartitionFacts, index: _Index) -> 
             f"a marker at offset {entry.last_offset} that aborts producer {entry.producer_id}",
             found,
         )
-        yield _finding(
-            codes.TXNINDEX_UNFOUNDED, index.path, number, entry, detail, len(unfounded) - 1
-        )
+        yield _finding(TXNINDEX_UNFOUNDED, index.path, number, entry, detail, len(unfounded) - 1)
 
 
 def _missing_entries(replay: Replay, facts: PartitionFacts, index: _Index) -> Iterator[Finding]:
@@ -198,11 +279,11 @@ def _missing_entries(replay: Replay, facts: PartitionFacts, index: _Index) -> It
             "none" if entry is None else _describe(entry),
         )
         yield Finding(
-            codes.TXNINDEX_MISSING_ENTRY,
+            TXNINDEX_MISSING_ENTRY,
             index.path,
             offsets=Offsets(aborted.first_offset, aborted.last_offset),
             detail=detail,
-            remedy=explain_command(codes.TXNINDEX_MISSING_ENTRY),
+            remedy=explain_command(TXNINDEX_MISSING_ENTRY),
             repeats=len(missing) - 1,
         )
 
@@ -243,10 +324,10 @@ def _as_rebuilt(
 ) -> Iterator[Finding]:
     """Yield ``findings``, as warnings if the next start rebuilds the index."""
     for finding in findings:
-        if not recovered or finding.code is codes.TXNINDEX_VERSION:
+        if not recovered or finding.code is TXNINDEX_VERSION:
             yield finding
         else:
-            code = codes.TXNINDEX_STALE
+            code = TXNINDEX_STALE
             yield replace(finding, code=code, remedy=explain_command(code))
 
 
@@ -275,3 +356,6 @@ def _describe(entry: AbortedTxn) -> str:
 
 def _size(index: TransactionIndex) -> int:
     return index.ENTRY_BYTES * len(index.entries) + len(index.remainder)
+
+
+CHECKS: Final = (check_txn_index_files, check_aborts, check_stable_offsets)

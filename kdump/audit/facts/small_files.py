@@ -44,6 +44,7 @@ from kdump.storage.logdir import (
     EntryType,
     LogDirectory,
     Partition,
+    directory_name,
     holds_entries,
     is_metadata_log,
 )
@@ -63,6 +64,9 @@ from kdump.storage.paths import AnyPath, exists
 from kdump.storage.repair_record import FOLDERS, RepairRecord, is_linked, repair_records
 from kdump.storage.rights import Rights
 from kdump.values import frozen
+
+#: The version of a meta.properties of KRaft.
+_KRAFT_VERSION: Final = 1
 
 T = TypeVar("T")
 
@@ -160,6 +164,24 @@ class DirectoryFacts:
     def identity(self) -> MetaProperties | None:
         """The value of ``meta.properties``; None if it is missing or unreadable."""
         return None if self.meta is None else self.meta.value
+
+    @property
+    def checkpoints(self) -> list[Read[Offsets]]:
+        """The offset checkpoints that exist."""
+        reads = (self.recovery_points, self.high_watermarks, self.log_starts, self.cleaner_offsets)
+        return [read for read in reads if read is not None]
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether it is of a KRaft node, or of one that migrates to KRaft."""
+        meta = self.identity
+        return self.has_metadata_log or (meta is not None and meta.version == _KRAFT_VERSION)
+
+    @property
+    def has_metadata_log(self) -> bool:
+        """Whether the metadata log of the cluster is in it."""
+        names = map(directory_name, self.directory.partition_paths)
+        return any(name is not None and name.topic == CLUSTER_METADATA_TOPIC for name in names)
 
 
 @frozen

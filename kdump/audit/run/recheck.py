@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Final
 
-from kdump.audit import codes
-from kdump.audit.codes import Severity
+from kdump.audit.checks.read_errors import CHANGED_WHILE_READ, VANISHED, VANISHED_LIVE
+from kdump.audit.finding_code import Severity
 from kdump.audit.findings import Detail, Finding
 from kdump.audit.survey.survey import Survey
 from kdump.storage.logdir import Segment
@@ -23,7 +23,7 @@ from kdump.storage.source import Identity
 from kdump.values import frozen
 
 _SWAP: Final = ".swap"
-_VANISHED: Final = (codes.VANISHED, codes.VANISHED_LIVE)
+_VANISHED: Final = (VANISHED, VANISHED_LIVE)
 
 
 @frozen
@@ -164,7 +164,7 @@ def _key(finding: Finding) -> tuple[str, AnyPath, int | None]:
 
 def _note(finding: Finding, inspection: str) -> Finding:
     return Finding(
-        codes.CHANGED_WHILE_READ,
+        CHANGED_WHILE_READ,
         finding.path,
         finding.position,
         finding.size,

@@ -9,8 +9,15 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Final, Protocol
 
+from kdump.audit.checks.assigned_replicas import (
+    REPLICA_DIRECTORY_MISSING,
+    REPLICA_DIRECTORY_MISSING_ONLY,
+)
+from kdump.audit.checks.directory import CHECKPOINT_LINE_UNKNOWN
+from kdump.audit.checks.node import REPLICA_MISSING, REPLICA_MISSING_ONLY
 from kdump.audit.checks.read_errors import unread_file
 from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts, read_directory
 from kdump.audit.findings import Finding
@@ -20,13 +27,26 @@ from kdump.audit.run.gather import gather
 from kdump.audit.run.recheck import Inspection
 from kdump.audit.survey.survey import ReadFailure, Survey
 from kdump.audit.targets.context import Context, read_context
-from kdump.audit.targets.target import Target
+from kdump.audit.targets.scope import Scope
+from kdump.audit.targets.target import Target, identity
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import SourceError
-from kdump.storage.logdir import LogDirectory, Segment, open_path, read_partition
+from kdump.storage.logdir import LogDirectory, Segment, directory_name, open_path, read_partition
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.objects.remote_path import RemotePath
 from kdump.storage.source import Identity
+
+#: The findings about partitions that do not exist but are named in files of a log directory.
+_OF_PARTITIONS: Final = frozenset(
+    {
+        REPLICA_MISSING,
+        REPLICA_MISSING_ONLY,
+        REPLICA_DIRECTORY_MISSING,
+        REPLICA_DIRECTORY_MISSING_ONLY,
+        CHECKPOINT_LINE_UNKNOWN,
+    }
+)
+
 
 _RECHECK_SECONDS: Final = 0.5  # before a second read: a broker has renamed its segments by then
 
@@ -143,3 +163,24 @@ def _logs(segments: Iterable[Segment]) -> dict[int, Identity]:
         with suppress(OSError):
             logs[segment.base_offset] = Identity.of(segment.log.stat())
     return logs
+
+
+def requested_findings(findings: Iterable[Finding], scope: Scope) -> tuple[Finding, ...]:
+    """Return ``findings`` without those about unrequested partitions, unless they stop a start."""
+    findings = tuple(findings)
+    if not findings:
+        return ()
+    requested = {identity(target.path) for target in chain.from_iterable(scope.parts)}
+    directories = {root.path for root in scope.roots if isinstance(root.content, LogDirectory)}
+
+    def concerns(finding: Finding) -> bool:
+        if finding.code.stops is not None or not directories.isdisjoint(
+            (finding.path, *finding.path.parents)
+        ):
+            return True
+        if finding.code in _OF_PARTITIONS:
+            return False
+        same = None if directory_name(finding.path) is None else identity(finding.path)
+        return same is None or same in requested
+
+    return tuple(filter(concerns, findings))

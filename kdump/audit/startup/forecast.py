@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Final
 
-from kdump.audit.codes import FindingCode, Harm
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.facts.space import Space
+from kdump.audit.finding_code import FindingCode, Harm
 from kdump.audit.findings import Finding
 from kdump.audit.startup.loader import Loader
 from kdump.audit.startup.outcome import (

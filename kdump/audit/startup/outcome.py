@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import field
 from enum import Enum
 
-from kdump.audit.codes import Outcome as Outcome
+from kdump.audit.finding_code import Outcome as Outcome
 from kdump.audit.survey.log_end import LogEnd, Search
 from kdump.audit.survey.recovery import RecoveryResult
 from kdump.storage.logdir import Segment

@@ -12,14 +12,52 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Set
 from typing import Final
 
-from kdump.audit import codes
 from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
 from kdump.audit.facts.space import BLOCK_BYTES, Space
+from kdump.audit.finding_code import FindingCode, Harm, Outcome, Severity
 from kdump.audit.findings import Finding, file_finding
 from kdump.audit.startup.outcome import LogFacts
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.storage.logdir import is_metadata_log
 from kdump.values import frozen
+
+_FREE_SPACE: Final = (
+    "Free space before the broker starts: first other files of the file system, then directories "
+    "named -stray, and the backups that kdump undo lists. Remove no .log by hand. A larger file "
+    "system, or a smaller reserve of an ext4 file system (tune2fs -m), helps too."
+)
+DISK_FULL: Final = FindingCode(
+    "disk-full",
+    Severity.ERROR,
+    "The file system of a log directory has less free space, or fewer free inodes, than startup "
+    "needs. Startup writes the indexes of segments that it recovers, producer snapshots, leader "
+    "epochs, and the state of a controller.",
+    "The broker does not start, or exits soon after startup. Where a page of a mapped index finds "
+    "no space, the broker gets an InternalError. Brokers from 4.0 on truncate a segment to nothing "
+    "if its recovery fails because a file cannot be written.",
+    _FREE_SPACE,
+    stops=Outcome.REFUSES,
+)
+DISK_SHORT: Final = FindingCode(
+    "disk-short",
+    Severity.ERROR,
+    "Startup recovers segments, and the file system of the log directory has hardly more free "
+    "space, or free inodes, than startup needs at least. Files that replace others, and new "
+    "segments, take more for a moment.",
+    "Brokers from 4.0 on that cannot write a file while they recover a segment truncate this "
+    "segment to nothing, delete the segments after it, and continue. Earlier brokers take the log "
+    "directory offline.",
+    _FREE_SPACE,
+    harm=Harm.EMPTIED,
+)
+DISK_LOW: Final = FindingCode(
+    "disk-low",
+    Severity.WARNING,
+    "The file system of a log directory has little free space, or few free inodes.",
+    "The broker takes the log directory offline as soon as a write fails, and exits if it has no "
+    "other log directory.",
+    "Free space before the broker needs it, or shorten the retention of large topics.",
+)
 
 #: With less free space than this a broker soon stops: a new segment and its indexes take more.
 _LOW_BYTES: Final = 16 << 20
@@ -119,13 +157,13 @@ def space_findings(directories: Iterable[tuple[DirectoryFacts, Room]]) -> Iterat
             continue
         if not room.fits(space):
             wanted = f"{room.bytes:,} bytes and {room.files:,} inodes, which startup needs at least"
-            yield file_finding(codes.DISK_FULL, path, wanted, _free_text(space))
+            yield file_finding(DISK_FULL, path, wanted, _free_text(space))
         elif room.recovered and not (most := room.before_deleting + _PASSING).fits(space):
             wanted = f"{most.bytes:,} bytes and {most.files:,} inodes, which startup may need"
-            yield file_finding(codes.DISK_SHORT, path, wanted, _free_text(space))
+            yield file_finding(DISK_SHORT, path, wanted, _free_text(space))
         elif space.free_bytes < _LOW_BYTES or (space.free_files or _LOW_FILES) < _LOW_FILES:
             wanted = f"{_LOW_BYTES:,} bytes and {_LOW_FILES:,} inodes at least"
-            yield file_finding(codes.DISK_LOW, path, wanted, _free_text(space))
+            yield file_finding(DISK_LOW, path, wanted, _free_text(space))
 
 
 def _least(facts: DirectoryFacts) -> Room:

@@ -21,11 +21,7 @@ from kdump.audit.survey.anomalies import (
     HeaderFaults,
     is_known_codec,
 )
-from kdump.audit.survey.compaction import (
-    Compaction,
-    compaction_evidence,
-    missing_means_lost,
-)
+from kdump.audit.survey.compaction import Compaction, compaction_evidence, missing_means_lost
 from kdump.audit.survey.events import NO_EVENTS, Events, Gathering
 from kdump.audit.survey.header_digest import HeaderDigest
 from kdump.audit.survey.index_promises import IndexFacts, IndexPass

@@ -6,15 +6,12 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final
 
-from kdump.audit import codes
 from kdump.audit.facts.small_files import DirectoryFacts
-from kdump.audit.findings import Finding
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import (
     Root,
     Target,
     TopicSelection,
-    identity,
     leaves_nothing,
     unmatched_patterns,
 )
@@ -25,20 +22,10 @@ from kdump.errors import (
     UsageError,
     VanishedError,
 )
-from kdump.storage.logdir import LogDirectory, directory_name
+from kdump.storage.logdir import LogDirectory
 from kdump.values import frozen
 
 _WRONG_PATHS: Final = (ForeignDirectoryError, ForeignFileError, VanishedError)
-#: The findings about partitions that do not exist but are named in files of a log directory.
-_OF_PARTITIONS: Final = frozenset(
-    {
-        codes.REPLICA_MISSING,
-        codes.REPLICA_MISSING_ONLY,
-        codes.REPLICA_DIRECTORY_MISSING,
-        codes.REPLICA_DIRECTORY_MISSING_ONLY,
-        codes.CHECKPOINT_LINE_UNKNOWN,
-    }
-)
 
 
 @frozen
@@ -79,27 +66,6 @@ def wrong_paths(roots: Iterable[Root]) -> list[SourceError]:
     broker's configuration names is missing.
     """
     return [error for error in errors_of(roots) if isinstance(error, _WRONG_PATHS)]
-
-
-def requested_findings(findings: Iterable[Finding], scope: Scope) -> tuple[Finding, ...]:
-    """Return ``findings`` without those about unrequested partitions, unless they stop a start."""
-    findings = tuple(findings)
-    if not findings:
-        return ()
-    requested = {identity(target.path) for target in chain.from_iterable(scope.parts)}
-    directories = {root.path for root in scope.roots if isinstance(root.content, LogDirectory)}
-
-    def concerns(finding: Finding) -> bool:
-        if finding.code.stops is not None or not directories.isdisjoint(
-            (finding.path, *finding.path.parents)
-        ):
-            return True
-        if finding.code in _OF_PARTITIONS:
-            return False
-        same = None if directory_name(finding.path) is None else identity(finding.path)
-        return same is None or same in requested
-
-    return tuple(filter(concerns, findings))
 
 
 def directories_of(roots: Iterable[Root]) -> tuple[DirectoryFacts, ...]:

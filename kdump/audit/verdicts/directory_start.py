@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from kdump.audit.codes import Outcome
 from kdump.audit.facts.cluster import Configs
 from kdump.audit.facts.settings import data_directories, recovery_threads
+from kdump.audit.finding_code import Outcome
 from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import DirectoryForecast, Forecast, causes_of, forecast_directory
 from kdump.audit.startup.outcome import Cause

@@ -8,8 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from kdump.audit import codes
-from kdump.audit.codes import FindingCode, Harm, Outcome, Severity
+from kdump.audit.checks.assigned_replicas import REPLICA_DIRECTORY_MISSING_ONLY
+from kdump.audit.checks.directory import (
+    LOG_DIRECTORY_BLANK,
+    LOG_DIRECTORY_FILE,
+    LOG_DIRECTORY_MISSING,
+)
+from kdump.audit.checks.missing_offsets import OFFSETS_MISSING
+from kdump.audit.checks.node import REPLICA_MISSING_ONLY
+from kdump.audit.checks.partition_files import EPOCHS_BEYOND_END
+from kdump.audit.checks.segments import LOG_START_UNEXPLAINED
+from kdump.audit.finding_code import FindingCode, Harm, Outcome, Severity
 from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import Forecast, causes_of, harms_of, worst_outcome
 from kdump.audit.survey.recovery import Span
@@ -18,14 +27,14 @@ from kdump.values import frozen
 
 #: The codes with which nothing decides how many records are lost now: the reason, weightiest first.
 UNDECIDED: Final[Mapping[FindingCode, str]] = {
-    codes.REPLICA_MISSING_ONLY: "a replica is missing",
-    codes.REPLICA_DIRECTORY_MISSING_ONLY: "replicas are in no log directory that is in sight",
-    codes.LOG_DIRECTORY_BLANK: "a log directory is missing",
-    codes.LOG_DIRECTORY_MISSING: "a log directory is missing",
-    codes.LOG_DIRECTORY_FILE: "a log directory is missing",
-    codes.OFFSETS_MISSING: "offsets are missing",
-    codes.LOG_START_UNEXPLAINED: "offsets are missing",
-    codes.EPOCHS_BEYOND_END: "offsets are missing",
+    REPLICA_MISSING_ONLY: "a replica is missing",
+    REPLICA_DIRECTORY_MISSING_ONLY: "replicas are in no log directory that is in sight",
+    LOG_DIRECTORY_BLANK: "a log directory is missing",
+    LOG_DIRECTORY_MISSING: "a log directory is missing",
+    LOG_DIRECTORY_FILE: "a log directory is missing",
+    OFFSETS_MISSING: "offsets are missing",
+    LOG_START_UNEXPLAINED: "offsets are missing",
+    EPOCHS_BEYOND_END: "offsets are missing",
 }
 
 

@@ -10,17 +10,13 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Final
 
-from kdump.audit import codes
+from kdump.audit.checks.broker_rights import BROKER_DENIED
+from kdump.audit.checks.file_types import FILE_IS_DIRECTORY
+from kdump.audit.checks.topic import PARTITION_STRAY, PARTITION_STRAY_CUT, TOPIC_ID_MISSING
 from kdump.audit.evidence import known_ends, neighbours
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.findings import Finding
-from kdump.audit.startup.forecast import (
-    Forecast,
-    causes_of,
-    forecast,
-    harms_of,
-    worst_outcome,
-)
+from kdump.audit.startup.forecast import Forecast, causes_of, forecast, harms_of, worst_outcome
 from kdump.audit.startup.future_loss import lost_to_successor
 from kdump.audit.startup.inputs import read_log_facts, violations
 from kdump.audit.startup.outcome import Outcome
@@ -37,7 +33,7 @@ from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 #: The codes for which a broker renames a replica with records to ``-stray`` once it is loaded.
-_SET_ASIDE: Final = (codes.TOPIC_ID_MISSING, codes.PARTITION_STRAY_CUT, codes.PARTITION_STRAY)
+_SET_ASIDE: Final = (TOPIC_ID_MISSING, PARTITION_STRAY_CUT, PARTITION_STRAY)
 
 
 @frozen
@@ -106,8 +102,7 @@ def next_start(verdict: Verdict) -> Forecast | None:
     stopping = [
         finding
         for finding in verdict.findings
-        if finding.code is codes.BROKER_DENIED
-        or (loaded and finding.code is codes.FILE_IS_DIRECTORY)
+        if finding.code is BROKER_DENIED or (loaded and finding.code is FILE_IS_DIRECTORY)
     ]
     if stopping:
         causes = (*causes_of(stopping), *start.causes)

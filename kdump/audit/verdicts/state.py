@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from kdump.audit.codes import Severity
+from kdump.audit.finding_code import Severity
 
 
 class RunState(Enum):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import field, replace
 from typing import Final
 
-from kdump.audit import codes
+from kdump.audit.checks.missing_offsets import OFFSETS_MISSING, SEGMENTS_GAP
 from kdump.audit.facts.cluster import Copies
 from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
 from kdump.audit.findings import Finding
@@ -24,7 +24,7 @@ from kdump.storage.names import CLUSTER_METADATA_TOPIC
 from kdump.values import frozen
 
 #: The codes that the batches of a whole log decide if the settings of the topic are unknown.
-_BY_BATCHES: Final = frozenset({codes.OFFSETS_MISSING, codes.SEGMENTS_GAP})
+_BY_BATCHES: Final = frozenset({OFFSETS_MISSING, SEGMENTS_GAP})
 
 
 @frozen

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-    from kdump.audit.codes import FindingCode
+    from kdump.audit.finding_code import FindingCode
 
 _LABEL: Final = 9
 _PROGRESS_BYTES: Final = 1 << 20

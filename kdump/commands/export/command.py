@@ -17,12 +17,7 @@ from kdump.ui.options.filters import filter_options
 from kdump.ui.options.jobs import jobs_option, reading_jobs
 from kdump.ui.options.reports import quiet_option
 from kdump.ui.options.spark import SparkOptions, spark_options, spark_session
-from kdump.ui.options.targets import (
-    LogPath,
-    TargetOptions,
-    refuse_wrong_paths,
-    target_options,
-)
+from kdump.ui.options.targets import LogPath, TargetOptions, refuse_wrong_paths, target_options
 from kdump.ui.progress import Mode, progress_option
 from kdump.values import frozen
 
@@ -277,7 +272,7 @@ def _report(manifest: Manifest, *, quiet: bool) -> int:
 
 def _decisions(entry: PartitionEntry) -> Iterator[str]:
     """Yield the choices of the export in a partition that a reader may want to check."""
-    from kdump.audit.codes import TRANSACTION_END_LOST
+    from kdump.audit.checks.transactions import TRANSACTION_END_LOST
     from kdump.audit.facts.remote_storage import ranges_text
     from kdump.ui.units import count_text
 

@@ -18,12 +18,7 @@ from kdump.commands.heal.notes import COMPACTED_NOTE, compare_note, left_notes, 
 from kdump.commands.heal.result import HealedLog, left_offsets, survey_draft
 from kdump.commands.heal.steps import heal_steps
 from kdump.errors import Refused, UsageError
-from kdump.repair.content.extent import (
-    check_whole,
-    log_end_of,
-    log_start_of,
-    partition_facts,
-)
+from kdump.repair.content.extent import check_whole, log_end_of, log_start_of, partition_facts
 from kdump.repair.healing.copies import open_copies
 from kdump.repair.healing.healing import Healer
 from kdump.repair.healing.lineage import lineage_of

@@ -27,13 +27,7 @@ from kdump.format.batch import (
 )
 from kdump.format.index import OffsetIndex
 from kdump.format.kernel.events import CONTROL_BYTES as _KEPT_OF_CONTROL
-from kdump.format.manifest.blocks import (
-    BATCHES,
-    CONTROL_BYTES,
-    DAMAGES,
-    StoredDamage,
-    encode_block,
-)
+from kdump.format.manifest.blocks import BATCHES, CONTROL_BYTES, DAMAGES, StoredDamage, encode_block
 from kdump.format.manifest.directories import PART_BYTES, StoredStatus
 from kdump.format.manifest.indexes import INDEX_BYTES, IndexFold, encode_index
 from kdump.format.manifest.logs import EXCERPTS

@@ -69,8 +69,7 @@ def next_start(
     uncleanly, with no flushed record.
     """
     from kdump.audit.run.prescan import quick_pass
-    from kdump.audit.run.reconcile import reconcile_directories
-    from kdump.audit.targets.scope import requested_findings
+    from kdump.audit.run.reconcile import reconcile_directories, requested_findings
     from kdump.audit.verdicts.next_start import (
         Assumptions,
         add_forecast,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from kdump.audit import codes
-from kdump.audit.codes import Severity
+from kdump.audit.checks.repair_records import REPAIR_PENDING
 from kdump.audit.facts.cluster import Configs
+from kdump.audit.finding_code import Severity
 from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import Forecast
 from kdump.audit.startup.outcome import Cause, Outcome, RecoveryReason
+from kdump.audit.startup.room import DISK_LOW
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import Losses, losses_of
@@ -85,15 +86,13 @@ class _Report:
         self.starts.add_findings(top_findings)
         self._add_incomplete(top_findings)
         self.harmful += _harmful(top_findings)
-        self.harmful += (finding for finding in top_findings if finding.code is codes.DISK_LOW)
+        self.harmful += (finding for finding in top_findings if finding.code is DISK_LOW)
 
     def add(self, verdict: Verdict, forecast: Forecast | None) -> None:
         """Add one partition; ``forecast`` is None if it has none."""
         self.starts.add(verdict, forecast)
         unread = self._add_incomplete(verdict.findings)
-        self.pending += (
-            finding for finding in verdict.findings if finding.code is codes.REPAIR_PENDING
-        )
+        self.pending += (finding for finding in verdict.findings if finding.code is REPAIR_PENDING)
         if forecast is not None:
             self.known.append((verdict, forecast))
             self.harmful += _harmful(verdict.findings) if forecast.harms else ()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from kdump.audit.codes import TRANSACTION_END_LOST
+from kdump.audit.checks.transactions import TRANSACTION_END_LOST
 from kdump.audit.replay.replay import OpenTransaction
 from kdump.commands.salvage.logs import SalvagedLog, log_name
 from kdump.commands.salvage.lost_markers import TransactionEnd

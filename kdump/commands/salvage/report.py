@@ -8,7 +8,7 @@ from typing import Literal
 
 import click
 
-from kdump.audit.codes import TRANSACTION_END_LOST
+from kdump.audit.checks.transactions import TRANSACTION_END_LOST
 from kdump.audit.replay.fates import Fate
 from kdump.commands.salvage.lost_markers import TransactionEnd, consequence
 from kdump.commands.salvage.offset_gaps import OffsetGap

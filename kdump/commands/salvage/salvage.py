@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit.checks.repair_records import note_listed_gaps
-from kdump.audit.codes import TRANSACTION_END_LOST
+from kdump.audit.checks.transactions import TRANSACTION_END_LOST
 from kdump.audit.facts.small_files import PartitionFacts, read_partition_facts
 from kdump.audit.replay.fates import LostEnd, evidence_of
 from kdump.audit.replay.replay import Replay, replay
@@ -32,12 +32,7 @@ from kdump.commands.salvage.logs import SalvagedLog, log_name, new_logs, old_pos
 from kdump.commands.salvage.lost_markers import findings_of, replacement_markers, transaction_ends
 from kdump.commands.salvage.marker import NewMarker
 from kdump.commands.salvage.merging import MergedLog
-from kdump.commands.salvage.offset_gaps import (
-    OffsetGap,
-    batch_gaps,
-    missing_segments,
-    offset_gaps,
-)
+from kdump.commands.salvage.offset_gaps import OffsetGap, batch_gaps, missing_segments, offset_gaps
 from kdump.commands.salvage.receipt import Salvaged, encode
 from kdump.commands.salvage.selection import PieceSelection, leave_out, select_pieces
 from kdump.commands.salvage.stretches import Left, Why, open_log

@@ -99,7 +99,7 @@ def scrub(
     compares no producers and transactions of whole partitions, and reads no records: verify --deep
     does.
     """
-    from kdump.audit.codes import Severity
+    from kdump.audit.finding_code import Severity
     from kdump.commands.scrub.run import ScrubOptions, run_scrub, show_status
     from kdump.format.lines.shell import operand
     from kdump.output.files import default_state, make_parent

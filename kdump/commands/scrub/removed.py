@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kdump.audit import codes
+from kdump.audit.checks.changes import SEGMENT_REMOVED
 from kdump.audit.facts.missing_start import missing_start, retention_deletes
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding, Offsets, file_finding
@@ -51,7 +51,7 @@ def removed_segments(
     bases = tuple(record.base_offset for record in records)
     last_read_ms = max(reading.read_ms for reading in readings)
     finding = file_finding(
-        codes.SEGMENT_REMOVED,
+        SEGMENT_REMOVED,
         facts.partition.path / format_file_name(FileKind.LOG, bases[0]),
         f"{len(bases):,} sealed segments from offset {bases[0]} on, last read at "
         f"{time_text(last_read_ms)}",

@@ -11,11 +11,12 @@ from typing import Literal
 
 import click
 
-from kdump.audit.codes import CODES, Severity
+from kdump.audit.codes import CODES
+from kdump.audit.finding_code import Severity
 from kdump.audit.findings import Finding
-from kdump.audit.run.reconcile import reconcile_directories
+from kdump.audit.run.reconcile import reconcile_directories, requested_findings
 from kdump.audit.run.verify import beside_broker
-from kdump.audit.targets.scope import Scope, requested_findings
+from kdump.audit.targets.scope import Scope
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.next_start import Conclusion

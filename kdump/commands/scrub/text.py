@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kdump.audit.codes import Severity
+from kdump.audit.finding_code import Severity
 from kdump.format.lines.text import printable
 from kdump.history.records import DirectoryStatus, EndReason, ReadPace
 from kdump.ui.exits import NOTHING_READ

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from kdump.audit.codes import TRANSACTION_END_LOST
+from kdump.audit.checks.transactions import TRANSACTION_END_LOST
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.replay.fates import Fate
 from kdump.audit.replay.replay import Replay, lost_ends

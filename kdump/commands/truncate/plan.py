@@ -28,11 +28,7 @@ from kdump.commands.truncate.steps import CutSteps, has_lines
 from kdump.errors import Refused, UsageError
 from kdump.format.snapshot import ProducerEntry
 from kdump.repair.content.producers import start_of
-from kdump.repair.transaction.fingerprint import (
-    read_fingerprint,
-    refuse_metadata_log,
-    refuse_swaps,
-)
+from kdump.repair.transaction.fingerprint import read_fingerprint, refuse_metadata_log, refuse_swaps
 from kdump.repair.transaction.plan import Plan, log_directory_of
 from kdump.storage.paths import as_local
 

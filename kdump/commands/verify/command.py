@@ -143,8 +143,8 @@ def _run(
     info: bool,
     quiet: bool,
 ) -> int:
-    from kdump.audit.codes import Severity
-    from kdump.audit.targets.scope import requested_findings
+    from kdump.audit.finding_code import Severity
+    from kdump.audit.run.reconcile import requested_findings
     from kdump.audit.verdicts.directory_start import Starts
     from kdump.audit.verdicts.next_start import Conclusion
     from kdump.audit.verdicts.packs import PackedVerdicts

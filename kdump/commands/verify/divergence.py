@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from kdump.audit import codes
+from kdump.audit.checks.metadata import METADATA_DIVERGES
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.verdict import Verdict
@@ -61,9 +61,9 @@ def differences(copy: MetadataReplica, replica: MetadataReplica) -> Iterator[Fin
 
 def _finding(copy: MetadataReplica, replica: MetadataReplica, first: int, found: str) -> Finding:
     return Finding(
-        codes.METADATA_DIVERGES,
+        METADATA_DIVERGES,
         replica.partition or replica.path,
         offsets=Offsets(first, None),
         detail=Detail(f"the batches of {copy.partition or copy.path} from there on", found),
-        remedy=explain_command(codes.METADATA_DIVERGES),
+        remedy=explain_command(METADATA_DIVERGES),
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from kdump.audit import codes
-from kdump.audit.checks.read_errors import verify_again
+from kdump.audit.checks.read_errors import UNREADABLE, verify_again
 from kdump.audit.findings import Detail, Finding
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.target import Target
@@ -59,4 +58,4 @@ def coverage_findings(
 def missing_result(target: Target, path: AnyPath, found: str) -> Finding:
     """Return the finding of a path for which no executor has sent a result."""
     detail = Detail("a single result of an executor", found)
-    return Finding(codes.UNREADABLE, path, detail=detail, remedy=verify_again(target.path))
+    return Finding(UNREADABLE, path, detail=detail, remedy=verify_again(target.path))

@@ -10,7 +10,6 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-from kdump.audit import codes
 from kdump.audit.checks import indexes, segments
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import TopicSettings
@@ -119,11 +118,11 @@ def _wrong_indexes(evidence: Evidence) -> Iterator[Path]:
     """Yield the indexes that are missing, malformed, padded, or break a promise."""
     for finding in _findings(evidence):
         match finding.code:
-            case codes.INDEX_MISSING:
+            case indexes.INDEX_MISSING:
                 yield as_local(finding.path).with_suffix(_INDEX)
-            case codes.TIMEINDEX_MISSING:
+            case indexes.TIMEINDEX_MISSING:
                 yield as_local(finding.path).with_suffix(_TIMES)
-            case codes.TIMEINDEX_UNMATCHED:  # normal after cleaning; lookups are correct
+            case indexes.TIMEINDEX_UNMATCHED:  # normal after cleaning; lookups are correct
                 pass
             case _:
                 yield as_local(finding.path)

@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kdump.audit.checks import partition_files, producers, txn_indexes
-from kdump.audit.checks.transactions import effect_of_lost_end
-from kdump.audit.codes import TRANSACTION_END_LOST
+from kdump.audit.checks.transactions import TRANSACTION_END_LOST, effect_of_lost_end
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.replay.fates import LostEnd

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kdump.audit.checks import epochs, partition_files, topic
-from kdump.audit.codes import Cure
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.finding_code import Cure
 from kdump.audit.findings import Finding
 from kdump.audit.remedies import topic_id_of
 from kdump.audit.replay.replay import Replay

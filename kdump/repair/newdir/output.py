@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from kdump.audit.codes import Severity
 from kdump.audit.facts.settings import Overrides
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
+from kdump.audit.finding_code import Severity
 from kdump.audit.findings import Finding
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.rebuilt_indexes import RebuiltIndexes

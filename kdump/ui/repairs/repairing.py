@@ -362,9 +362,9 @@ def partitions(scope: Scope) -> list[Target]:
 
 def _is_unread(verdict: Verdict) -> bool:
     """Return whether part of a partition could not be read."""
-    from kdump.audit import codes
+    from kdump.audit.checks.read_errors import DENIED, UNREADABLE, VANISHED
 
-    unread = {codes.UNREADABLE, codes.DENIED, codes.VANISHED}
+    unread = {UNREADABLE, DENIED, VANISHED}
     return any(finding.code in unread for finding in verdict.findings)
 
 

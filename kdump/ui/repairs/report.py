@@ -13,8 +13,8 @@ from typing import Any, Literal, Protocol
 
 import click
 
-from kdump.audit.codes import Severity
 from kdump.audit.commands import undo_command
+from kdump.audit.finding_code import Severity
 from kdump.audit.targets.scope import Scope
 from kdump.audit.verdicts.next_start import next_start
 from kdump.audit.verdicts.verdict import Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from kdump.audit.codes import Outcome, Severity
+from kdump.audit.finding_code import Outcome, Severity
 from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import Forecast, worst_outcome
 from kdump.audit.verdicts.verdict import Verdict

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kdump.audit.codes import Severity
 from kdump.audit.commands import Remedy
+from kdump.audit.finding_code import Severity
 from kdump.audit.verdicts.state import RunState
 from kdump.format.lines.shell import operand
 from kdump.storage.paths import AnyPath

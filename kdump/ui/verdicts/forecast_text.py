@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from kdump.audit.codes import Harm
 from kdump.audit.facts.space import Space
+from kdump.audit.finding_code import Harm
 from kdump.audit.startup.forecast import DirectoryForecast, Forecast
 from kdump.audit.startup.outcome import Cause, Outcome, RecoveryReason
 from kdump.audit.survey.recovery import Records, Span

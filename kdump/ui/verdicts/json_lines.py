@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 
-from kdump.audit.codes import Severity
+from kdump.audit.finding_code import Severity
 from kdump.audit.findings import Finding, finding_fields
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from kdump.audit import codes
-from kdump.audit.codes import Severity
+from kdump.audit.checks.repair_records import REPAIR_PENDING
+from kdump.audit.checks.segments import RECORDS_IN_REMOTE_STORAGE
 from kdump.audit.commands import (
     COPY,
     Remedy,
@@ -20,6 +20,7 @@ from kdump.audit.commands import (
     salvage_command,
     truncate_command,
 )
+from kdump.audit.finding_code import Severity
 from kdump.audit.findings import Finding
 from kdump.audit.replay.stable_offset import StableOffset
 from kdump.audit.startup.forecast import Forecast
@@ -63,7 +64,7 @@ def remote_lines(verdicts: Iterable[Verdict], *, named: bool) -> Iterator[str]:
         (printable(verdict.target.path.name), finding.detail.found)
         for verdict in verdicts
         for finding in verdict.findings
-        if finding.code is codes.RECORDS_IN_REMOTE_STORAGE and finding.detail is not None
+        if finding.code is RECORDS_IN_REMOTE_STORAGE and finding.detail is not None
     ]
     for number, (name, offsets) in enumerate(found[:_MOST_REMOTE]):
         yield paragraph("" if number else "remote", f"{name}: {offsets}" if named else offsets)
@@ -123,9 +124,7 @@ def stable_text(stable: StableOffset) -> str:
 
 def pending_remedy(findings: Iterable[Finding]) -> Remedy | None:
     """Return the command that finishes an interrupted repair, None if there is none."""
-    return next(
-        (finding.remedy for finding in findings if finding.code is codes.REPAIR_PENDING), None
-    )
+    return next((finding.remedy for finding in findings if finding.code is REPAIR_PENDING), None)
 
 
 def _start_label(verdict: Verdict) -> str:

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from kdump.audit import codes
-from kdump.audit.codes import Harm, Severity
+from kdump.audit.checks.topic import PARTITION_STRAY_CUT
 from kdump.audit.commands import (
     COPY,
     Remedy,
@@ -23,6 +22,7 @@ from kdump.audit.commands import (
     truncate_command,
 )
 from kdump.audit.facts.cluster import Copies
+from kdump.audit.finding_code import Harm, Severity
 from kdump.audit.findings import Finding, explain_command
 from kdump.audit.startup.forecast import Forecast
 from kdump.audit.targets.target import Root
@@ -145,7 +145,7 @@ def _strays(
         harmed = forecast is not None and (
             forecast.causes or forecast.deleted or forecast.lost.sound
         )
-        alone = errors == {codes.PARTITION_STRAY_CUT} and not harmed
+        alone = errors == {PARTITION_STRAY_CUT} and not harmed
         (strays if alone else others).append(verdict)
     return strays, others
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from signal import Signals
 from typing import Literal
 
-from kdump.audit.codes import Severity
+from kdump.audit.finding_code import Severity
 from kdump.audit.findings import Finding
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import Losses, losses_of

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from kdump.audit.codes import CODES, Outcome, Severity
+from kdump.audit.codes import CODES
 from kdump.audit.facts.small_files import DirectoryFacts
+from kdump.audit.finding_code import Outcome, Severity
 from kdump.audit.findings import AS_LIVE, Finding
 from kdump.audit.startup.forecast import Forecast, worst_outcome
 from kdump.audit.survey.survey import Gap, Survey
@@ -29,12 +30,7 @@ from kdump.storage.paths import AnyPath
 from kdump.ui.folding import fold
 from kdump.ui.paragraphs import LABEL, WIDTH, paragraph, wrap
 from kdump.ui.units import count_text, duration_text, part_text, rate_text, size_text
-from kdump.ui.verdicts.entries import (
-    command_lines,
-    findings_lines,
-    partition_entries,
-    sentence,
-)
+from kdump.ui.verdicts.entries import command_lines, findings_lines, partition_entries, sentence
 from kdump.ui.verdicts.first_line import verify_about, verify_check
 from kdump.ui.verdicts.forecast_text import (
     broker_end_text,
@@ -42,12 +38,7 @@ from kdump.ui.verdicts.forecast_text import (
     space_text,
     stopping_text,
 )
-from kdump.ui.verdicts.partition import (
-    neighbours_text,
-    partition_lines,
-    remedy_lines,
-    remote_lines,
-)
+from kdump.ui.verdicts.partition import neighbours_text, partition_lines, remedy_lines, remote_lines
 from kdump.ui.verdicts.plan import plan_lines
 from kdump.ui.verdicts.summary import Depth, Summary, worst_severity
 from kdump.ui.verdicts.verdict_text import LABELS, lost_now_text, severity_text, verdict_lines

@@ -7,8 +7,8 @@ from typing import Final
 
 import click
 
-from kdump.audit.codes import Outcome, Severity
 from kdump.audit.commands import Remedy
+from kdump.audit.finding_code import Outcome, Severity
 from kdump.audit.verdicts.losses import UNDECIDED, Losses
 from kdump.audit.verdicts.state import RunState
 from kdump.format.lines.shell import shell_text

@@ -12,7 +12,8 @@ import click
 import pytest
 
 from commands.explain.broker_messages import LINES, Row
-from kdump.audit.codes import CODES, FindingCode
+from kdump.audit.codes import CODES
+from kdump.audit.finding_code import FindingCode
 from kdump.cli.main import cli, main
 from kdump.commands.explain.broker_log.entries import LINE_BYTES, read_entries
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kdump.audit.codes import CODES, Cure
+from kdump.audit.codes import CODES
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.settings import Overrides
 from kdump.audit.facts.small_files import TopicSettings, read_directory
+from kdump.audit.finding_code import Cure
 from kdump.audit.judge import judge
 from kdump.audit.run.gather import gather
 from kdump.audit.survey.survey import ReadFailure, Survey, survey

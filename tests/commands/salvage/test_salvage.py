@@ -21,7 +21,7 @@ import pytest
 
 import kdump.cli.main
 from brokers.oracle import Loaded, Oracle
-from kdump.audit.codes import Severity
+from kdump.audit.finding_code import Severity
 from kdump.audit.replay.fates import HIGHEST
 from kdump.audit.survey.events import EpochRun
 from kdump.audit.targets.context import Context

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Final
 
-from kdump.audit.codes import FindingCode
+from kdump.audit.finding_code import FindingCode
 
 
 class Subject(Enum):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final
 
-from kdump.audit.codes import FindingCode
+from kdump.audit.finding_code import FindingCode
 from kdump.commands.explain.broker_log.location import Location, locate
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject
 from kdump.commands.explain.broker_log.rows import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit import codes
+from kdump.audit.checks import batches, indexes, partition_files
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 
 _VERIFY: Final = (
@@ -39,7 +39,7 @@ ROWS: Final = (
             "while consuming {topic}/{number}: kafka: error decoding packet: CRC didn't match",
             "kafka: error decoding packet: CRC didn't match",
         ),
-        (codes.BATCH_CRC_MISMATCH,),
+        (batches.BATCH_CRC_MISMATCH,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -60,14 +60,14 @@ ROWS: Final = (
             "{topic} [{number}]: Broker: Invalid message",
             "Broker: Invalid message",
         ),
-        (codes.BATCH_CRC_MISMATCH,),
+        (batches.BATCH_CRC_MISMATCH,),
     ),
     BrokerMessage(
         "Record for partition {partition} at offset {offset} is invalid, cause: {}",
         Subject.DISK,
         "A consumer received a damaged batch and stopped at this offset.",
         _VERIFY,
-        (codes.BATCH_CRC_MISMATCH,),
+        (batches.BATCH_CRC_MISMATCH,),
     ),
     BrokerMessage(
         "Error deserializing key/value for partition {partition} at offset {offset}",
@@ -83,7 +83,7 @@ ROWS: Final = (
         "librdkafka could not read a batch: it does not match its checksum, or its fields "
         "contradict each other.",
         _VERIFY,
-        (codes.BATCH_CRC_MISMATCH, codes.BATCH_SIZE_IMPOSSIBLE, codes.RECORDS_UNREADABLE),
+        (batches.BATCH_CRC_MISMATCH, batches.BATCH_SIZE_IMPOSSIBLE, batches.RECORDS_UNREADABLE),
         outer=True,
     ),
     *answer_alike(
@@ -99,7 +99,7 @@ ROWS: Final = (
             "Corrupted compressed message",
             "Value of compressed message is None",
         ),
-        (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH),
+        (batches.RECORDS_UNREADABLE, batches.BATCH_CRC_MISMATCH),
     ),
     BrokerMessage(
         "Failed to make progress reading messages at {partition}={offset}",
@@ -107,14 +107,14 @@ ROWS: Final = (
         "A consumer received bytes that hold no whole batch: the size field of a batch has an "
         "impossible value, or an index points to the wrong position.",
         _VERIFY,
-        (codes.BATCH_SIZE_IMPOSSIBLE, codes.INDEX_MISPLACED),
+        (batches.BATCH_SIZE_IMPOSSIBLE, indexes.INDEX_MISPLACED),
     ),
     BrokerMessage(
         "consumed offset: {offset} doesn't match fetch offset: {} for {topic}:{number}",
         Subject.DISK,
         "A consumer received offsets that do not continue the offsets before them.",
         "Verify the partition on its leader.",
-        (codes.OFFSETS_NOT_INCREASING,),
+        (batches.OFFSETS_NOT_INCREASING,),
     ),
     BrokerMessage(
         "Protocol read buffer underflow at",
@@ -139,7 +139,7 @@ ROWS: Final = (
             "Truncation detected for {partition} at position {offset}",
             "Detected log truncation with diverging offsets {}",
         ),
-        (codes.HIGH_WATERMARK_BEYOND_END,),
+        (partition_files.HIGH_WATERMARK_BEYOND_END,),
     ),
     # Positions that are not in the log.
     *answer_alike(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit import codes
+from kdump.audit.checks import directory, file_types, node, read_errors, topic
 from kdump.commands.explain.broker_log.message import BrokerMessage, FollowUp, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import ALL, DISK, FIRST, NOTHING
 
@@ -21,7 +21,7 @@ ROWS: Final = (
         "partition. " + _STOPPED,
         "Move the directory away. Or move all of the broker's files into a subdirectory, and set "
         "log.dirs to that subdirectory. " + ALL,
-        (codes.FOREIGN_DIRECTORY,),
+        (directory.FOREIGN_DIRECTORY,),
         step=FollowUp.START,
         quoted=True,
     ),
@@ -30,7 +30,7 @@ ROWS: Final = (
         "Two log directories contained the same partition. " + _STOPPED,
         "Verify both copies, and move the shorter or older copy out of its log directory.",
         (),
-        (codes.PARTITION_TWICE,),
+        (node.PARTITION_TWICE,),
         step=FollowUp.START,
         quoted=(
             "Duplicate log directories for {partition} are found in both {path} and {second}",
@@ -44,7 +44,7 @@ ROWS: Final = (
         "The broker did not start.",
         "Check metadata.log.dir in server.properties. If that directory has a __cluster_metadata-0 "
         "too, move the other one away. If not, name the directory that has it.",
-        (codes.PARTITION_TWICE, codes.METADATA_LOG_MISPLACED),
+        (node.PARTITION_TWICE, node.METADATA_LOG_MISPLACED),
     ),
     BrokerMessage(
         "Duplicate log directory found: {}",
@@ -68,7 +68,7 @@ ROWS: Final = (
         Subject.DISK,
         "A log directory did not exist, and the broker could not create it.",
         "Mount its file system, or correct log.dirs and the permissions of the parent directory.",
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
     ),
     BrokerMessage(
         "{dir} is not a readable log directory.",
@@ -76,9 +76,9 @@ ROWS: Final = (
         "The broker's user could not read a log directory, or the path is not a directory.",
         "Correct the owner and permissions of the directory and of the files in it. Then restart "
         "the broker.",
-        (codes.UNREADABLE, codes.LOG_DIRECTORY_FILE),
+        (read_errors.UNREADABLE, directory.LOG_DIRECTORY_FILE),
         quoted=True,
-        unquoted=(codes.UNREADABLE,),
+        unquoted=(read_errors.UNREADABLE,),
     ),
     BrokerMessage(
         "Failed to load {dir} during broker startup",
@@ -92,7 +92,7 @@ ROWS: Final = (
         Subject.DISK,
         "The broker could not create, read or resolve a log directory. The directory is offline.",
         DISK,
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -101,7 +101,7 @@ ROWS: Final = (
         "The broker could not open the .lock file of a log directory. The directory is offline.",
         "Correct the owner and permissions of .lock and of its directory. Check whether the file "
         "system is mounted read-only.",
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -116,7 +116,7 @@ ROWS: Final = (
         "The broker could not read a file of this log directory while it loaded the logs. The "
         "directory is offline.",
         "The stack trace below the line names the file. " + DISK,
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -248,7 +248,7 @@ ROWS: Final = (
         "does not serve it. The records are still there. The broker created an empty replica in "
         "its place.",
         "If you need the records, stop the broker and run kdump salvage on the -stray directory.",
-        (codes.TOPIC_ID_MISSING, codes.TOPIC_ID_MISSING_EMPTY),
+        (topic.TOPIC_ID_MISSING, topic.TOPIC_ID_MISSING_EMPTY),
         quoted=True,
     ),
     BrokerMessage(
@@ -259,7 +259,7 @@ ROWS: Final = (
         "broker renamed the directory to -stray.",
         "Nothing to do if the partition was moved while the broker was down. The records are still "
         "in the -stray directory.",
-        (codes.PARTITION_STRAY,),
+        (topic.PARTITION_STRAY,),
         quoted=True,
     ),
     BrokerMessage(
@@ -270,7 +270,7 @@ ROWS: Final = (
         "Nothing to do if the topic was deleted while the broker was down. If the directory is "
         "from a backup or another cluster, or the metadata log lost records, the partition's "
         "records are still in the -stray directory.",
-        (codes.PARTITION_STRAY, codes.PARTITION_STRAY_CUT),
+        (topic.PARTITION_STRAY, topic.PARTITION_STRAY_CUT),
         quoted=True,
     ),
     *answer_alike(
@@ -281,7 +281,7 @@ ROWS: Final = (
         "Nothing to do if the topic was deleted or moved. If you need the records, keep the -stray "
         "directory: kdump salvage reads it.",
         ("Log for partition {partition} is marked as stray and renamed to {path}",),
-        (codes.PARTITION_STRAY, codes.DIRECTORY_STRAY, codes.PARTITION_STRAY_CUT),
+        (topic.PARTITION_STRAY, file_types.DIRECTORY_STRAY, topic.PARTITION_STRAY_CUT),
         quoted=("Log in {path} marked stray and renamed to {}",),
     ),
     BrokerMessage(
@@ -289,7 +289,7 @@ ROWS: Final = (
         Subject.NOTE,
         "A directory that an earlier start renamed to -stray still exists.",
         "If you do not need its records, you can delete the directory.",
-        (codes.DIRECTORY_STRAY,),
+        (file_types.DIRECTORY_STRAY,),
         quoted=True,
     ),
     BrokerMessage(
@@ -298,7 +298,7 @@ ROWS: Final = (
         "According to the cluster's metadata, this node is not a replica of these partitions. The "
         "broker renamed their directories to -stray, or deleted them.",
         "Nothing to do if their topics were deleted or moved while the broker was down.",
-        (codes.PARTITION_STRAY,),
+        (topic.PARTITION_STRAY,),
     ),
     BrokerMessage(
         "Unable to stop stray partition {partition}",
@@ -306,7 +306,7 @@ ROWS: Final = (
         "The broker could not close a partition that the cluster's metadata does not assign to "
         "this node.",
         "The stack trace below the line names the cause.",
-        (codes.PARTITION_STRAY,),
+        (topic.PARTITION_STRAY,),
     ),
     BrokerMessage(
         "Failed to delete stray partition {partition} due to",
@@ -314,7 +314,7 @@ ROWS: Final = (
         "The broker could not delete a partition that the cluster's metadata does not assign to "
         "this node.",
         DISK,
-        (codes.PARTITION_STRAY,),
+        (topic.PARTITION_STRAY,),
     ),
     BrokerMessage(
         "does not have a topic ID, which is not allowed when running in KRaft mode.",
@@ -324,7 +324,7 @@ ROWS: Final = (
         "While the broker is stopped, kdump reindex --apply on the partition writes "
         "partition.metadata. If the partition also exists without -future, move the -future "
         "directory away instead. Releases from 3.7.1 on rename such a replica to -stray.",
-        (codes.TOPIC_ID_MISSING,),
+        (topic.TOPIC_ID_MISSING,),
     ),
     # Deletion of whole logs.
     *answer_alike(
@@ -337,7 +337,7 @@ ROWS: Final = (
             "Failed to schedule next delete in kafka-delete-logs thread",
             "Unable to delete replica {partition} because we got an unexpected",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
     ),
     # Moves between log directories.
     BrokerMessage(
@@ -364,7 +364,7 @@ ROWS: Final = (
         Subject.DISK,
         "A move of a replica to another log directory failed.",
         "The stack trace below the line names the cause.",
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
@@ -376,7 +376,7 @@ ROWS: Final = (
             "Unable to describe replica dirs for {dir}",
             "Error while describing replica in dir {dir}",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -385,20 +385,20 @@ ROWS: Final = (
         "The directory of a replica that belongs on this broker was missing. The broker created an "
         "empty replica, which copies all records from the leader.",
         "If this was not intended, check whether a file system is not mounted.",
-        (codes.REPLICA_MISSING, codes.REPLICA_MISSING_ONLY),
+        (node.REPLICA_MISSING, node.REPLICA_MISSING_ONLY),
     ),
     *answer_alike(
         Subject.DISK,
         "The broker could not create the directory of a replica. The log directory went offline.",
         DISK,
         (),
-        (codes.UNREADABLE, codes.PARTITION_IS_FILE),
+        (read_errors.UNREADABLE, node.PARTITION_IS_FILE),
         outer=True,
         quoted=(
             "Error while creating log for {partition} in dir {dir}",
             "Error while creating log for {} in dir {dir}",
         ),
-        unquoted=(codes.UNREADABLE,),
+        unquoted=(read_errors.UNREADABLE,),
     ),
     BrokerMessage(
         "Disk error while loading ID {dir}",
@@ -406,7 +406,7 @@ ROWS: Final = (
         "The broker could not read the meta.properties of a log directory. The directory is "
         "offline.",
         DISK,
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
@@ -415,7 +415,7 @@ ROWS: Final = (
         "not start.",
         "Mount its file system, or correct server.properties.",
         ("Path {dir} exists, but is not a directory.", "No such directory as {dir}"),
-        (codes.LOG_DIRECTORY_MISSING,),
+        (directory.LOG_DIRECTORY_MISSING,),
     ),
     *answer_alike(
         Subject.ELSEWHERE,

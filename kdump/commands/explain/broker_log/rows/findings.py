@@ -7,8 +7,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit import codes
-from kdump.audit.codes import FindingCode
+from kdump.audit.checks import (
+    assigned_replicas,
+    batches,
+    configs,
+    directory,
+    file_types,
+    futures,
+    indexes,
+    meta_properties,
+    metadata,
+    node,
+    partition_files,
+    topic,
+    txn_indexes,
+)
+from kdump.audit.finding_code import FindingCode
+from kdump.audit.startup import room
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject
 
 
@@ -21,109 +36,111 @@ def _row(pattern: str, *leads: FindingCode) -> BrokerMessage:
 ROWS: Final = (
     _row(
         "Found record size {} smaller than minimum record overhead ({}) in file",
-        codes.BATCH_SIZE_IMPOSSIBLE,
+        batches.BATCH_SIZE_IMPOSSIBLE,
     ),
     _row(
         "Found record size 0 smaller than minimum record overhead ({}) in file",
-        codes.PREALLOCATED_TAIL,
-        codes.PREALLOCATED_TAIL_SEALED,
-        codes.PREALLOCATED_TAIL_CLEAN,
+        batches.PREALLOCATED_TAIL,
+        batches.PREALLOCATED_TAIL_SEALED,
+        batches.PREALLOCATED_TAIL_CLEAN,
     ),
     _row(
         "Attempt to append an offset {} to position {} no larger than the last offset appended",
-        codes.OFFSETS_NOT_INCREASING,
+        batches.OFFSETS_NOT_INCREASING,
     ),
-    _row("Failed to load metadata from {} with epoch {} due to {}", codes.RECORDS_UNDECODABLE),
+    _row("Failed to load metadata from {} with epoch {} due to {}", batches.RECORDS_UNDECODABLE),
     _row(
         "Index file {} is corrupt, found {} bytes which is neither positive nor a multiple of 8",
-        codes.INDEX_LENGTH,
+        indexes.INDEX_LENGTH,
     ),
     _row(
         "Time index file {} is corrupt, found {} bytes which is neither positive nor a multiple",
-        codes.TIMEINDEX_LENGTH,
+        indexes.TIMEINDEX_LENGTH,
     ),
     _row(
         "Attempt to append an offset ({}) to slot {} no larger than the last offset appended",
-        codes.TIMEINDEX_BEYOND_LOG,
+        indexes.TIMEINDEX_BEYOND_LOG,
     ),
     _row(
         "Found unexpected metadata location in data directory",
-        codes.PARTITION_TWICE,
-        codes.METADATA_LOG_MISPLACED,
+        node.PARTITION_TWICE,
+        node.METADATA_LOG_MISPLACED,
     ),
     _row(
         "Created log for partition {} in {}",
-        codes.REPLICA_DIRECTORY_MISSING,
-        codes.REPLICA_DIRECTORY_MISSING_ONLY,
+        assigned_replicas.REPLICA_DIRECTORY_MISSING,
+        assigned_replicas.REPLICA_DIRECTORY_MISSING_ONLY,
     ),
-    _row("Log directory {} not found, creating it.", codes.LOG_DIRECTORY_BLANK),
+    _row("Log directory {} not found, creating it.", directory.LOG_DIRECTORY_BLANK),
     _row(
         "Stored node id {} doesn't match previous node id {} in {}",
-        codes.META_PROPERTIES_MISMATCH,
-        codes.NODE_ID_MISMATCH,
+        meta_properties.META_PROPERTIES_MISMATCH,
+        meta_properties.NODE_ID_MISMATCH,
     ),
-    _row("Duplicate directory ID {} found", codes.META_PROPERTIES_MISMATCH),
-    _row("Broker {} is already registered with directory {}", codes.DIRECTORY_ID_TAKEN),
+    _row("Duplicate directory ID {} found", meta_properties.META_PROPERTIES_MISMATCH),
+    _row("Broker {} is already registered with directory {}", meta_properties.DIRECTORY_ID_TAKEN),
     _row(
         "java.nio.file.FileAlreadyExistsException: {}",
-        codes.METADATA_LOG_FILE,
-        codes.PARTITION_IS_FILE,
+        node.METADATA_LOG_FILE,
+        node.PARTITION_IS_FILE,
     ),
     _row(
         "No FeatureLevelRecord for metadata.version was found in the bootstrap metadata from {}",
-        codes.BOOTSTRAP_MALFORMED,
+        node.BOOTSTRAP_MALFORMED,
     ),
-    _row("java.nio.file.DirectoryNotEmptyException: {}", codes.FUTURE_BESIDE_CURRENT),
+    _row("java.nio.file.DirectoryNotEmptyException: {}", futures.FUTURE_BESIDE_CURRENT),
     _row(
         "Attempting to recover abandoned future log for {} at {} and removing {}",
-        codes.FUTURE_REPLACES,
-        codes.FUTURE_SHORTER,
+        futures.FUTURE_REPLACES,
+        futures.FUTURE_SHORTER,
     ),
-    _row("Successfully recovered abandoned future log for {}", codes.FUTURE_REPLACES),
+    _row("Successfully recovered abandoned future log for {}", futures.FUTURE_REPLACES),
     _row(
         "a fault occurred in a recent unsafe memory access operation in compiled Java code",
-        codes.DISK_FULL,
+        room.DISK_FULL,
     ),
-    _row("a fault occurred in an unsafe memory access operation", codes.DISK_FULL),
+    _row("a fault occurred in an unsafe memory access operation", room.DISK_FULL),
     _row(
         "java.io.FileNotFoundException: {} (Is a directory)",
-        codes.FILE_IS_DIRECTORY,
-        codes.INDEX_IS_DIRECTORY,
+        file_types.FILE_IS_DIRECTORY,
+        file_types.INDEX_IS_DIRECTORY,
     ),
-    _row("java.io.IOException: Is a directory", codes.FILE_IS_DIRECTORY),
-    _row("java.nio.file.FileSystemException: {}: Is a directory", codes.SNAPSHOT_IS_DIRECTORY),
+    _row("java.io.IOException: Is a directory", file_types.FILE_IS_DIRECTORY),
+    _row("java.nio.file.FileSystemException: {}: Is a directory", file_types.SNAPSHOT_IS_DIRECTORY),
     _row(
         "Topic ID in memory: {} does not match the topic ID for partition {} provided in the "
         "request: {}",
-        codes.TOPIC_ID_MISMATCH,
+        topic.TOPIC_ID_MISMATCH,
     ),
     _row(
         "Invalid value {} for configuration log.segment.bytes: Value must be at least 1048576",
-        codes.SETTING_REFUSED,
+        configs.SETTING_REFUSED,
     ),
-    _row("Configuration 'log.dirs' values must not be empty.", codes.SETTING_REFUSED),
-    _row("Failed to load producer snapshot from '{}'", codes.SNAPSHOT_UNREADABLE),
+    _row("Configuration 'log.dirs' values must not be empty.", configs.SETTING_REFUSED),
+    _row("Failed to load producer snapshot from '{}'", partition_files.SNAPSHOT_UNREADABLE),
     _row(
         "Unhandled fault in MetadataLoader#handleLoadSnapshot. Snapshot offset was {}",
-        codes.METADATA_SNAPSHOT_DAMAGED,
+        metadata.METADATA_SNAPSHOT_DAMAGED,
     ),
     _row(
-        "Error loading metadata log record {} in snapshot at offset {}", codes.METADATA_UNREPLAYABLE
+        "Error loading metadata log record {} in snapshot at offset {}",
+        metadata.METADATA_UNREPLAYABLE,
     ),
     _row(
         "Tried to apply FeatureLevelRecord {}, but this controller only supports versions {}",
-        codes.FEATURE_UNSUPPORTED,
+        metadata.FEATURE_UNSUPPORTED,
     ),
-    _row("No MetadataVersion with feature level {}", codes.FEATURE_UNSUPPORTED),
+    _row("No MetadataVersion with feature level {}", metadata.FEATURE_UNSUPPORTED),
     _row(
         "Unsupported metadata version - if you are currently upgrading your cluster",
-        codes.FEATURE_UNSUPPORTED,
+        metadata.FEATURE_UNSUPPORTED,
     ),
     _row(
-        "Unexpected aborted transaction version {} in transaction index {}", codes.TXNINDEX_VERSION
+        "Unexpected aborted transaction version {} in transaction index {}",
+        txn_indexes.TXNINDEX_VERSION,
     ),
     _row(
         "The last offset of appended transactions must increase sequentially, but {} is not",
-        codes.TXNINDEX_ORDER,
+        txn_indexes.TXNINDEX_ORDER,
     ),
 )

@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit import codes
+from kdump.audit.checks import (
+    batches,
+    file_names,
+    indexes,
+    missing_offsets,
+    partition_files,
+    producers,
+    read_errors,
+    segments,
+    transactions,
+    txn_indexes,
+)
+from kdump.audit.startup import room
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import BAD_BATCH, NOTHING
 
@@ -23,7 +35,7 @@ ROWS: Final = (
         Subject.DISK,
         "A segment had no .index file. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
-        (codes.INDEX_MISSING,),
+        (indexes.INDEX_MISSING,),
         outer=True,
     ),
     BrokerMessage(
@@ -31,7 +43,7 @@ ROWS: Final = (
         Subject.DISK,
         "An offset is too far above the base offset in its index file's name. The append failed.",
         "Verify the partition.",
-        (codes.OFFSET_OVERFLOW, codes.BATCH_BELOW_SEGMENT),
+        (batches.OFFSET_OVERFLOW, batches.BATCH_BELOW_SEGMENT),
     ),
     *answer_alike(
         Subject.DISK,
@@ -41,7 +53,7 @@ ROWS: Final = (
             "Attempt to fetch the {}th entry from index {path}, which has size {}",
             "Attempt to fetch the {}th entry from time index {path} which has size {}",
         ),
-        (codes.CHANGED_WHILE_READ,),
+        (read_errors.CHANGED_WHILE_READ,),
     ),
     BrokerMessage(
         "unsafe memory access operation",
@@ -50,7 +62,7 @@ ROWS: Final = (
         "disk failed, or something else cut the file. The broker did not start, or it exited.",
         "Check the free space and the system log first. If neither shows a problem, verify the log "
         "directory while the broker is stopped.",
-        (codes.DISK_FULL, codes.UNREADABLE),
+        (room.DISK_FULL, read_errors.UNREADABLE),
     ),
     BrokerMessage(
         "Attempted to complete transaction {} on partition {partition} which was not started",
@@ -58,7 +70,7 @@ ROWS: Final = (
         "A producer snapshot and the log contradict each other: a transaction ends that did not "
         "begin.",
         "Verify the partition. While the broker is stopped, kdump reindex rebuilds the snapshots.",
-        (codes.SNAPSHOT_DISAGREES,),
+        (producers.SNAPSHOT_DISAGREES,),
     ),
     # Indexes.
     BrokerMessage(
@@ -66,7 +78,7 @@ ROWS: Final = (
         Subject.DISK,
         "A segment had no .index file. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
-        (codes.INDEX_MISSING,),
+        (indexes.INDEX_MISSING,),
         quoted=True,
     ),
     BrokerMessage(
@@ -75,35 +87,35 @@ ROWS: Final = (
         "An index failed its check. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
         (
-            codes.INDEX_LENGTH,
-            codes.INDEX_ORDER,
-            codes.TIMEINDEX_LENGTH,
-            codes.TIMEINDEX_ORDER,
-            codes.TXNINDEX_BELOW_SEGMENT,
+            indexes.INDEX_LENGTH,
+            indexes.INDEX_ORDER,
+            indexes.TIMEINDEX_LENGTH,
+            indexes.TIMEINDEX_ORDER,
+            txn_indexes.TXNINDEX_BELOW_SEGMENT,
         ),
         quoted=True,
-        unquoted=(codes.TXNINDEX_BELOW_SEGMENT,),
+        unquoted=(txn_indexes.TXNINDEX_BELOW_SEGMENT,),
     ),
     BrokerMessage(
         "Index file {path} is corrupt, found {} bytes which is neither positive nor a multiple",
         Subject.DISK,
         "The last entry of an .index file is cut off.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
-        (codes.INDEX_LENGTH,),
+        (indexes.INDEX_LENGTH,),
     ),
     BrokerMessage(
         "Time index file {path} is corrupt, found {} bytes which is neither positive nor",
         Subject.DISK,
         "The last entry of a .timeindex file is cut off.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
-        (codes.TIMEINDEX_LENGTH,),
+        (indexes.TIMEINDEX_LENGTH,),
     ),
     BrokerMessage(
         "Corrupt index found, index file {path} has non-zero size but the last offset",
         Subject.DISK,
         "The last entry of an .index file is below the base offset in its segment's name.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
-        (codes.INDEX_ORDER,),
+        (indexes.INDEX_ORDER,),
         quoted=True,
     ),
     BrokerMessage(
@@ -111,7 +123,7 @@ ROWS: Final = (
         Subject.DISK,
         "The entries of a .timeindex file do not rise.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
-        (codes.TIMEINDEX_ORDER,),
+        (indexes.TIMEINDEX_ORDER,),
         quoted=True,
     ),
     BrokerMessage(
@@ -119,7 +131,7 @@ ROWS: Final = (
         Subject.DISK,
         "An index file had no .log beside it. The broker deleted the index file.",
         "If the .log was not deleted on purpose, a segment is missing: verify the partition.",
-        (codes.INDEX_ORPHAN, codes.SEGMENT_MISSING),
+        (file_names.INDEX_ORPHAN, missing_offsets.SEGMENT_MISSING),
         quoted=True,
     ),
     *answer_alike(
@@ -134,7 +146,7 @@ ROWS: Final = (
             "Attempt to append an offset ({offset}) to position {} no larger than the last offset "
             "appended ({}) to {path}",
         ),
-        (codes.OFFSETS_NOT_INCREASING, codes.INDEX_BEYOND_LOG),
+        (batches.OFFSETS_NOT_INCREASING, indexes.INDEX_BEYOND_LOG),
     ),
     BrokerMessage(
         "Attempt to append an offset ({offset}) to slot {} no larger than the last offset appended "
@@ -143,7 +155,7 @@ ROWS: Final = (
         "A new entry of a .timeindex file was not above the last entry: the index extends past the "
         "end of the log. The append failed.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
-        (codes.TIMEINDEX_BEYOND_LOG,),
+        (indexes.TIMEINDEX_BEYOND_LOG,),
     ),
     BrokerMessage(
         "Attempt to append a timestamp ({}) to slot {} no larger than the last timestamp appended",
@@ -151,7 +163,7 @@ ROWS: Final = (
         "A new entry of a .timeindex file had a lower timestamp than the last entry. The append "
         "failed.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
-        (codes.TIMEINDEX_BEYOND_LOG, codes.TIMEINDEX_TOO_HIGH),
+        (indexes.TIMEINDEX_BEYOND_LOG, indexes.TIMEINDEX_TOO_HIGH),
     ),
     *answer_alike(
         Subject.DISK,
@@ -163,21 +175,21 @@ ROWS: Final = (
             "Attempt to append to a full index (size = {})",
             "Attempt to append to a full time index (size = {})",
         ),
-        (codes.INDEX_PADDED_CLEAN, codes.TIMEINDEX_PADDED_CLEAN),
+        (segments.INDEX_PADDED_CLEAN, segments.TIMEINDEX_PADDED_CLEAN),
     ),
     BrokerMessage(
         "entries but file position in index is {}",
         Subject.DISK,
         "An index file changed while the broker had it mapped.",
         "Find out what else writes to the directory.",
-        (codes.CHANGED_WHILE_READ,),
+        (read_errors.CHANGED_WHILE_READ,),
     ),
     BrokerMessage(
         "Unexpected aborted transaction version {} in transaction index {path}, current version",
         Subject.DISK,
         "An entry of a .txnindex file has a version other than 0. The broker did not start.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
-        (codes.TXNINDEX_VERSION,),
+        (txn_indexes.TXNINDEX_VERSION,),
     ),
     BrokerMessage(
         "Last offset of aborted transaction {} in index {path} is less than start offset {offset}",
@@ -185,7 +197,7 @@ ROWS: Final = (
         "An entry of a .txnindex file ends below the base offset in its segment's name. The broker "
         "recovered the segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
-        (codes.TXNINDEX_BELOW_SEGMENT,),
+        (txn_indexes.TXNINDEX_BELOW_SEGMENT,),
         quoted=True,
     ),
     BrokerMessage(
@@ -194,7 +206,7 @@ ROWS: Final = (
         Subject.DISK,
         "The entries of a .txnindex file do not rise: the file extends past the end of the log.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
-        (codes.TXNINDEX_ORDER,),
+        (txn_indexes.TXNINDEX_ORDER,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -204,7 +216,7 @@ ROWS: Final = (
             "Failed read position from the transaction index {path}",
             "Failed to read from the transaction index {path}",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
     ),
     *answer_alike(
         Subject.NOTE,
@@ -219,14 +231,14 @@ ROWS: Final = (
         "The broker could not read a producer snapshot and deleted it. It loaded the next older "
         "snapshot, and read all batches after that snapshot.",
         "Nothing is lost.",
-        (codes.SNAPSHOT_UNREADABLE,),
+        (partition_files.SNAPSHOT_UNREADABLE,),
     ),
     *answer_alike(
         Subject.DISK,
         "A producer snapshot is damaged. The broker deleted it.",
         "Nothing is lost.",
         ("Snapshot failed schema validation: {}",),
-        (codes.SNAPSHOT_UNREADABLE,),
+        (partition_files.SNAPSHOT_UNREADABLE,),
         quoted=(
             "Snapshot is corrupt (CRC is no longer valid). Stored crc: {}. Computed crc: {}",
             "Snapshot contained an unknown file version {}",
@@ -238,7 +250,7 @@ ROWS: Final = (
         "The broker deleted a producer snapshot that no segment needs, or that recovery writes "
         "again.",
         NOTHING,
-        (codes.SNAPSHOT_STRAY,),
+        (partition_files.SNAPSHOT_STRAY,),
         quoted=True,
     ),
     BrokerMessage(
@@ -246,7 +258,7 @@ ROWS: Final = (
         Subject.DISK,
         "A non-transactional batch is inside an open transaction of its producer. " + _REPLAY,
         BAD_BATCH,
-        (codes.TRANSACTION_MIXED,),
+        (transactions.TRANSACTION_MIXED,),
         quoted=True,
     ),
     BrokerMessage(
@@ -254,7 +266,7 @@ ROWS: Final = (
         Subject.DISK,
         "A control batch holds a record that does not end a transaction. " + _REPLAY,
         BAD_BATCH,
-        (codes.MARKER_UNKNOWN,),
+        (transactions.MARKER_UNKNOWN,),
         quoted=True,
     ),
     *answer_alike(
@@ -265,7 +277,7 @@ ROWS: Final = (
             "Invalid value size found for end control record key",
             "Invalid value size found for end transaction marker",
         ),
-        (codes.MARKER_UNREADABLE,),
+        (transactions.MARKER_UNREADABLE,),
         quoted=(
             "Invalid value size found for control record key",
             "Invalid version found for control record",
@@ -278,7 +290,7 @@ ROWS: Final = (
         "A log that the broker replayed has a batch with a lower producer epoch than an earlier "
         "batch of that producer.",
         NOTHING,
-        (codes.PRODUCER_EPOCH_FALLS,),
+        (transactions.PRODUCER_EPOCH_FALLS,),
         quoted=True,
     ),
     BrokerMessage(
@@ -296,7 +308,7 @@ ROWS: Final = (
         "leader contradicts them. The broker dropped the earlier lines.",
         "Nothing is lost. If the broker logged this line at its start, verify the partition. If "
         "the broker was running, check whether brokers of two clusters share the topic.",
-        (codes.EPOCHS_ORDER,),
+        (partition_files.EPOCHS_ORDER,),
         quoted=True,
     ),
     BrokerMessage(
@@ -306,7 +318,7 @@ ROWS: Final = (
         "dropped them.",
         "The end of the log may be lost, as after a power failure. Compare this replica with "
         "another replica.",
-        (codes.EPOCHS_BEYOND_END,),
+        (partition_files.EPOCHS_BEYOND_END,),
         quoted=True,
     ),
     BrokerMessage(

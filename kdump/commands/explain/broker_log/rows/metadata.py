@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit import codes
+from kdump.audit.checks import batches, metadata, node, partition_files, read_errors
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 
 _FIRST: Final = (
@@ -28,7 +28,7 @@ ROWS: Final = (
         "The file quorum-state does not follow its format. The node did not start.",
         "Deletion of the file discards the node's vote. Delete it only while the other voters have "
         "a leader.",
-        (codes.QUORUM_STATE_MALFORMED,),
+        (metadata.QUORUM_STATE_MALFORMED,),
         quoted=True,
     ),
     *answer_alike(
@@ -45,14 +45,14 @@ ROWS: Final = (
             "Quorum state data version ({}) is greater than the supported version ({})",
             "Initialized quorum state ({}) with a voted candidate but without a local id",
         ),
-        (codes.QUORUM_STATE_MALFORMED,),
+        (metadata.QUORUM_STATE_MALFORMED,),
     ),
     *answer_alike(
         Subject.DISK,
         "The node could not delete the metadata log or its quorum-state.",
         "Check the permissions and the system log.",
         ("Error while deleting file {path}", "Failed to delete metadata log"),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -60,7 +60,7 @@ ROWS: Final = (
         Subject.DISK,
         "The node could not write the file quorum-state. It exited.",
         "Check the free space and the system log. Then start the node.",
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
@@ -74,14 +74,14 @@ ROWS: Final = (
             "Configured voter set: {} is different from the voter set read from the state file",
             "with a voted candidate, which indicates this node was previously",
         ),
-        (codes.QUORUM_STATE_MALFORMED,),
+        (metadata.QUORUM_STATE_MALFORMED,),
     ),
     BrokerMessage(
         "Clearing local quorum state store after error loading state",
         Subject.DISK,
         "The node could not read the file quorum-state, and began again without its vote.",
         "Nothing to do if the quorum has a leader. Check the system log for disk errors.",
-        (codes.QUORUM_STATE_MALFORMED,),
+        (metadata.QUORUM_STATE_MALFORMED,),
         outer=True,
     ),
     *answer_alike(
@@ -94,7 +94,7 @@ ROWS: Final = (
             "Epoch from quorum store file ({path}) is {}, which is smaller than last written epoch "
             "{}",
         ),
-        (codes.QUORUM_STATE_MALFORMED,),
+        (metadata.QUORUM_STATE_MALFORMED,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -102,7 +102,7 @@ ROWS: Final = (
         "not start.",
         _VOTERS,
         (),
-        (codes.METADATA_SNAPSHOT_MISSING,),
+        (metadata.METADATA_SNAPSHOT_MISSING,),
         quoted=(
             "Inconsistent snapshot state: there must be a snapshot at an offset larger then the",
             "Inconsistent snapshot state: there must be a snapshot at an offset larger than the",
@@ -118,7 +118,7 @@ ROWS: Final = (
             "Error while loading snapshot {}",
             "Error while loading bootstrap snapshot {}",
         ),
-        (codes.METADATA_SNAPSHOT_DAMAGED,),
+        (metadata.METADATA_SNAPSHOT_DAMAGED,),
         quoted=(
             "First control record is not a snapshot header",
             "Record batch is corrupt",
@@ -129,14 +129,14 @@ ROWS: Final = (
         Subject.DISK,
         "The metadata log names a snapshot, but the file of that snapshot was missing.",
         _VOTERS,
-        (codes.METADATA_SNAPSHOT_MISSING,),
+        (metadata.METADATA_SNAPSHOT_MISSING,),
     ),
     BrokerMessage(
         "Unable to Opens a snapshot file {path}",
         Subject.DISK,
         "The node could not open a metadata snapshot.",
         "Correct the owner and permissions of the file.",
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
@@ -157,21 +157,21 @@ ROWS: Final = (
             "Encountered error while writing snapshot {}",
             "Encountered error while writing {}",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
     ),
     BrokerMessage(
         "Log doesn't have a last fetch epoch and there is a snapshot ({}). Expected",
         Subject.DISK,
         "The metadata log and its snapshot do not match. The node did not start.",
         _VOTERS,
-        (codes.METADATA_SNAPSHOT_BEYOND_END,),
+        (metadata.METADATA_SNAPSHOT_BEYOND_END,),
     ),
     BrokerMessage(
         "Attempt to truncate to offset {offset}, which is below the current high watermark",
         Subject.DISK,
         "The leader of the quorum lacks committed records. The node exited.",
         "Do not delete this directory: it may hold the records that the leader lost.",
-        (codes.HIGH_WATERMARK_BEYOND_END,),
+        (partition_files.HIGH_WATERMARK_BEYOND_END,),
     ),
     BrokerMessage(
         "Log's high watermark ({}) is different from the local replica's high watermark",
@@ -184,7 +184,7 @@ ROWS: Final = (
         Subject.DISK,
         "bootstrap.checkpoint is damaged. The node did not start.",
         "Copy the file from a controller of the same cluster, or from a backup.",
-        (codes.BOOTSTRAP_MALFORMED,),
+        (node.BOOTSTRAP_MALFORMED,),
     ),
     BrokerMessage(
         "Unhandled fault in MetadataLoader#handleLoadSnapshot",
@@ -193,7 +193,7 @@ ROWS: Final = (
         "a later release.",
         "Try an older snapshot first: if one is whole and the metadata log begins before its end, "
         "move the damaged snapshot away and start the node. Otherwise: " + _VOTERS,
-        (codes.METADATA_SNAPSHOT_DAMAGED, codes.METADATA_UNREPLAYABLE),
+        (metadata.METADATA_SNAPSHOT_DAMAGED, metadata.METADATA_UNREPLAYABLE),
         decides=True,
     ),
     *answer_alike(
@@ -223,7 +223,7 @@ ROWS: Final = (
             "Can't replay an AbortTransactionRecord at {offset}",
             "Can't replay an EndTransactionRecord at {offset}",
         ),
-        (codes.METADATA_UNREPLAYABLE,),
+        (metadata.METADATA_UNREPLAYABLE,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -237,13 +237,14 @@ ROWS: Final = (
             "Had an error during log cleaning",
             "Append failed unexpectedly",
         ),
-        (codes.METADATA_SNAPSHOT_DAMAGED, codes.RECORDS_UNREADABLE, codes.METADATA_UNREPLAYABLE),
+        (
+            metadata.METADATA_SNAPSHOT_DAMAGED,
+            batches.RECORDS_UNREADABLE,
+            metadata.METADATA_UNREPLAYABLE,
+        ),
         outer=True,
         quoted=("Error loading metadata log record from offset {offset}",),
-        unquoted=(
-            codes.METADATA_SNAPSHOT_DAMAGED,
-            codes.RECORDS_UNREADABLE,
-        ),
+        unquoted=(metadata.METADATA_SNAPSHOT_DAMAGED, batches.RECORDS_UNREADABLE),
     ),
     *answer_alike(
         Subject.CONSEQUENCE,
@@ -253,7 +254,7 @@ ROWS: Final = (
             "Got exception while starting SharedServer",
             "Encountered fatal fault: caught exception",
         ),
-        (codes.METADATA_SNAPSHOT_DAMAGED,),
+        (metadata.METADATA_SNAPSHOT_DAMAGED,),
         outer=True,
     ),
     *answer_alike(
@@ -290,21 +291,21 @@ ROWS: Final = (
             "Log start offset ({}) is greater than zero but latest snapshot was not found",
             "Snapshot expected since next offset of {} is {offset}, log start offset is {} and",
         ),
-        (codes.METADATA_SNAPSHOT_MISSING,),
+        (metadata.METADATA_SNAPSHOT_MISSING,),
     ),
     BrokerMessage(
         "The leader requested truncation to offset {offset}, which is below the current high",
         Subject.DISK,
         "The leader of the quorum lacks committed records. The node exited.",
         "Do not delete this directory: it may hold the records that the leader lost.",
-        (codes.HIGH_WATERMARK_BEYOND_END,),
+        (partition_files.HIGH_WATERMARK_BEYOND_END,),
     ),
     BrokerMessage(
         "expected but didn't happen. Snapshot of {}, log end offset {offset}",
         Subject.DISK,
         "The metadata log and a snapshot from the leader do not match. The node exited.",
         _VOTERS,
-        (codes.METADATA_SNAPSHOT_BEYOND_END,),
+        (metadata.METADATA_SNAPSHOT_BEYOND_END,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -344,7 +345,7 @@ ROWS: Final = (
             "Encountered EndTransactionRecord without having seen a BeginTransactionRecord",
             "Encountered AbortTransactionRecord without having seen a BeginTransactionRecord",
         ),
-        (codes.METADATA_SNAPSHOT_DAMAGED, codes.RECORDS_UNREADABLE),
+        (metadata.METADATA_SNAPSHOT_DAMAGED, batches.RECORDS_UNREADABLE),
     ),
     *answer_alike(
         Subject.DISK,
@@ -359,7 +360,7 @@ ROWS: Final = (
             "No FeatureLevelRecord for metadata.version was found in {}",
             "are not supported. Can't load metadata from {}",
         ),
-        (codes.BOOTSTRAP_MALFORMED,),
+        (node.BOOTSTRAP_MALFORMED,),
         quoted=(
             "Unable to read control record at offset {offset}",
             "unable to deserialize record at offset {offset}",
@@ -371,7 +372,7 @@ ROWS: Final = (
         Subject.DISK,
         "The node did not write a metadata snapshot. It continues to run, and tries again later.",
         "The stack trace below the line names the cause. Check the free space and the system log.",
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(

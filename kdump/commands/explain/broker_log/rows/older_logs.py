@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit import codes
+from kdump.audit.checks import (
+    batches,
+    directory,
+    file_names,
+    indexes,
+    missing_offsets,
+    partition_files,
+    read_errors,
+    segments,
+    topic,
+    txn_indexes,
+)
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import BAD_BATCH, DISK, FIRST, NOTHING
 
@@ -29,12 +40,12 @@ ROWS: Final = (
         "stop the broker within file.delete.delay.ms (a minute). Then run kdump salvage, which "
         "also reads segments that are marked as .deleted.",
         (
-            codes.BATCH_CRC_MISMATCH,
-            codes.BATCH_SIZE_IMPOSSIBLE,
-            codes.TORN_TAIL,
-            codes.TORN_TAIL_SEALED,
-            codes.PREALLOCATED_TAIL,
-            codes.PREALLOCATED_TAIL_SEALED,
+            batches.BATCH_CRC_MISMATCH,
+            batches.BATCH_SIZE_IMPOSSIBLE,
+            batches.TORN_TAIL,
+            batches.TORN_TAIL_SEALED,
+            batches.PREALLOCATED_TAIL,
+            batches.PREALLOCATED_TAIL_SEALED,
         ),
     ),
     BrokerMessage(
@@ -45,21 +56,21 @@ ROWS: Final = (
         "segment and created an empty segment in its place.",
         "If this is the only copy, stop the broker within file.delete.delay.ms (a minute). Then "
         "run kdump salvage, which also reads segments that are marked as .deleted.",
-        (codes.OFFSETS_NOT_INCREASING,),
+        (batches.OFFSETS_NOT_INCREASING,),
     ),
     BrokerMessage(
         "Could not find index file corresponding to log file {path}, rebuilding index",
         Subject.DISK,
         "A segment had no .index file. The broker read the whole segment and rebuilt its index.",
         "Nothing is lost unless a line about corruption follows.",
-        (codes.INDEX_MISSING,),
+        (indexes.INDEX_MISSING,),
     ),
     BrokerMessage(
         "Found an orphaned index file, {path}, with no corresponding log file.",
         Subject.DISK,
         "An index file had no .log beside it. The broker deleted the index file.",
         "If the .log was not deleted on purpose, a segment is missing: verify the partition.",
-        (codes.INDEX_ORPHAN, codes.SEGMENT_MISSING),
+        (file_names.INDEX_ORPHAN, missing_offsets.SEGMENT_MISSING),
     ),
     *answer_alike(
         Subject.NOTE,
@@ -83,7 +94,7 @@ ROWS: Final = (
         "An index ends in unused, preallocated space, or its last entry is below the base offset "
         "in its segment's name. Brokers of 0.8 and 0.9 do not start with such an index.",
         "While the broker is stopped, kdump reindex rebuilds the index. Nothing is lost.",
-        (codes.INDEX_PADDED_CLEAN, codes.INDEX_ORDER),
+        (segments.INDEX_PADDED_CLEAN, indexes.INDEX_ORDER),
         decides=True,
     ),
     BrokerMessage(
@@ -91,7 +102,12 @@ ROWS: Final = (
         Subject.DISK,
         "An index failed its check. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about corruption follows.",
-        (codes.INDEX_LENGTH, codes.INDEX_ORDER, codes.TIMEINDEX_LENGTH, codes.TIMEINDEX_ORDER),
+        (
+            indexes.INDEX_LENGTH,
+            indexes.INDEX_ORDER,
+            indexes.TIMEINDEX_LENGTH,
+            indexes.TIMEINDEX_ORDER,
+        ),
         outer=True,
     ),
     BrokerMessage(
@@ -99,14 +115,14 @@ ROWS: Final = (
         Subject.DISK,
         "The last entry of an .index file is cut off.",
         "Nothing is lost: kdump reindex rebuilds the file.",
-        (codes.INDEX_LENGTH,),
+        (indexes.INDEX_LENGTH,),
     ),
     BrokerMessage(
         "Time index file {path} is corrupt, found {} bytes which is not positive or not a multiple",
         Subject.DISK,
         "The last entry of a .timeindex file is cut off.",
         "Nothing is lost: kdump reindex rebuilds the file.",
-        (codes.TIMEINDEX_LENGTH,),
+        (indexes.TIMEINDEX_LENGTH,),
         decides=True,
     ),
     *answer_alike(
@@ -118,7 +134,7 @@ ROWS: Final = (
             "Attempt to fetch the {}th entry from a time index of size {}",
             "Attempt to fetch the {}th entry from  time index {path} which has size {}",
         ),
-        (codes.CHANGED_WHILE_READ,),
+        (read_errors.CHANGED_WHILE_READ,),
     ),
     BrokerMessage(
         "Attempt to append an timestamp ({}) to slot {} no larger than the last timestamp appended "
@@ -127,14 +143,14 @@ ROWS: Final = (
         "A new entry of a .timeindex file had a lower timestamp than the last entry. The append "
         "failed.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
-        (codes.TIMEINDEX_BEYOND_LOG, codes.TIMEINDEX_TOO_HIGH),
+        (indexes.TIMEINDEX_BEYOND_LOG, indexes.TIMEINDEX_TOO_HIGH),
     ),
     BrokerMessage(
         "should contain target timestamp {}, but does not.",
         Subject.DISK,
         "The last timestamp in a .timeindex file is later than the latest in its segment.",
         "Verify the partition. While the broker is stopped, kdump reindex rebuilds the file.",
-        (codes.TIMEINDEX_TOO_HIGH, codes.TIMEINDEX_SKIPS),
+        (indexes.TIMEINDEX_TOO_HIGH, indexes.TIMEINDEX_SKIPS),
     ),
     BrokerMessage(
         "Error when freeing index buffer",
@@ -147,7 +163,7 @@ ROWS: Final = (
         Subject.DISK,
         "An entry of a .txnindex file has a version other than 0. The broker did not start.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
-        (codes.TXNINDEX_VERSION,),
+        (txn_indexes.TXNINDEX_VERSION,),
     ),
     BrokerMessage(
         "Last offset of aborted transaction {} is less than start offset {offset}",
@@ -155,14 +171,14 @@ ROWS: Final = (
         "An entry of a .txnindex file ends below the base offset in its segment's name. The broker "
         "recovered the segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
-        (codes.TXNINDEX_BELOW_SEGMENT,),
+        (txn_indexes.TXNINDEX_BELOW_SEGMENT,),
     ),
     BrokerMessage(
         "The last offset of appended transactions must increase sequentially",
         Subject.DISK,
         "The entries of a .txnindex file do not rise: the file extends past the end of the log.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
-        (codes.TXNINDEX_ORDER,),
+        (txn_indexes.TXNINDEX_ORDER,),
     ),
     # Producer snapshots.
     *answer_alike(
@@ -176,7 +192,7 @@ ROWS: Final = (
             "SchemaException: Error reading field 'crc':",
             "SchemaException: Error reading field 'producer_entries':",
         ),
-        (codes.SNAPSHOT_UNREADABLE,),
+        (partition_files.SNAPSHOT_UNREADABLE,),
     ),
     # Batches.
     BrokerMessage(
@@ -184,7 +200,7 @@ ROWS: Final = (
         Subject.DISK,
         "A message did not match its checksum when it was read.",
         BAD_BATCH,
-        (codes.BATCH_CRC_MISMATCH,),
+        (batches.BATCH_CRC_MISMATCH,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -196,7 +212,7 @@ ROWS: Final = (
             "Message size exceeds the largest allowable message size ({})",
             "Record size is smaller than minimum record overhead ({})",
         ),
-        (codes.BATCH_SIZE_IMPOSSIBLE,),
+        (batches.BATCH_SIZE_IMPOSSIBLE,),
     ),
     BrokerMessage(
         "Failed to read complete buffer for targetOffset {offset} startPosition {position} in "
@@ -205,7 +221,7 @@ ROWS: Final = (
         "The segment ended inside a message that the broker looked for: the segment was cut short, "
         "or an index pointed past its end.",
         "Verify the partition. While the broker is stopped, kdump reindex rebuilds the index.",
-        (codes.INDEX_BEYOND_LOG, codes.TORN_TAIL),
+        (indexes.INDEX_BEYOND_LOG, batches.TORN_TAIL),
     ),
     *answer_alike(
         Subject.DISK,
@@ -215,14 +231,14 @@ ROWS: Final = (
             "Attempt to truncate log segment to {} bytes failed",
             "Size of FileMessageSet {path} has been truncated during write",
         ),
-        (codes.TORN_TAIL, codes.CHANGED_WHILE_READ),
+        (batches.TORN_TAIL, read_errors.CHANGED_WHILE_READ),
     ),
     BrokerMessage(
         "UnknownCodecException: {} is an unknown compression codec",
         Subject.DISK,
         "A message names a codec that does not exist.",
         "Seek consumers past the message. Verify the partition.",
-        (codes.BATCH_CODEC_UNKNOWN,),
+        (batches.BATCH_CODEC_UNKNOWN,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -242,14 +258,14 @@ ROWS: Final = (
             "RuntimeException: Reserved2 field must be 0",
             "RuntimeException: Reserved3 field must be 0",
         ),
-        (codes.RECORDS_UNREADABLE,),
+        (batches.RECORDS_UNREADABLE,),
     ),
     BrokerMessage(
         "Offset returned by the message set is invalid {offset}",
         Subject.DISK,
         "A consumer received a negative offset.",
         "Verify the partition on its leader.",
-        (codes.OFFSETS_NOT_INCREASING,),
+        (batches.OFFSETS_NOT_INCREASING,),
     ),
     BrokerMessage(
         "Out of order offsets found in {}",
@@ -257,7 +273,7 @@ ROWS: Final = (
         "The messages that a leader sent have offsets that run backwards, or below the end of the "
         "log. The follower did not append them.",
         "Verify the partition here and on the leader.",
-        (codes.OFFSETS_NOT_INCREASING,),
+        (batches.OFFSETS_NOT_INCREASING,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -268,7 +284,7 @@ ROWS: Final = (
             "largest offset in message set can not be safely converted to relative offset",
             "Split operation is only permitted for segments with overflow",
         ),
-        (codes.OFFSET_OVERFLOW, codes.BATCH_BELOW_SEGMENT),
+        (batches.OFFSET_OVERFLOW, batches.BATCH_BELOW_SEGMENT),
         outer=True,
     ),
     BrokerMessage(
@@ -291,7 +307,7 @@ ROWS: Final = (
             "Error writing to highwatermark file:",
             "Halting writes to offset checkpoint file because the underlying file system is",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
@@ -305,7 +321,7 @@ ROWS: Final = (
             "Failed to rename file {path}",
             "File rename from {path} to {} failed",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -319,7 +335,7 @@ ROWS: Final = (
             "Error while deleting the clean shutdown file {path}",
             "unable to delete {partition} due to an unexpected {} exception",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     # Checkpoints.
@@ -338,9 +354,9 @@ ROWS: Final = (
             "Unrecognized version of the highwatermark checkpoint file: {}",
         ),
         (
-            codes.CHECKPOINT_MALFORMED,
-            codes.EPOCHS_MALFORMED,
-            codes.PARTITION_METADATA_MALFORMED,
+            directory.CHECKPOINT_MALFORMED,
+            partition_files.EPOCHS_MALFORMED,
+            topic.PARTITION_METADATA_MALFORMED,
         ),
     ),
     *answer_alike(
@@ -350,13 +366,13 @@ ROWS: Final = (
         "If the start continues, the broker writes the file again. If not, stop the broker: kdump "
         "reindex --apply on the log directory writes it from the readable lines.",
         ("Error occured while reading recovery-point-offset-checkpoint file of directory {dir}",),
-        (codes.CHECKPOINT_NUMBER, codes.CHECKPOINT_MALFORMED),
+        (directory.CHECKPOINT_NUMBER, directory.CHECKPOINT_MALFORMED),
         outer=True,
         quoted=(
             "Error occurred while reading recovery-point-offset-checkpoint file of directory {dir}",
             "Error occurred while reading log-start-offset-checkpoint file of directory {dir}",
         ),
-        unquoted=(codes.CHECKPOINT_MALFORMED,),
+        unquoted=(directory.CHECKPOINT_MALFORMED,),
     ),
     BrokerMessage(
         "Resetting the recovery checkpoint to 0",
@@ -374,7 +390,7 @@ ROWS: Final = (
             "Disk error while writing to recovery point file in directory {dir}",
             "Disk error while writing to logStartOffset file in directory {dir}",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -382,7 +398,7 @@ ROWS: Final = (
         Subject.NOTE,
         "The cleaner's checkpoint was below the log start offset.",
         NOTHING,
-        (codes.CLEANER_OFFSET_BELOW_START,),
+        (partition_files.CLEANER_OFFSET_BELOW_START,),
     ),
     BrokerMessage(
         "Last clean offset is {} but segment base offset is {offset} for log {partition}",
@@ -391,7 +407,7 @@ ROWS: Final = (
         "This broker compacts no topic until it restarts.",
         "Stop the broker, remove the partition's line from cleaner-offset-checkpoint, and start "
         "the broker.",
-        (codes.CLEANER_OFFSET_BELOW_START,),
+        (partition_files.CLEANER_OFFSET_BELOW_START,),
     ),
     BrokerMessage(
         "Found null key in log segment {path} which is marked as dedupe",

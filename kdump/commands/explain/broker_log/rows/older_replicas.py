@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit import codes
+from kdump.audit.checks import batches, epochs, partition_files, read_errors, topic, transactions
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import BAD_BATCH, DISK, FIRST
 
@@ -28,7 +28,7 @@ ROWS: Final = (
             "Exiting because log truncation is not allowed for topic {}",
             "Current leader {}'s latest offset {offset} is less than replica {}'s latest offset {}",
         ),
-        (codes.HIGH_WATERMARK_BEYOND_END,),
+        (partition_files.HIGH_WATERMARK_BEYOND_END,),
     ),
     BrokerMessage(
         "Current offset {offset} for partition {partition} out of range; reset offset to {}",
@@ -48,7 +48,7 @@ ROWS: Final = (
             "Future replica for partition {partition} reset its fetch offset from {offset} to "
             "current replica's latest offset",
         ),
-        (codes.HIGH_WATERMARK_BEYOND_END,),
+        (partition_files.HIGH_WATERMARK_BEYOND_END,),
     ),
     *answer_alike(
         Subject.NOTE,
@@ -71,7 +71,7 @@ ROWS: Final = (
         "its log by offsets instead.",
         "Nothing to do after a change of leader. If the line recurs, verify the partition's "
         "leader-epoch-checkpoint on the follower and on the leader.",
-        (codes.EPOCHS_MISSING,),
+        (epochs.EPOCHS_MISSING,),
     ),
     BrokerMessage(
         "Offset mismatch: fetched offset = {offset}, log end offset = {}",
@@ -79,7 +79,7 @@ ROWS: Final = (
         "The records that a follower fetched did not continue its log. The follower did not append "
         "them.",
         "Verify the partition here and on the leader.",
-        (codes.OFFSETS_NOT_INCREASING,),
+        (batches.OFFSETS_NOT_INCREASING,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -106,7 +106,7 @@ ROWS: Final = (
             "Produce request with correlation id {} from client {} on partition {partition} failed",
             ": error while processing batch",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
@@ -155,14 +155,14 @@ ROWS: Final = (
             "Received a PartitionLeaderEpoch assignment for an epoch < latestEpoch",
             "Received a PartitionLeaderEpoch assignment for an offset < latest offset",
         ),
-        (codes.EPOCHS_ORDER, codes.EPOCHS_MISMATCH, codes.LEADER_EPOCH_FALLS),
+        (partition_files.EPOCHS_ORDER, epochs.EPOCHS_MISMATCH, epochs.LEADER_EPOCH_FALLS),
     ),
     BrokerMessage(
         "Received a PartitionLeaderEpoch assignment for an epoch < 0",
         Subject.DISK,
         "A batch or a line of leader-epoch-checkpoint has a negative leader epoch.",
         "Verify the partition.",
-        (codes.LEADER_EPOCH_NEGATIVE, codes.EPOCHS_NUMBER),
+        (epochs.LEADER_EPOCH_NEGATIVE, partition_files.EPOCHS_NUMBER),
     ),
     BrokerMessage(
         "Topic Id in memory: {} does not match the topic Id for partition {partition} provided in",
@@ -170,14 +170,14 @@ ROWS: Final = (
         "The topic id in a partition.metadata differs from the cluster's id for the topic of this "
         "name. The file or directory was copied, or the topic was created again.",
         "Find out where the directory came from before you change the file.",
-        (codes.TOPIC_ID_MISMATCH,),
+        (topic.TOPIC_ID_MISMATCH,),
     ),
     BrokerMessage(
         "Error while writing to partition metadata file {path}",
         Subject.DISK,
         "The broker could not write a partition.metadata. The log directory went offline.",
         DISK,
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     # Coordinators.
@@ -187,7 +187,7 @@ ROWS: Final = (
         "A coordinator could not read its partition. Its groups get no answer until it is "
         "repaired, or another broker leads it.",
         "Verify the partition. If another replica is in sync, make that replica the leader first.",
-        (codes.BATCH_CRC_MISMATCH, codes.RECORDS_UNREADABLE, codes.BATCH_SIZE_IMPOSSIBLE),
+        (batches.BATCH_CRC_MISMATCH, batches.RECORDS_UNREADABLE, batches.BATCH_SIZE_IMPOSSIBLE),
         outer=True,
     ),
     *answer_alike(
@@ -227,7 +227,7 @@ ROWS: Final = (
             "Unknown version {} from the transaction log message",
             "Offset entry key should not be null",
         ),
-        (codes.RECORDS_UNREADABLE, codes.RECORDS_UNDECODABLE),
+        (batches.RECORDS_UNREADABLE, batches.RECORDS_UNDECODABLE),
     ),
     BrokerMessage(
         "Expected transactional write from producer {}",
@@ -235,7 +235,7 @@ ROWS: Final = (
         "A non-transactional batch is inside an open transaction of its producer. The broker "
         "refused it, or found it when it replayed the log.",
         BAD_BATCH,
-        (codes.TRANSACTION_MIXED,),
+        (transactions.TRANSACTION_MIXED,),
         outer=True,
     ),
     BrokerMessage(
@@ -243,7 +243,7 @@ ROWS: Final = (
         Subject.DISK,
         "A broker answered that a message is damaged.",
         "If the broker answered a fetch, verify the partition on its leader.",
-        (codes.BATCH_CRC_MISMATCH,),
+        (batches.BATCH_CRC_MISMATCH,),
         outer=True,
     ),
 )

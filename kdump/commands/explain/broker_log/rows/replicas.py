@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit import codes
+from kdump.audit.checks import batches, epochs, indexes, partition_files, read_errors, segments
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import DISK
 
@@ -18,9 +18,9 @@ _LEADER: Final = (
     "at fault."
 )
 _FETCHED: Final = (
-    codes.BATCH_CRC_MISMATCH,
-    codes.BATCH_SIZE_IMPOSSIBLE,
-    codes.INDEX_MISPLACED,
+    batches.BATCH_CRC_MISMATCH,
+    batches.BATCH_SIZE_IMPOSSIBLE,
+    indexes.INDEX_MISPLACED,
 )
 
 ROWS: Final = (
@@ -51,7 +51,7 @@ ROWS: Final = (
         Subject.DISK,
         "This follower could not append the data that it fetched. It fetches the data again.",
         "The stack trace below the line names the cause.",
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -62,7 +62,7 @@ ROWS: Final = (
         "failed, and the replica stays behind its leader until the broker restarts.",
         "The stack trace below the line names the cause. Verify the partition here and on the "
         "leader.",
-        (codes.OFFSETS_NOT_INCREASING, codes.INDEX_BEYOND_LOG, codes.TIMEINDEX_BEYOND_LOG),
+        (batches.OFFSETS_NOT_INCREASING, indexes.INDEX_BEYOND_LOG, indexes.TIMEINDEX_BEYOND_LOG),
         outer=True,
     ),
     BrokerMessage(
@@ -70,7 +70,7 @@ ROWS: Final = (
         Subject.DISK,
         "This follower could not truncate its log. The broker marked the replica as failed.",
         "The stack trace below the line names the cause. Verify the partition.",
-        (codes.EPOCHS_MISMATCH,),
+        (epochs.EPOCHS_MISMATCH,),
         outer=True,
     ),
     BrokerMessage(
@@ -78,7 +78,7 @@ ROWS: Final = (
         Subject.DISK,
         "This follower could not truncate its log, because its log directory failed.",
         DISK,
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -94,7 +94,7 @@ ROWS: Final = (
         "them, as after an unclean leader election or a power failure.",
         "If you need these records, stop the broker. What is left of them, if anything, is on "
         "other replicas.",
-        (codes.HIGH_WATERMARK_BEYOND_END, codes.EPOCHS_MISMATCH),
+        (partition_files.HIGH_WATERMARK_BEYOND_END, epochs.EPOCHS_MISMATCH),
     ),
     BrokerMessage(
         "Reset fetch offset for partition {partition} from {offset} to current leader's latest",
@@ -102,7 +102,7 @@ ROWS: Final = (
         "A follower was ahead of its leader, and truncated its log to the leader's log end offset.",
         "After an unclean leader election, or if the leader lost its disk, records are lost: "
         "compare the replicas.",
-        (codes.HIGH_WATERMARK_BEYOND_END,),
+        (partition_files.HIGH_WATERMARK_BEYOND_END,),
     ),
     BrokerMessage(
         "Truncate fully and reset fetch offset for partition {partition} from {offset} to the "
@@ -126,7 +126,7 @@ ROWS: Final = (
             "OffsetsForLeaderEpoch response. The leader's offset {offset} will be used for "
             "truncation in {partition}.",
         ),
-        (codes.EPOCHS_MISSING,),
+        (epochs.EPOCHS_MISSING,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -142,7 +142,7 @@ ROWS: Final = (
             "Error while processing LeaderAndIsr request with correlationId {} received from",
             "for partition {partition} due to an unexpected {} exception: {}",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -151,7 +151,7 @@ ROWS: Final = (
         "The records that a follower fetched did not continue its log. The follower did not append "
         "them.",
         "Verify the partition here and on the leader.",
-        (codes.OFFSETS_NOT_INCREASING,),
+        (batches.OFFSETS_NOT_INCREASING,),
     ),
     BrokerMessage(
         "Out of order offsets found in append to {partition}:",
@@ -159,7 +159,7 @@ ROWS: Final = (
         "The records that a leader sent have offsets that run backwards. The follower did not "
         "append them.",
         "Verify the partition on the leader.",
-        (codes.OFFSETS_NOT_INCREASING,),
+        (batches.OFFSETS_NOT_INCREASING,),
     ),
     BrokerMessage(
         "Trying to roll a new log segment for topic partition {partition} with start offset "
@@ -168,7 +168,7 @@ ROWS: Final = (
         "The broker could not begin a new segment, because a segment with the same or a higher "
         "base offset already exists. The append failed.",
         "Verify the partition.",
-        (codes.SEGMENTS_OVERLAP, codes.OFFSETS_NOT_INCREASING),
+        (batches.SEGMENTS_OVERLAP, batches.OFFSETS_NOT_INCREASING),
     ),
     *answer_alike(
         Subject.NOTE,
@@ -180,7 +180,7 @@ ROWS: Final = (
             "Trying to roll a new log segment with start offset {offset} =max(provided offset",
             "Trying to roll a new log segment with start offset {offset}=max(provided offset",
         ),
-        (codes.INDEX_PADDED_CLEAN,),
+        (segments.INDEX_PADDED_CLEAN,),
     ),
     BrokerMessage(
         "Non-monotonic update of high watermark from {} to {}",
@@ -193,7 +193,7 @@ ROWS: Final = (
         Subject.DISK,
         "The high watermark was above the log end offset.",
         "The end of the log may be lost: verify the partition.",
-        (codes.HIGH_WATERMARK_BEYOND_END,),
+        (partition_files.HIGH_WATERMARK_BEYOND_END,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -201,7 +201,7 @@ ROWS: Final = (
         "them.",
         "Verify the partition.",
         ("Offset mismatch for partition {partition}: fetched offset = {offset}, log end",),
-        (codes.OFFSETS_NOT_INCREASING,),
+        (batches.OFFSETS_NOT_INCREASING,),
     ),
     BrokerMessage(
         "Offset mismatch for the future replica {partition}: fetched offset = {offset}, log",
@@ -229,7 +229,7 @@ ROWS: Final = (
         "compacted.",
         "If the broker answered a fetch, verify the partition on its leader. If it answered a "
         "producer, check whether the producer sends keys.",
-        (codes.BATCH_CRC_MISMATCH,),
+        (batches.BATCH_CRC_MISMATCH,),
         outer=True,
     ),
     *answer_alike(
@@ -269,10 +269,10 @@ ROWS: Final = (
             "Replaying record {} from {partition} at offset {offset} with producer id",
         ),
         (
-            codes.BATCH_CRC_MISMATCH,
-            codes.RECORDS_UNREADABLE,
-            codes.BATCH_SIZE_IMPOSSIBLE,
-            codes.RECORDS_UNDECODABLE,
+            batches.BATCH_CRC_MISMATCH,
+            batches.RECORDS_UNREADABLE,
+            batches.BATCH_SIZE_IMPOSSIBLE,
+            batches.RECORDS_UNDECODABLE,
         ),
         outer=True,
         quoted=(
@@ -281,9 +281,9 @@ ROWS: Final = (
             "Deserializing record {} from {partition} failed.",
         ),
         unquoted=(
-            codes.BATCH_CRC_MISMATCH,
-            codes.RECORDS_UNREADABLE,
-            codes.BATCH_SIZE_IMPOSSIBLE,
+            batches.BATCH_CRC_MISMATCH,
+            batches.RECORDS_UNREADABLE,
+            batches.BATCH_SIZE_IMPOSSIBLE,
         ),
     ),
     *answer_alike(
@@ -324,7 +324,7 @@ ROWS: Final = (
             "Unknown offset message version: {}",
             "Received an unknown record type {} in {}",
         ),
-        (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH),
+        (batches.RECORDS_UNREADABLE, batches.BATCH_CRC_MISMATCH),
     ),
     *answer_alike(
         Subject.DISK,
@@ -335,7 +335,7 @@ ROWS: Final = (
             "New committed offset {} of {partition} must be",
             "New offset {} of {partition} must be smaller than {offset}",
         ),
-        (codes.OFFSETS_NOT_INCREASING,),
+        (batches.OFFSETS_NOT_INCREASING,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -346,7 +346,7 @@ ROWS: Final = (
             "Failed to write the transaction marker to {partition} due to an unexpected error: {}",
             "Writing records to {partition} failed due to: {}",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(

@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit import codes
+from kdump.audit.checks import (
+    batches,
+    broker_rights,
+    file_names,
+    indexes,
+    leftovers,
+    metadata,
+    missing_offsets,
+    partition_files,
+    read_errors,
+    swap_files,
+)
+from kdump.audit.startup import room
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import ALL, BAD_BATCH, DISK, NOTHING
 
@@ -17,12 +29,12 @@ _CUT_ADVICE: Final = (
     "reads segments that are marked as .deleted. What recovery cut off inside the segment is lost."
 )
 _BATCHES: Final = (
-    codes.BATCH_CRC_MISMATCH,
-    codes.BATCH_SIZE_IMPOSSIBLE,
-    codes.TORN_TAIL,
-    codes.TORN_TAIL_SEALED,
-    codes.PREALLOCATED_TAIL,
-    codes.PREALLOCATED_TAIL_SEALED,
+    batches.BATCH_CRC_MISMATCH,
+    batches.BATCH_SIZE_IMPOSSIBLE,
+    batches.TORN_TAIL,
+    batches.TORN_TAIL_SEALED,
+    batches.PREALLOCATED_TAIL,
+    batches.PREALLOCATED_TAIL_SEALED,
 )
 
 ROWS: Final = (
@@ -34,10 +46,7 @@ ROWS: Final = (
         _CUT_ADVICE,
         _BATCHES,
         quoted=True,
-        unquoted=(
-            codes.TORN_TAIL,
-            codes.TORN_TAIL_SEALED,
-        ),
+        unquoted=(batches.TORN_TAIL, batches.TORN_TAIL_SEALED),
     ),
     BrokerMessage(
         "Corruption found in segment {}, truncating to offset {offset}",
@@ -63,7 +72,7 @@ ROWS: Final = (
         "Recovery found an offset that does not follow the offset before it, or, from 4.0 on, "
         "could not write a file. It deleted the segment and created an empty segment in its place.",
         _CUT_ADVICE,
-        (codes.OFFSETS_NOT_INCREASING, codes.DISK_SHORT),
+        (batches.OFFSETS_NOT_INCREASING, room.DISK_SHORT),
         quoted=True,
     ),
     BrokerMessage(
@@ -74,7 +83,7 @@ ROWS: Final = (
         "The segments remain as .deleted files for file.delete.delay.ms, a minute. If this is the "
         "only copy, stop the broker within that time and copy the files. Otherwise, the replica "
         "copies the records again from an in-sync replica.",
-        (codes.LOG_START_BEYOND_END,),
+        (partition_files.LOG_START_BEYOND_END,),
         quoted=True,
     ),
     BrokerMessage(
@@ -84,7 +93,7 @@ ROWS: Final = (
         "segments.",
         "Find out which is true: a person or a program removed segments, or the directory is from "
         "a backup.",
-        (codes.LOG_START_BEYOND_END,),
+        (partition_files.LOG_START_BEYOND_END,),
         quoted=True,
     ),
     # Batches and their records.
@@ -96,10 +105,10 @@ ROWS: Final = (
         "the broker does not start.",
         BAD_BATCH,
         (
-            codes.PREALLOCATED_TAIL,
-            codes.PREALLOCATED_TAIL_SEALED,
-            codes.PREALLOCATED_TAIL_CLEAN,
-            codes.BATCH_SIZE_IMPOSSIBLE,
+            batches.PREALLOCATED_TAIL,
+            batches.PREALLOCATED_TAIL_SEALED,
+            batches.PREALLOCATED_TAIL_CLEAN,
+            batches.BATCH_SIZE_IMPOSSIBLE,
         ),
     ),
     BrokerMessage(
@@ -107,16 +116,16 @@ ROWS: Final = (
         Subject.DISK,
         "Where a batch should begin, the size field has an impossible value.",
         BAD_BATCH,
-        (codes.BATCH_SIZE_IMPOSSIBLE,),
+        (batches.BATCH_SIZE_IMPOSSIBLE,),
     ),
     BrokerMessage(
         "Record is corrupt (stored crc = {}, computed crc = {})",
         Subject.DISK,
         "A batch did not match its checksum when it was read.",
         BAD_BATCH,
-        (codes.BATCH_CRC_MISMATCH, codes.METADATA_SNAPSHOT_DAMAGED),
+        (batches.BATCH_CRC_MISMATCH, metadata.METADATA_SNAPSHOT_DAMAGED),
         quoted=True,
-        unquoted=(codes.METADATA_SNAPSHOT_DAMAGED,),
+        unquoted=(metadata.METADATA_SNAPSHOT_DAMAGED,),
     ),
     BrokerMessage(
         "Record is corrupt (stored crc = {}) in topic partition {partition}",
@@ -125,7 +134,7 @@ ROWS: Final = (
         "batch and wrote nothing.",
         "If a producer sent the batch, test the memory and network of that client. If a leader "
         "sent it, verify the leader's partition.",
-        (codes.BATCH_CRC_MISMATCH,),
+        (batches.BATCH_CRC_MISMATCH,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -137,7 +146,7 @@ ROWS: Final = (
             "Record size exceeds the largest allowable message size ({})",
             "Unexpected EOF while attempting to read the next batch",
         ),
-        (codes.BATCH_SIZE_IMPOSSIBLE,),
+        (batches.BATCH_SIZE_IMPOSSIBLE,),
         quoted=(
             "Record batch is corrupt (the size {} is smaller than the minimum allowed overhead {})",
             "Record size {} is less than the minimum record overhead ({})",
@@ -149,7 +158,7 @@ ROWS: Final = (
         Subject.DISK,
         "A batch has a magic that no release writes.",
         BAD_BATCH,
-        (codes.BATCH_MAGIC_UNKNOWN,),
+        (batches.BATCH_MAGIC_UNKNOWN,),
         quoted=True,
     ),
     BrokerMessage(
@@ -158,7 +167,7 @@ ROWS: Final = (
         "A batch names a codec that does not exist.",
         "Seek consumers past the batch. On a compacted topic, the broker does not compact the "
         "partition until a restart.",
-        (codes.BATCH_CODEC_UNKNOWN,),
+        (batches.BATCH_CODEC_UNKNOWN,),
         quoted=True,
     ),
     *answer_alike(
@@ -182,7 +191,7 @@ ROWS: Final = (
             "Varint is too long, the most significant bit in the 5th byte is set",
             "Varlong is too long, most significant bit in the 10th byte is set",
         ),
-        (codes.RECORDS_UNREADABLE,),
+        (batches.RECORDS_UNREADABLE,),
         quoted=(
             "Incorrect declared batch size, records still remaining in file",
             "Incorrect declared batch size, premature EOF reached",
@@ -203,7 +212,7 @@ ROWS: Final = (
         "If the topic or the broker sets max.decompressed.message.bytes, raise it. If not, run "
         "kdump verify --deep on the partition.",
         (),
-        (codes.RECORDS_UNREADABLE,),
+        (batches.RECORDS_UNREADABLE,),
         quoted=("Invalid record size: {} exceeds the configured maximum record size of {}",),
     ),
     BrokerMessage(
@@ -211,10 +220,10 @@ ROWS: Final = (
         Subject.DISK,
         "A consumer stopped at a record that it could not read.",
         "Run kdump verify --deep on the partition: it reports the offset to seek to.",
-        (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH),
+        (batches.RECORDS_UNREADABLE, batches.BATCH_CRC_MISMATCH),
         outer=True,
         quoted=True,
-        unquoted=(codes.BATCH_CRC_MISMATCH,),
+        unquoted=(batches.BATCH_CRC_MISMATCH,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -224,7 +233,7 @@ ROWS: Final = (
             "Failed to read record batch at position {position} from {}",
             "Failed to load record batch at position {position} from {}",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -232,7 +241,7 @@ ROWS: Final = (
         Subject.DISK,
         "A segment is larger than 2147483647 bytes. The broker did not start.",
         "If another replica is in sync, start its broker first, and move this partition away.",
-        (codes.LOG_TOO_LARGE,),
+        (file_names.LOG_TOO_LARGE,),
         quoted=True,
     ),
     BrokerMessage(
@@ -240,7 +249,7 @@ ROWS: Final = (
         Subject.DISK,
         "The broker's user could not read a file of a partition. The log directory went offline.",
         "Correct the owner and permissions of the file. If they are correct, check the system log.",
-        (codes.UNREADABLE, codes.BROKER_DENIED),
+        (read_errors.UNREADABLE, broker_rights.BROKER_DENIED),
         quoted=True,
     ),
     # Offset overflow.
@@ -250,7 +259,7 @@ ROWS: Final = (
         "An offset is too far above the base offset in its segment's name. Recovery splits the "
         "segment there.",
         "Recovery accepts the offset even if it is wrong: verify the partition.",
-        (codes.OFFSET_OVERFLOW, codes.BATCH_BELOW_SEGMENT, codes.BATCH_OFFSETS_INVERTED),
+        (batches.OFFSET_OVERFLOW, batches.BATCH_BELOW_SEGMENT, batches.BATCH_OFFSETS_INVERTED),
         quoted=True,
     ),
     BrokerMessage(
@@ -260,7 +269,7 @@ ROWS: Final = (
         "A batch begins below the base offset in its segment's name, or its last offset is lower "
         "than its first. The broker did not start.",
         BAD_BATCH,
-        (codes.BATCH_BELOW_SEGMENT, codes.BATCH_OFFSETS_INVERTED, codes.OFFSET_OVERFLOW),
+        (batches.BATCH_BELOW_SEGMENT, batches.BATCH_OFFSETS_INVERTED, batches.OFFSET_OVERFLOW),
         quoted=True,
     ),
     *answer_alike(
@@ -272,7 +281,7 @@ ROWS: Final = (
             "Caught segment overflow error during cleaning: {}",
             "Splitting overflowed segment {}",
         ),
-        (codes.OFFSET_OVERFLOW,),
+        (batches.OFFSET_OVERFLOW,),
         quoted=("Caught segment overflow error: {}",),
     ),
     # Leftover files and swaps.
@@ -281,7 +290,7 @@ ROWS: Final = (
         Subject.NOTE,
         "The broker deleted a leftover .deleted file.",
         NOTHING,
-        (codes.LEFTOVER_DELETED,),
+        (leftovers.LEFTOVER_DELETED,),
         quoted=True,
     ),
     BrokerMessage(
@@ -289,7 +298,7 @@ ROWS: Final = (
         Subject.NOTE,
         "The broker deleted a leftover .cleaned file.",
         NOTHING,
-        (codes.LEFTOVER_CLEANED,),
+        (leftovers.LEFTOVER_CLEANED,),
         quoted=True,
     ),
     BrokerMessage(
@@ -297,7 +306,7 @@ ROWS: Final = (
         Subject.NOTE,
         "A split of a segment was unfinished. The broker deleted its .swap file.",
         NOTHING,
-        (codes.SWAP_DISCARDED,),
+        (swap_files.SWAP_DISCARDED,),
         quoted=True,
     ),
     BrokerMessage(
@@ -306,7 +315,7 @@ ROWS: Final = (
         "A cleaned or split segment was about to replace other segments when the broker stopped. "
         "The broker completed the replacement.",
         "Nothing to do if the topic is compacted. Otherwise, verify the partition.",
-        (codes.SWAP_PENDING,),
+        (swap_files.SWAP_PENDING,),
         quoted=True,
     ),
     BrokerMessage(
@@ -315,7 +324,7 @@ ROWS: Final = (
         "The broker deleted a segment that a .swap file replaces.",
         "Nothing to do if the topic is compacted. Otherwise, records are lost: verify the "
         "partition.",
-        (codes.SWAP_PENDING, codes.SWAP_SHORTENED, codes.SWAP_DELETES),
+        (swap_files.SWAP_PENDING, swap_files.SWAP_SHORTENED, swap_files.SWAP_DELETES),
         quoted=True,
     ),
     BrokerMessage(
@@ -324,10 +333,10 @@ ROWS: Final = (
         "The broker put a .swap file in the place of the segments that it replaces.",
         "Nothing to do if the topic is compacted. Otherwise, verify the partition.",
         (
-            codes.SWAP_PENDING,
-            codes.SWAP_SHORTENED,
-            codes.SWAP_DELETES,
-            codes.SWAP_OVERLAPS,
+            swap_files.SWAP_PENDING,
+            swap_files.SWAP_SHORTENED,
+            swap_files.SWAP_DELETES,
+            swap_files.SWAP_OVERLAPS,
         ),
         quoted=True,
     ),
@@ -336,7 +345,7 @@ ROWS: Final = (
         Subject.DISK,
         "A file with the name of a new segment already existed. The broker deleted it.",
         "Find out where the file came from. Verify the partition for missing offsets.",
-        (codes.SEGMENTS_HOLE,),
+        (missing_offsets.SEGMENTS_HOLE,),
     ),
     # Progress of recovery and truncation.
     BrokerMessage(
@@ -384,7 +393,7 @@ ROWS: Final = (
             "Attempt to truncate log segment {path} to {} bytes failed",
             "Size of FileRecords {path} has been truncated during write",
         ),
-        (codes.TORN_TAIL, codes.CHANGED_WHILE_READ),
+        (batches.TORN_TAIL, read_errors.CHANGED_WHILE_READ),
     ),
     *answer_alike(
         Subject.DISK,
@@ -395,7 +404,7 @@ ROWS: Final = (
             "Slice from position {position} exceeds end position of {}",
             "Invalid position: {position} in read from {}",
         ),
-        (codes.INDEX_BEYOND_LOG,),
+        (indexes.INDEX_BEYOND_LOG,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -406,14 +415,14 @@ ROWS: Final = (
             "Inconsistent segment sizes after split before: {} after: {}",
             "Failed to append records from position {position} in {}",
         ),
-        (codes.OFFSET_OVERFLOW,),
+        (batches.OFFSET_OVERFLOW,),
     ),
     BrokerMessage(
         "Cannot split file {path}",
         Subject.DISK,
         "The file that the broker was to split is not a segment. The broker did not start.",
         ALL,
-        (codes.OFFSET_OVERFLOW,),
+        (batches.OFFSET_OVERFLOW,),
     ),
     BrokerMessage(
         "Illegal offset {offset} following previous offset {} (Offsets must increase monoton",
@@ -421,21 +430,21 @@ ROWS: Final = (
         "Two records of a batch have the same offset, or their offsets run backwards. The batch "
         "cannot be written again.",
         "Run kdump verify --deep on the partition.",
-        (codes.RECORDS_OFFSETS,),
+        (batches.RECORDS_OFFSETS,),
     ),
     BrokerMessage(
         "Append of size {} bytes is too large for segment with current file position at {}",
         Subject.DISK,
         "An append would have made a segment larger than 2147483647 bytes. The append failed.",
         "Verify the partition: its active segment is larger than segment.bytes allows.",
-        (codes.LOG_TOO_LARGE,),
+        (file_names.LOG_TOO_LARGE,),
     ),
     BrokerMessage(
         "Delete of {} {path} failed.",
         Subject.DISK,
         "The broker could not delete a file of a segment.",
         DISK,
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(

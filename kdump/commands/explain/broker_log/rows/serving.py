@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit import codes
+from kdump.audit.checks import (
+    batches,
+    directory,
+    file_types,
+    futures,
+    partition_files,
+    read_errors,
+    segments,
+)
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import DISK
 
@@ -48,20 +56,17 @@ ROWS: Final = (
             "Error flushing topic {}",
             "Failed to clean up log for {partition} in dir {dir} due to IOException",
         ),
-        (
-            codes.UNREADABLE,
-            codes.FUTURE_BESIDE_CURRENT,
-        ),
+        (read_errors.UNREADABLE, futures.FUTURE_BESIDE_CURRENT),
         outer=True,
         quoted=("Error while renaming dir for {partition} in log dir {dir}",),
-        unquoted=(codes.UNREADABLE,),
+        unquoted=(read_errors.UNREADABLE,),
     ),
     BrokerMessage(
         "Error trying to open or read the file {path}",
         Subject.DISK,
         _IO,
         DISK,
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     # The cleaner.
@@ -72,7 +77,7 @@ ROWS: Final = (
         "The cleaner could not read this log. " + _CLEANER,
         "Run kdump verify --deep on the partition. The stack trace below the line shows what the "
         "cleaner found.",
-        (codes.RECORDS_UNREADABLE, codes.BATCH_CRC_MISMATCH, codes.BATCH_CODEC_UNKNOWN),
+        (batches.RECORDS_UNREADABLE, batches.BATCH_CRC_MISMATCH, batches.BATCH_CODEC_UNKNOWN),
         outer=True,
     ),
     *answer_alike(
@@ -84,7 +89,7 @@ ROWS: Final = (
             "Failed to access checkpoint file {} in dir {dir}",
             "Failed to access checkpoint file in dir {dir}",
         ),
-        (codes.CHECKPOINT_MALFORMED, codes.UNREADABLE),
+        (directory.CHECKPOINT_MALFORMED, read_errors.UNREADABLE),
         outer=True,
     ),
     *answer_alike(
@@ -104,7 +109,7 @@ ROWS: Final = (
         Subject.NOTE,
         "The cleaner's checkpoint was below the log start offset.",
         "Nothing to do.",
-        (codes.CLEANER_OFFSET_BELOW_START,),
+        (partition_files.CLEANER_OFFSET_BELOW_START,),
         quoted=True,
     ),
     BrokerMessage(
@@ -114,7 +119,7 @@ ROWS: Final = (
         "The cleaner's checkpoint was above the log end offset. The cleaner began again at the "
         "start of the log.",
         "The end of the log may be lost: verify the partition.",
-        (codes.CLEANER_OFFSET_BEYOND_END,),
+        (partition_files.CLEANER_OFFSET_BEYOND_END,),
         quoted=True,
     ),
     BrokerMessage(
@@ -122,7 +127,7 @@ ROWS: Final = (
         Subject.DISK,
         "The cleaner found messages that it could not read, and omitted them.",
         "Verify the partition and compare it with another replica.",
-        (codes.RECORDS_UNREADABLE,),
+        (batches.RECORDS_UNREADABLE,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -143,14 +148,14 @@ ROWS: Final = (
             "This log contains a message larger than maximum allowable size of {}",
             "Failed to read from segment {} of partition {partition} while loading offset map",
         ),
-        (codes.BATCH_SIZE_IMPOSSIBLE, codes.BATCH_CRC_MISMATCH),
+        (batches.BATCH_SIZE_IMPOSSIBLE, batches.BATCH_CRC_MISMATCH),
     ),
     BrokerMessage(
         "Failed to calculate log cleaning stats for partition {partition}",
         Subject.DISK,
         "The cleaner could not calculate the cleaning statistics of this log. " + _CLEANER,
         "The stack trace below the line names the cause. Verify the partition.",
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -167,7 +172,7 @@ ROWS: Final = (
         "later segments.",
         "Verify the partition: kdump verify reports the segments. kafka-delete-records.sh moves "
         "the log start offset past them.",
-        (codes.TIMESTAMPS_FUTURE, codes.TIMESTAMPS_HOLD_RETENTION),
+        (segments.TIMESTAMPS_FUTURE, segments.TIMESTAMPS_HOLD_RETENTION),
     ),
     BrokerMessage(
         "Empty active segment at {offset} was deleted and recreated due to {}",
@@ -200,7 +205,7 @@ ROWS: Final = (
             "Can not delete directory when log of {partition} is still open",
             "Can not delete directory when {} segments are still present",
         ),
-        (codes.DIRECTORY_DELETED,),
+        (file_types.DIRECTORY_DELETED,),
     ),
     # The local copies of indexes of tiered storage.
     *answer_alike(
@@ -213,7 +218,7 @@ ROWS: Final = (
             "Empty file name in remote index cache directory: {path}",
             "Error occurred while cleaning up expired entry",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
 )

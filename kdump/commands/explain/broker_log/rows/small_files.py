@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit import codes
+from kdump.audit.checks import (
+    configs,
+    directory,
+    epochs,
+    file_names,
+    meta_properties,
+    partition_files,
+    read_errors,
+    topic,
+)
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import ALL, DISK, FIRST, OFFLINE
 
@@ -35,9 +44,9 @@ ROWS: Final = (
         Subject.DISK,
         "A checkpoint file does not begin with its version. " + OFFLINE,
         _BUILD,
-        (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
+        (directory.CHECKPOINT_MALFORMED, partition_files.EPOCHS_MALFORMED),
         quoted=True,
-        unquoted=(codes.EPOCHS_MALFORMED,),
+        unquoted=(partition_files.EPOCHS_MALFORMED,),
     ),
     BrokerMessage(
         "Malformed line in checkpoint file [{path}]: {}",
@@ -45,19 +54,19 @@ ROWS: Final = (
         "A line of a checkpoint file does not follow its format. " + OFFLINE,
         _BUILD,
         (
-            codes.CHECKPOINT_MALFORMED,
-            codes.EPOCHS_MALFORMED,
-            codes.PARTITION_METADATA_MALFORMED,
+            directory.CHECKPOINT_MALFORMED,
+            partition_files.EPOCHS_MALFORMED,
+            topic.PARTITION_METADATA_MALFORMED,
         ),
         quoted=True,
-        unquoted=(codes.PARTITION_METADATA_MALFORMED,),
+        unquoted=(topic.PARTITION_METADATA_MALFORMED,),
     ),
     BrokerMessage(
         "Expected [{}] entries in checkpoint file [{path}], but found only [{}]",
         Subject.DISK,
         "A checkpoint file has fewer lines than it announces: it was cut off. " + OFFLINE,
         _BUILD,
-        (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
+        (directory.CHECKPOINT_MALFORMED, partition_files.EPOCHS_MALFORMED),
         quoted=True,
     ),
     BrokerMessage(
@@ -65,7 +74,7 @@ ROWS: Final = (
         Subject.DISK,
         OFFLINE,
         "The stack trace below the line shows whether the disk or the content is at fault.",
-        (codes.CHECKPOINT_MALFORMED, codes.EPOCHS_MALFORMED),
+        (directory.CHECKPOINT_MALFORMED, partition_files.EPOCHS_MALFORMED),
         outer=True,
         quoted=True,
     ),
@@ -74,7 +83,7 @@ ROWS: Final = (
         Subject.DISK,
         "The broker could not write a checkpoint file. The log directory went offline.",
         DISK,
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -93,7 +102,7 @@ ROWS: Final = (
         "If the start continues, the broker writes the file again. If an earlier line says that "
         "the directory went offline, stop the broker. Then run kdump reindex --apply on the log "
         "directory: it writes the file from the readable lines.",
-        (codes.CHECKPOINT_NUMBER, codes.CHECKPOINT_MALFORMED),
+        (directory.CHECKPOINT_NUMBER, directory.CHECKPOINT_MALFORMED),
         outer=True,
     ),
     BrokerMessage(
@@ -105,7 +114,7 @@ ROWS: Final = (
         "If this matters, delete these records again. If an earlier line says that the directory "
         "went offline, stop the broker. Then run kdump reindex --apply on the log directory: it "
         "writes the file from the readable lines.",
-        (codes.CHECKPOINT_NUMBER, codes.CHECKPOINT_MALFORMED),
+        (directory.CHECKPOINT_NUMBER, directory.CHECKPOINT_MALFORMED),
         outer=True,
     ),
     BrokerMessage(
@@ -113,7 +122,7 @@ ROWS: Final = (
         Subject.DISK,
         "The broker could not write the recovery points. The log directory went offline.",
         DISK,
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -121,7 +130,7 @@ ROWS: Final = (
         Subject.DISK,
         "The broker could not write the log start offsets. The log directory went offline.",
         DISK,
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -130,7 +139,7 @@ ROWS: Final = (
         "The broker could not write the high watermarks, because the log directory was offline or "
         "went offline.",
         DISK,
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -139,7 +148,7 @@ ROWS: Final = (
         "A number in replication-offset-checkpoint cannot be parsed. The broker runs, but serves "
         "neither this partition nor any other partition of that log directory.",
         "Stop the broker, run kdump reindex --apply on that log directory, and start the broker.",
-        (codes.HIGH_WATERMARK_NUMBER,),
+        (directory.HIGH_WATERMARK_NUMBER,),
         everywhere=True,
         quoted=True,
     ),
@@ -165,7 +174,7 @@ ROWS: Final = (
         "log directory is offline. If it was the only log directory, or the one with the metadata "
         "log, the node did not start.",
         _META,
-        (codes.META_PROPERTIES_UNREADABLE, codes.META_PROPERTIES_OFFLINE),
+        (meta_properties.META_PROPERTIES_UNREADABLE, meta_properties.META_PROPERTIES_OFFLINE),
         quoted=True,
     ),
     BrokerMessage(
@@ -174,7 +183,7 @@ ROWS: Final = (
         "No log directory had a readable meta.properties. The node did not start.",
         _META + " On a new node, kafka-storage.sh format creates the file. Otherwise, check "
         "whether a file system is not mounted.",
-        (codes.META_PROPERTIES_UNREADABLE, codes.LOG_DIRECTORY_MISSING),
+        (meta_properties.META_PROPERTIES_UNREADABLE, directory.LOG_DIRECTORY_MISSING),
         quoted=True,
     ),
     BrokerMessage(
@@ -184,7 +193,7 @@ ROWS: Final = (
         "mounted. The node did not start.",
         "Mount the file system, or run kafka-storage.sh format --ignore-formatted for a new "
         "directory.",
-        (codes.META_PROPERTIES_MISSING, codes.LOG_DIRECTORY_MISSING),
+        (meta_properties.META_PROPERTIES_MISSING, directory.LOG_DIRECTORY_MISSING),
         quoted=True,
     ),
     BrokerMessage(
@@ -192,7 +201,7 @@ ROWS: Final = (
         Subject.DISK,
         "A log directory belongs to another cluster. The node did not start.",
         "Find out which directory was put there by mistake. " + _META,
-        (codes.META_PROPERTIES_MISMATCH,),
+        (meta_properties.META_PROPERTIES_MISMATCH,),
         quoted=True,
     ),
     BrokerMessage(
@@ -200,7 +209,7 @@ ROWS: Final = (
         Subject.DISK,
         "A log directory belongs to another node, or node.id was changed. The node did not start.",
         _META,
-        (codes.META_PROPERTIES_MISMATCH, codes.NODE_ID_MISMATCH),
+        (meta_properties.META_PROPERTIES_MISMATCH, meta_properties.NODE_ID_MISMATCH),
     ),
     *answer_alike(
         Subject.DISK,
@@ -208,7 +217,7 @@ ROWS: Final = (
         "did not start.",
         _META + " Do not delete meta.properties to get past this: it says whose records these are.",
         ("Configured node.id `{}` doesn't match stored node.id `{}' in meta.properties",),
-        (codes.NODE_ID_MISMATCH,),
+        (meta_properties.NODE_ID_MISMATCH,),
         quoted=("Configured broker.id {} doesn't match stored broker.id {} in meta.properties",),
     ),
     *answer_alike(
@@ -220,7 +229,7 @@ ROWS: Final = (
             "Failed to match broker.id across log.dirs.",
             "BrokerMetadata is not consistent across log.dirs.",
         ),
-        (codes.META_PROPERTIES_MISMATCH,),
+        (meta_properties.META_PROPERTIES_MISMATCH,),
     ),
     BrokerMessage(
         "The Cluster ID {} doesn't match stored clusterId {} in meta.properties",
@@ -230,7 +239,7 @@ ROWS: Final = (
         "The broker did not start.",
         "Restore ZooKeeper's data, or correct zookeeper.connect. If you delete meta.properties, "
         "the broker joins the other cluster, which may delete its partitions.",
-        (codes.META_PROPERTIES_MISMATCH,),
+        (meta_properties.META_PROPERTIES_MISMATCH,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -245,7 +254,7 @@ ROWS: Final = (
             "Fail to read {} under log directory {dir}",
             "Cannot start server since `meta.properties` could not be loaded from {dir}",
         ),
-        (codes.META_PROPERTIES_UNREADABLE, codes.META_PROPERTIES_MISSING),
+        (meta_properties.META_PROPERTIES_UNREADABLE, meta_properties.META_PROPERTIES_MISSING),
     ),
     BrokerMessage(
         "No meta.properties file under dir {path}",
@@ -259,7 +268,7 @@ ROWS: Final = (
         Subject.DISK,
         "The broker could not write a meta.properties.",
         DISK,
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -267,7 +276,7 @@ ROWS: Final = (
         Subject.DISK,
         "Two log directories have the same directory.id: one is a copy. The node did not start.",
         "Move the copy out of log.dirs.",
-        (codes.META_PROPERTIES_MISMATCH,),
+        (meta_properties.META_PROPERTIES_MISMATCH,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -275,7 +284,7 @@ ROWS: Final = (
         "did not start.",
         _META,
         ("Invalid resrved directory ID {} found in {path}",),
-        (codes.DIRECTORY_ID_RESERVED,),
+        (meta_properties.DIRECTORY_ID_RESERVED,),
         quoted=("Invalid reserved directory ID {} found in {path}",),
     ),
     *answer_alike(
@@ -303,23 +312,23 @@ ROWS: Final = (
             "Failed to parse {} property as an int: {}",
             "RuntimeException: Expected version {}, but got version {}",
         ),
-        (codes.META_PROPERTIES_UNREADABLE,),
+        (meta_properties.META_PROPERTIES_UNREADABLE,),
     ),
     BrokerMessage(
         "Encountered I/O error in metadata log directory {dir}. Cannot continue.",
         Subject.DISK,
         "The node could not read the log directory with the metadata log. It did not start.",
         DISK,
-        (codes.META_PROPERTIES_UNREADABLE, codes.LOG_DIRECTORY_MISSING),
+        (meta_properties.META_PROPERTIES_UNREADABLE, directory.LOG_DIRECTORY_MISSING),
         quoted=True,
-        unquoted=(codes.META_PROPERTIES_UNREADABLE,),
+        unquoted=(meta_properties.META_PROPERTIES_UNREADABLE,),
     ),
     BrokerMessage(
         "Error while writing meta.properties to {dir}",
         Subject.DISK,
         "The broker could not write a meta.properties. The log directory is offline.",
         DISK,
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     # partition.metadata.
@@ -331,7 +340,7 @@ ROWS: Final = (
         "the id from the metadata log. Without that log, write two lines, version: 0 and topic_id: "
         "ID. kafka-topics.sh --describe shows the ID.",
         ("Unrecognized version of partition metadata file + ({path}): {}",),
-        (codes.PARTITION_METADATA_MALFORMED,),
+        (topic.PARTITION_METADATA_MALFORMED,),
         quoted=(
             "Malformed line in partition metadata file [{path}]: {}",
             "Unrecognized version of partition metadata file ({path}): {}",
@@ -344,7 +353,7 @@ ROWS: Final = (
         "The broker could not read a partition.metadata. The log directory went offline. If the "
         "broker had no other log directory, it exited.",
         "The stack trace below the line shows whether the disk or the content is at fault.",
-        (codes.PARTITION_METADATA_MALFORMED,),
+        (topic.PARTITION_METADATA_MALFORMED,),
         outer=True,
         quoted=True,
     ),
@@ -359,7 +368,7 @@ ROWS: Final = (
             "PartitionMetadataFile$PartitionMetadataReadBuffer",
             'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null',
         ),
-        (codes.PARTITION_METADATA_FATAL,),
+        (topic.PARTITION_METADATA_FATAL,),
         quoted=(
             "Input string `{}` decoded as {} bytes, which is not equal to the expected 16 bytes",
             "PartitionMetadataReadBuffer.read",
@@ -370,7 +379,7 @@ ROWS: Final = (
         Subject.DISK,
         "The broker could not write a partition.metadata. The log directory went offline.",
         DISK,
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
         outer=True,
     ),
     BrokerMessage(
@@ -378,7 +387,7 @@ ROWS: Final = (
         Subject.DISK,
         "The broker could not delete a partition.metadata.",
         DISK,
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
     ),
     BrokerMessage(
         "The topic id {} will not be persisted to the partition metadata file since the partition",
@@ -400,7 +409,7 @@ ROWS: Final = (
             "'s topic id doesn't match the one on disk",
             "Topic ID in memory: {} does not match the topic ID for partition {partition} ",
         ),
-        (codes.TOPIC_ID_MISMATCH,),
+        (topic.TOPIC_ID_MISMATCH,),
         quoted=(
             "Tried to assign topic ID {} to log for topic partition {partition},but log already "
             "contained topic ID {}",
@@ -414,16 +423,13 @@ ROWS: Final = (
         ALL,
         ("java.lang.NumberFormatException: Cannot parse null string",),
         (
-            codes.FILE_NAME_REFUSED,
-            codes.EPOCHS_NUMBER,
-            codes.CHECKPOINT_NUMBER,
-            codes.HIGH_WATERMARK_NUMBER,
+            file_names.FILE_NAME_REFUSED,
+            partition_files.EPOCHS_NUMBER,
+            directory.CHECKPOINT_NUMBER,
+            directory.HIGH_WATERMARK_NUMBER,
         ),
         quoted=('java.lang.NumberFormatException: For input string: "{}"',),
-        unquoted=(
-            codes.CHECKPOINT_NUMBER,
-            codes.HIGH_WATERMARK_NUMBER,
-        ),
+        unquoted=(directory.CHECKPOINT_NUMBER, directory.HIGH_WATERMARK_NUMBER),
     ),
     *answer_alike(
         Subject.DISK,
@@ -431,16 +437,16 @@ ROWS: Final = (
         ALL,
         ("java.lang.StringIndexOutOfBoundsException: Range [0, 20) out of bounds for length {}",),
         (
-            codes.FILE_NAME_REFUSED,
-            codes.EPOCHS_NUMBER,
-            codes.CHECKPOINT_NUMBER,
-            codes.HIGH_WATERMARK_NUMBER,
+            file_names.FILE_NAME_REFUSED,
+            partition_files.EPOCHS_NUMBER,
+            directory.CHECKPOINT_NUMBER,
+            directory.HIGH_WATERMARK_NUMBER,
         ),
         quoted=("java.lang.StringIndexOutOfBoundsException: begin 0, end 20, length {}",),
         unquoted=(
-            codes.EPOCHS_NUMBER,
-            codes.CHECKPOINT_NUMBER,
-            codes.HIGH_WATERMARK_NUMBER,
+            partition_files.EPOCHS_NUMBER,
+            directory.CHECKPOINT_NUMBER,
+            directory.HIGH_WATERMARK_NUMBER,
         ),
     ),
     BrokerMessage(
@@ -449,7 +455,7 @@ ROWS: Final = (
         "A leader-epoch-checkpoint, or a batch of the log, has a negative leader epoch. The broker "
         "did not start, or a follower does not append the batch and stays out of sync.",
         ALL,
-        (codes.EPOCHS_NUMBER, codes.LEADER_EPOCH_NEGATIVE, codes.LEADER_EPOCH_ABSENT),
+        (partition_files.EPOCHS_NUMBER, epochs.LEADER_EPOCH_NEGATIVE, epochs.LEADER_EPOCH_ABSENT),
         quoted=True,
     ),
     BrokerMessage(
@@ -459,22 +465,31 @@ ROWS: Final = (
         "broker did not start.",
         "Start the release from before the upgrade. Raise segment.bytes of that topic, then "
         "upgrade.",
-        (codes.SETTING_REFUSED, codes.SEGMENT_BYTES_SMALL),
+        (configs.SETTING_REFUSED, topic.SEGMENT_BYTES_SMALL),
         quoted=True,
-        unquoted=(codes.SETTING_REFUSED,),
+        unquoted=(configs.SETTING_REFUSED,),
     ),
     # The name of a file or class, in the message or in a frame of the stack trace, distinguishes
     # codes that share a message.
     *(
         BrokerMessage(pattern, Subject.DISK, OFFLINE, ALL, found, outer=True)
         for pattern, found in (
-            ("/leader-epoch-checkpoint", (codes.EPOCHS_MALFORMED, codes.EPOCHS_NUMBER)),
-            ("-offset-checkpoint", (codes.CHECKPOINT_MALFORMED, codes.CHECKPOINT_NUMBER)),
-            ("/partition.metadata", (codes.PARTITION_METADATA_MALFORMED,)),
-            ("LeaderEpochCheckpointFile", (codes.EPOCHS_MALFORMED, codes.EPOCHS_NUMBER)),
-            ("OffsetCheckpoints", (codes.HIGH_WATERMARK_NUMBER,)),
-            ("OffsetCheckpointFile", (codes.CHECKPOINT_NUMBER, codes.HIGH_WATERMARK_NUMBER)),
-            ("offsetFromFile", (codes.FILE_NAME_REFUSED,)),
+            (
+                "/leader-epoch-checkpoint",
+                (partition_files.EPOCHS_MALFORMED, partition_files.EPOCHS_NUMBER),
+            ),
+            ("-offset-checkpoint", (directory.CHECKPOINT_MALFORMED, directory.CHECKPOINT_NUMBER)),
+            ("/partition.metadata", (topic.PARTITION_METADATA_MALFORMED,)),
+            (
+                "LeaderEpochCheckpointFile",
+                (partition_files.EPOCHS_MALFORMED, partition_files.EPOCHS_NUMBER),
+            ),
+            ("OffsetCheckpoints", (directory.HIGH_WATERMARK_NUMBER,)),
+            (
+                "OffsetCheckpointFile",
+                (directory.CHECKPOINT_NUMBER, directory.HIGH_WATERMARK_NUMBER),
+            ),
+            ("offsetFromFile", (file_names.FILE_NAME_REFUSED,)),
         )
     ),
     *answer_alike(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit import codes
+from kdump.audit.checks import broker_rights, read_errors
+from kdump.audit.startup import room
 from kdump.commands.explain.broker_log.message import BrokerMessage, FollowUp, Subject, answer_alike
 
 ROWS: Final = (
@@ -47,7 +48,7 @@ ROWS: Final = (
             "FileSystemException: {path}: No space left on device",
             "java.io.FileNotFoundException: {path} (No space left on device)",
         ),
-        (codes.DISK_FULL, codes.DISK_SHORT, codes.DISK_LOW),
+        (room.DISK_FULL, room.DISK_SHORT, room.DISK_LOW),
         step=FollowUp.SPACE,
         quoted=("No space left on device",),
     ),
@@ -67,7 +68,7 @@ ROWS: Final = (
             "java.io.FileNotFoundException: {path} (Input/output error)",
             "Input/output error",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -78,7 +79,7 @@ ROWS: Final = (
             "java.io.FileNotFoundException: {path} (Read-only file system)",
             "Read-only file system",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -90,7 +91,7 @@ ROWS: Final = (
             "java.io.FileNotFoundException: {path} (Structure needs cleaning)",
             "Structure needs cleaning",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -101,7 +102,7 @@ ROWS: Final = (
             "java.io.FileNotFoundException: {path} (Stale file handle)",
             "Stale file handle",
         ),
-        (codes.UNREADABLE,),
+        (read_errors.UNREADABLE,),
     ),
     BrokerMessage(
         "Too many open files",
@@ -138,9 +139,9 @@ ROWS: Final = (
             "java.io.FileNotFoundException: {path} (Permission denied)",
             "Permission denied",
         ),
-        (codes.UNREADABLE, codes.BROKER_DENIED),
+        (read_errors.UNREADABLE, broker_rights.BROKER_DENIED),
         quoted=("java.nio.file.AccessDeniedException: {path}",),
-        unquoted=(codes.UNREADABLE,),
+        unquoted=(read_errors.UNREADABLE,),
     ),
     *answer_alike(
         Subject.ELSEWHERE,

@@ -1,4 +1,4 @@
-"""Finding codes of changes between two scrubs.
+"""Finding codes of changes between two scrubs, which ``history/`` and ``scrub`` find.
 
 Spec: none in Kafka: a broker never changes a sealed segment of a topic that is not compacted.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.codes.code import REPLICA_FIRST, FindingCode, Severity
+from kdump.audit.finding_code import REPLICA_FIRST, FindingCode, Severity
 
 SEGMENT_CHANGED_SILENTLY: Final = FindingCode(
     "segment-changed-silently",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import Enum
+from pkgutil import resolve_name
 from typing import Final
 
 from kdump.values import frozen
@@ -76,6 +78,20 @@ class FindingCode:
     loses: bool = False
     harm: Harm | None = None
     cure: Cure | None = None
+
+    def __reduce__(self) -> tuple[Callable[[str], FindingCode], tuple[str]]:
+        # Findings travel between processes, and there is one object of each code.
+        return find_code, (self.name,)
+
+
+def find_code(name: str) -> FindingCode:
+    """Return the code ``name``; raises KeyError without one.
+
+    The table is that of ``kdump.audit.codes``, named as pickle names what it finds: the modules in
+    it import this one.
+    """
+    codes: Mapping[str, FindingCode] = resolve_name("kdump.audit.codes:CODES")
+    return codes[name]
 
 
 #: The advice where data may be lost.

@@ -1,0 +1,114 @@
+"""Checks of the replicas that the cluster assigns to directories out of sight.
+
+Spec: KIP-858.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Final
+
+from kdump.audit.evidence import NodeEvidence
+from kdump.audit.facts.assignments import LOST_DIRECTORY, unplaced
+from kdump.audit.facts.small_files import read_small
+from kdump.audit.finding_code import FindingCode, Harm, Severity
+from kdump.audit.findings import Finding, file_finding
+from kdump.format.properties import decode_meta_properties
+from kdump.metadata.log import metadata_partition
+from kdump.storage.logdir import directory_name
+from kdump.storage.names import META_PROPERTIES
+
+REPLICA_DIRECTORY_MISSING: Final = FindingCode(
+    "replica-directory-missing",
+    Severity.WARNING,
+    "The cluster's metadata assigns replicas of this node to a log directory that is not in sight: "
+    "log.dirs no longer names it, or it is not among the paths. Other replicas may lead.",
+    "If log.dirs does not name the directory, the broker creates the replicas again in another "
+    "one, empty, and fetches all records from their leaders.",
+    "If this was not intended, name the directory in log.dirs again before the broker starts. "
+    "Otherwise make sure that the other replicas are in sync and run.",
+    check=26,
+    harm=Harm.REFETCHED,
+)
+REPLICA_DIRECTORY_MISSING_ONLY: Final = FindingCode(
+    "replica-directory-missing-only",
+    Severity.ERROR,
+    "The cluster's metadata assigns replicas of this node to a log directory that is not in sight: "
+    "log.dirs no longer names it, or it is not among the paths. No other replica may lead: this is "
+    "the only one, or the only one in sync, or in the ELR where none is in sync.",
+    "If log.dirs does not name the directory, the broker creates the replicas again in another "
+    "one, empty, and leads them: offsets are assigned a second time, starting at 0, and other "
+    "replicas truncate their logs.",
+    "Name the directory in log.dirs again, or bring its file system back, before the broker "
+    "starts. If the disk is lost and other replicas exist, kdump compare shows what these hold.",
+    check=26,
+    harm=Harm.EMPTY,
+)
+
+#: The number of partitions that a finding names.
+_NAMED: Final = 3
+
+
+def check_assigned_directories(evidence: NodeEvidence) -> Iterator[Finding]:
+    """Report replicas that the cluster assigns to a directory of this node that is not in sight.
+
+    Without a configuration, a running broker may have its other directories anywhere.
+    """
+    image, node = evidence.node.image, evidence.node.node_id
+    if image is None or not image.complete or node is None:
+        return
+    if evidence.config is None and not evidence.stopped:
+        return
+    metas = [facts.identity for facts in evidence.directories]
+    metas += (
+        read_small(directory.path / META_PROPERTIES, decode_meta_properties).value
+        for directory in evidence.beyond
+    )
+    ids = {meta.directory_id for meta in metas if meta is not None and meta.directory_id}
+    if len(ids) < len(metas):
+        return  # a directory without a readable id, which may be any
+    directories = [facts.directory for facts in evidence.directories] + [*evidence.beyond]
+    paths = chain.from_iterable(directory.partition_paths for directory in directories)
+    names = (name for name in map(directory_name, paths) if name is not None and not name.suffix)
+    existing = {(name.topic, name.partition) for name in names}
+    home = next(filter(metadata_partition, directories), directories[0])
+    for found in unplaced(image, node, ids, existing):
+        for code, partitions in (
+            (REPLICA_DIRECTORY_MISSING_ONLY, found.alone),
+            (REPLICA_DIRECTORY_MISSING, found.shared),
+        ):
+            if partitions:
+                yield file_finding(
+                    code,
+                    home.path / META_PROPERTIES,
+                    _assigned_text(found.directory_id, partitions, node),
+                    _in_sight_text(found.directory_id, evidence, len(ids)),
+                    repeats=len(partitions) - 1,
+                )
+
+
+def _assigned_text(directory_id: str, partitions: Sequence[tuple[str, int]], node: int) -> str:
+    named = ", ".join(f"{topic}-{partition}" for topic, partition in partitions[:_NAMED])
+    others = f" and {len(partitions) - _NAMED:,} more" if partitions[_NAMED:] else ""
+    which = (
+        "an offline log directory"
+        if directory_id == LOST_DIRECTORY
+        else f"the log directory with the id {directory_id}"
+    )
+    return f"{which}, to which the cluster assigns {named}{others} of node {node}"
+
+
+def _in_sight_text(directory_id: str, evidence: NodeEvidence, count: int) -> str:
+    """Return which directories are in sight, and whether others may be there all the same."""
+    image, node = evidence.node.image, evidence.node.node_id
+    registered = () if image is None or node is None else image.directories.get(node, ())
+    if evidence.config is not None:
+        return f"{count} in log.dirs, none of them with this id"
+    text = f"{count} of its {len(registered)} registered directories" if registered else f"{count}"
+    if directory_id in registered:
+        return f"{text}: name the others too, or --config, if log.dirs still has them"
+    return f"{text}, and none with this id registered"
+
+
+NODE_CHECKS: Final = (check_assigned_directories,)

@@ -1,0 +1,198 @@
+"""Checks of directories: in the place of files of a partition, and renamed by a broker.
+
+Spec: ``LogLoader``, ``LocalLog``; KOD 9, checks 25, 28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from kdump.audit.evidence import Evidence
+from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.finding_code import FindingCode, Harm, Outcome, Severity
+from kdump.audit.findings import Finding, file_finding
+from kdump.storage.logdir import (
+    DirectoryEntry,
+    EntryType,
+    Partition,
+    holds_entries,
+    is_metadata_log,
+)
+from kdump.storage.names import FileKind
+
+DIRECTORY_DELETED: Final = FindingCode(
+    "directory-deleted",
+    Severity.INFO,
+    "A broker is about to delete this partition permanently.",
+    "The broker loads the partition without recovery and removes it a minute later.",
+    "To free space, you can delete the directory. To preserve its data, copy it before a broker "
+    "starts.",
+    check=28,
+)
+DIRECTORY_STRAY: Final = FindingCode(
+    "directory-stray",
+    Severity.INFO,
+    "A broker renamed this partition: the cluster's metadata did not assign it to this broker, or "
+    "it had no topic id.",
+    "The broker loads the log, and recovers it after an unclean stop, but serves no record of it "
+    "and never deletes it.",
+    "If the records are not needed, delete the directory. If they are needed, copy them with kdump "
+    "salvage.",
+    check=28,
+)
+DIRECTORY_FUTURE: Final = FindingCode(
+    "directory-future",
+    Severity.INFO,
+    "The directory is the copy of a partition that is being moved to this log directory.",
+    "If the partition's current log is in another log directory, the broker continues the move, or "
+    "completes it where the cluster's metadata already assigns the replica to this log directory.",
+    "Nothing to do, unless another finding names the directory or its partition.",
+    check=28,
+)
+FILE_IS_DIRECTORY: Final = FindingCode(
+    "file-is-directory",
+    Severity.ERROR,
+    "A directory in a partition has the name of one of the broker's files, or "
+    "leader-epoch-checkpoint is a symbolic link to nothing.",
+    "The broker cannot open it and takes the whole log directory offline. It stops if it has no "
+    "other log directory, or if this is the metadata log.",
+    "Move the directory or the link away. The broker rebuilds an index, and kdump reindex writes "
+    "leader-epoch-checkpoint and partition.metadata.",
+    check=28,
+    stops=Outcome.OFFLINE,
+)
+SNAPSHOT_IS_DIRECTORY: Final = FindingCode(
+    "snapshot-is-directory",
+    Severity.ERROR,
+    "A directory in a partition has the name of a producer snapshot.",
+    "Startup fails where it writes a snapshot at this offset, and the broker takes the log "
+    "directory offline. After an unclean shutdown, brokers from 4.0 on first truncate the segment "
+    "that they recover to nothing, and delete the segments after it.",
+    "Move the directory away before the broker starts.",
+    check=28,
+    harm=Harm.UNSERVED,
+)
+INDEX_IS_DIRECTORY: Final = FindingCode(
+    "index-is-directory",
+    Severity.ERROR,
+    "A directory in a partition has the name of an offset index or a time index.",
+    "Startup opens the indexes of the last segment and of segments that it recovers or replays: "
+    "the broker then takes the whole log directory offline. It opens other indexes when a consumer "
+    "reads the segment, or retention checks it, with the same result.",
+    "Move the directory away. The broker rebuilds the index at its next start.",
+    check=28,
+    harm=Harm.UNSERVED,
+)
+
+_SUFFIX_CODES: Final = {
+    "delete": DIRECTORY_DELETED,
+    "stray": DIRECTORY_STRAY,
+    "future": DIRECTORY_FUTURE,
+}
+
+
+#: The kinds of a partition's small files that every start reads.
+_SMALL_KINDS: Final = frozenset({FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA})
+
+
+#: What a node deletes from its metadata log before it writes, or reads, a file of the kind.
+_DELETED_FIRST: Final = frozenset(
+    {
+        (FileKind.QUORUM_STATE, ".tmp"),
+        (FileKind.METADATA_SNAPSHOT, ".part"),
+        (FileKind.METADATA_SNAPSHOT, ".deleted"),
+    }
+)
+
+
+def check_types(evidence: Evidence) -> Iterator[Finding]:
+    """Report directories with the name of a file that a start opens, and a link to nothing."""
+    if evidence.facts is None:
+        return
+    partition = evidence.facts.partition
+    bases = {segment.base_offset for segment in partition.segments}
+    for entry in partition.entries:
+        name = entry.name
+        if _is_link_to_nothing(entry):
+            yield file_finding(FILE_IS_DIRECTORY, entry.path, "a file", "a link to nothing")
+        if entry.type is not EntryType.DIRECTORY:
+            continue
+        if name.suffix:
+            stops = _is_in_the_way(entry, evidence.facts)
+        else:
+            index = name.kind is FileKind.TXN_INDEX and name.base_offset in bases
+            state = name.kind is FileKind.QUORUM_STATE and is_metadata_log(partition)
+            snapshot = entry is _newest_snapshot(partition)
+            stops = name.canonical and (index or state or snapshot or name.kind in _SMALL_KINDS)
+        if stops:
+            yield file_finding(FILE_IS_DIRECTORY, entry.path, "a file", "a directory")
+    for (offset, kind), path in evidence.facts.misnamed_directories.items():
+        if kind is FileKind.SNAPSHOT:
+            yield file_finding(SNAPSHOT_IS_DIRECTORY, path, "a file", "a directory")
+        elif offset in bases:
+            yield file_finding(INDEX_IS_DIRECTORY, path, "a file", "a directory")
+
+
+def _is_link_to_nothing(entry: DirectoryEntry) -> bool:
+    """Return whether an entry is a leader-epoch-checkpoint that a start does not find.
+
+    It creates a file that is missing, and then reads it, unless the name exists.
+    """
+    path, name = entry.path, entry.name
+    if (entry.type, name.kind, name.suffix) != (EntryType.OTHER, FileKind.LEADER_EPOCHS, ""):
+        return False
+    if not isinstance(path, Path) or not path.is_symlink():
+        return False
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _is_in_the_way(entry: DirectoryEntry, facts: PartitionFacts) -> bool:
+    """Return whether a directory has the name of a file that a start writes, or deletes.
+
+    A new leader epoch is written at once. What is deleted may be a directory, if it is empty.
+    """
+    name, metadata = entry.name, is_metadata_log(facts.partition)
+    if name.kind is FileKind.LEADER_EPOCHS:
+        return name.suffix == ".tmp" and (facts.is_current or metadata)
+    if not metadata:
+        return False
+    if name.kind is FileKind.PARTITION_METADATA:
+        return name.suffix == ".tmp" and facts.metadata is None
+    deleted = (name.kind, name.suffix) in _DELETED_FIRST
+    return deleted and holds_entries(entry.path)
+
+
+def _newest_snapshot(partition: Partition) -> DirectoryEntry | None:
+    """Return the metadata snapshot that a node reads, by its name."""
+    if not is_metadata_log(partition):
+        return None
+    by_end = {
+        (entry.name.base_offset, entry.name.epoch): entry
+        for entry in partition.entries
+        if entry.name.kind is FileKind.METADATA_SNAPSHOT
+        and entry.name.suffix == ""
+        and entry.name.base_offset is not None
+        and entry.name.epoch is not None
+    }
+    return by_end[max(by_end)] if by_end else None
+
+
+def check_suffix(evidence: Evidence) -> Iterator[Finding]:
+    """Report a ``-delete``, ``-stray`` or ``-future`` directory, with the bytes of its logs."""
+    if evidence.facts is None:
+        return
+    partition = evidence.facts.partition
+    if partition.name is not None and partition.name.suffix:
+        code = _SUFFIX_CODES[partition.name.suffix]
+        yield Finding(code, partition.path, size=evidence.log_bytes)
+
+
+CHECKS: Final = (check_types, check_suffix)
