@@ -9,21 +9,17 @@ from typing import Final
 
 from kdump.audit.checks import (
     assigned_replicas,
-    batches,
     configs,
     directory,
     file_types,
     futures,
-    indexes,
     meta_properties,
     metadata,
     node,
     partition_files,
     topic,
-    txn_indexes,
 )
 from kdump.audit.finding_code import FindingCode
-from kdump.audit.startup import room
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject
 
 
@@ -34,33 +30,6 @@ def _row(pattern: str, *leads: FindingCode) -> BrokerMessage:
 
 
 ROWS: Final = (
-    _row(
-        "Found record size {} smaller than minimum record overhead ({}) in file",
-        batches.BATCH_SIZE_IMPOSSIBLE,
-    ),
-    _row(
-        "Found record size 0 smaller than minimum record overhead ({}) in file",
-        batches.PREALLOCATED_TAIL,
-        batches.PREALLOCATED_TAIL_SEALED,
-        batches.PREALLOCATED_TAIL_CLEAN,
-    ),
-    _row(
-        "Attempt to append an offset {} to position {} no larger than the last offset appended",
-        batches.OFFSETS_NOT_INCREASING,
-    ),
-    _row("Failed to load metadata from {} with epoch {} due to {}", batches.RECORDS_UNDECODABLE),
-    _row(
-        "Index file {} is corrupt, found {} bytes which is neither positive nor a multiple of 8",
-        indexes.INDEX_LENGTH,
-    ),
-    _row(
-        "Time index file {} is corrupt, found {} bytes which is neither positive nor a multiple",
-        indexes.TIMEINDEX_LENGTH,
-    ),
-    _row(
-        "Attempt to append an offset ({}) to slot {} no larger than the last offset appended",
-        indexes.TIMEINDEX_BEYOND_LOG,
-    ),
     _row(
         "Found unexpected metadata location in data directory",
         node.PARTITION_TWICE,
@@ -84,10 +53,6 @@ ROWS: Final = (
         node.METADATA_LOG_FILE,
         node.PARTITION_IS_FILE,
     ),
-    _row(
-        "No FeatureLevelRecord for metadata.version was found in the bootstrap metadata from {}",
-        node.BOOTSTRAP_MALFORMED,
-    ),
     _row("java.nio.file.DirectoryNotEmptyException: {}", futures.FUTURE_BESIDE_CURRENT),
     _row(
         "Attempting to recover abandoned future log for {} at {} and removing {}",
@@ -95,11 +60,6 @@ ROWS: Final = (
         futures.FUTURE_SHORTER,
     ),
     _row("Successfully recovered abandoned future log for {}", futures.FUTURE_REPLACES),
-    _row(
-        "a fault occurred in a recent unsafe memory access operation in compiled Java code",
-        room.DISK_FULL,
-    ),
-    _row("a fault occurred in an unsafe memory access operation", room.DISK_FULL),
     _row(
         "java.io.FileNotFoundException: {} (Is a directory)",
         file_types.FILE_IS_DIRECTORY,
@@ -119,14 +79,6 @@ ROWS: Final = (
     _row("Configuration 'log.dirs' values must not be empty.", configs.SETTING_REFUSED),
     _row("Failed to load producer snapshot from '{}'", partition_files.SNAPSHOT_UNREADABLE),
     _row(
-        "Unhandled fault in MetadataLoader#handleLoadSnapshot. Snapshot offset was {}",
-        metadata.METADATA_SNAPSHOT_DAMAGED,
-    ),
-    _row(
-        "Error loading metadata log record {} in snapshot at offset {}",
-        metadata.METADATA_UNREPLAYABLE,
-    ),
-    _row(
         "Tried to apply FeatureLevelRecord {}, but this controller only supports versions {}",
         metadata.FEATURE_UNSUPPORTED,
     ),
@@ -134,13 +86,5 @@ ROWS: Final = (
     _row(
         "Unsupported metadata version - if you are currently upgrading your cluster",
         metadata.FEATURE_UNSUPPORTED,
-    ),
-    _row(
-        "Unexpected aborted transaction version {} in transaction index {}",
-        txn_indexes.TXNINDEX_VERSION,
-    ),
-    _row(
-        "The last offset of appended transactions must increase sequentially, but {} is not",
-        txn_indexes.TXNINDEX_ORDER,
     ),
 )

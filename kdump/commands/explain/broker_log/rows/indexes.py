@@ -63,6 +63,8 @@ ROWS: Final = (
         "Check the free space and the system log first. If neither shows a problem, verify the log "
         "directory while the broker is stopped.",
         (room.DISK_FULL, read_errors.UNREADABLE),
+        quoted=True,
+        unquoted=(read_errors.UNREADABLE,),
     ),
     BrokerMessage(
         "Attempted to complete transaction {} on partition {partition} which was not started",
@@ -102,13 +104,16 @@ ROWS: Final = (
         "The last entry of an .index file is cut off.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (indexes.INDEX_LENGTH,),
+        quoted=True,
     ),
     BrokerMessage(
-        "Time index file {path} is corrupt, found {} bytes which is neither positive nor",
+        "Time index file {path} is corrupt, found {} bytes which is neither positive nor a "
+        "multiple",
         Subject.DISK,
         "The last entry of a .timeindex file is cut off.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (indexes.TIMEINDEX_LENGTH,),
+        quoted=True,
     ),
     BrokerMessage(
         "Corrupt index found, index file {path} has non-zero size but the last offset",
@@ -141,12 +146,15 @@ ROWS: Final = (
         "segment.",
         "Verify the partition. While the broker is stopped, kdump reindex rebuilds the index.",
         (
-            "Attempt to append an offset {offset} to position {} no larger than the last offset "
-            "appended ({}) to {path}",
             "Attempt to append an offset ({offset}) to position {} no larger than the last offset "
             "appended ({}) to {path}",
         ),
         (batches.OFFSETS_NOT_INCREASING, indexes.INDEX_BEYOND_LOG),
+        quoted=(
+            "Attempt to append an offset {offset} to position {} no larger than the last offset "
+            "appended ({}) to {path}",
+        ),
+        unquoted=(indexes.INDEX_BEYOND_LOG,),
     ),
     BrokerMessage(
         "Attempt to append an offset ({offset}) to slot {} no larger than the last offset appended "
@@ -156,6 +164,7 @@ ROWS: Final = (
         "end of the log. The append failed.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
         (indexes.TIMEINDEX_BEYOND_LOG,),
+        quoted=True,
     ),
     BrokerMessage(
         "Attempt to append a timestamp ({}) to slot {} no larger than the last timestamp appended",
@@ -185,11 +194,12 @@ ROWS: Final = (
         (read_errors.CHANGED_WHILE_READ,),
     ),
     BrokerMessage(
-        "Unexpected aborted transaction version {} in transaction index {path}, current version",
+        "Unexpected aborted transaction version {} in transaction index {path}",
         Subject.DISK,
         "An entry of a .txnindex file has a version other than 0. The broker did not start.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
         (txn_indexes.TXNINDEX_VERSION,),
+        quoted=True,
     ),
     BrokerMessage(
         "Last offset of aborted transaction {} in index {path} is less than start offset {offset}",
@@ -207,6 +217,7 @@ ROWS: Final = (
         "The entries of a .txnindex file do not rise: the file extends past the end of the log.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
         (txn_indexes.TXNINDEX_ORDER,),
+        quoted=True,
     ),
     *answer_alike(
         Subject.DISK,

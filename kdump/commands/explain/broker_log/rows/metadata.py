@@ -195,6 +195,8 @@ ROWS: Final = (
         "move the damaged snapshot away and start the node. Otherwise: " + _VOTERS,
         (metadata.METADATA_SNAPSHOT_DAMAGED, metadata.METADATA_UNREPLAYABLE),
         decides=True,
+        quoted=True,
+        unquoted=(metadata.METADATA_UNREPLAYABLE,),
     ),
     *answer_alike(
         Subject.DISK,
@@ -231,7 +233,6 @@ ROWS: Final = (
         "or from a later release.",
         _VOTERS,
         (
-            "Error loading metadata log record {} in snapshot",
             "Unhandled fault in MetadataLoader#handleCommit",
             "Unexpected error in raft IO thread",
             "Had an error during log cleaning",
@@ -243,7 +244,10 @@ ROWS: Final = (
             metadata.METADATA_UNREPLAYABLE,
         ),
         outer=True,
-        quoted=("Error loading metadata log record from offset {offset}",),
+        quoted=(
+            "Error loading metadata log record from offset {offset}",
+            "Error loading metadata log record {} in snapshot",
+        ),
         unquoted=(metadata.METADATA_SNAPSHOT_DAMAGED, batches.RECORDS_UNREADABLE),
     ),
     *answer_alike(
@@ -357,7 +361,6 @@ ROWS: Final = (
             "unable to read control record at offset {offset}",
             "unable to read metadata record at offset {offset}",
             "Unsupported control record type {} at offset {offset}",
-            "No FeatureLevelRecord for metadata.version was found in {}",
             "are not supported. Can't load metadata from {}",
         ),
         (node.BOOTSTRAP_MALFORMED,),
@@ -365,6 +368,7 @@ ROWS: Final = (
             "Unable to read control record at offset {offset}",
             "unable to deserialize record at offset {offset}",
             "Unable to read bootstrap metadata from {path}",
+            "No FeatureLevelRecord for metadata.version was found in {}",
         ),
     ),
     BrokerMessage(

@@ -264,10 +264,7 @@ ROWS: Final = (
         "A coordinator could not read its partition. Groups or transactions of that partition get "
         "no answer until it is repaired, or another broker leads it.",
         "Verify the partition. If another replica is in sync, make that replica the leader first.",
-        (
-            "Failed to load metadata from {partition} with epoch {} due to",
-            "Replaying record {} from {partition} at offset {offset} with producer id",
-        ),
+        ("Replaying record {} from {partition} at offset {offset} with producer id",),
         (
             batches.BATCH_CRC_MISMATCH,
             batches.RECORDS_UNREADABLE,
@@ -279,6 +276,7 @@ ROWS: Final = (
             "Error loading offsets from {partition}",
             "Error loading transactions from transaction log {partition}",
             "Deserializing record {} from {partition} failed.",
+            "Failed to load metadata from {partition} with epoch {} due to",
         ),
         unquoted=(
             batches.BATCH_CRC_MISMATCH,

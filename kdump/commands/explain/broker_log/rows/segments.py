@@ -110,6 +110,8 @@ ROWS: Final = (
             batches.PREALLOCATED_TAIL_CLEAN,
             batches.BATCH_SIZE_IMPOSSIBLE,
         ),
+        quoted=True,
+        unquoted=(batches.BATCH_SIZE_IMPOSSIBLE,),
     ),
     BrokerMessage(
         "Found record size {} smaller than minimum record overhead ({}) in file {path}",
@@ -117,6 +119,7 @@ ROWS: Final = (
         "Where a batch should begin, the size field has an impossible value.",
         BAD_BATCH,
         (batches.BATCH_SIZE_IMPOSSIBLE,),
+        quoted=True,
     ),
     BrokerMessage(
         "Record is corrupt (stored crc = {}, computed crc = {})",
