@@ -14,6 +14,7 @@ from kdump.audit.checks.batches import TORN_TAIL, TORN_TAIL_LIVE
 from kdump.audit.codes import CODES, MODULES
 from kdump.audit.finding_code import FindingCode, Severity
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
+from support.maps import PACKAGE, entries
 
 EACH = pytest.mark.parametrize("code", CODES.values(), ids=CODES)
 
@@ -37,6 +38,16 @@ def test_a_code_says_everything(code: FindingCode) -> None:
         assert text[0].isupper()
         assert text.endswith(".")
         assert "  " not in text
+
+
+def test_every_module_of_checks_and_every_check_is_listed() -> None:
+    listed = {module.__name__.rpartition(".")[2] for module, _ in MODULES}
+    assert listed == {*entries(PACKAGE / "audit" / "checks"), "room"}
+    for module, _ in MODULES:
+        lists = ("SEGMENT_CHECKS", "CHECKS", "DIRECTORY_CHECKS", "NODE_CHECKS")
+        checks = {check for name in lists for check in getattr(module, name, ())}
+        own = {each for name, each in vars(module).items() if name.startswith("check_")}
+        assert checks == own
 
 
 def test_severities_are_ranked_worst_first() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Final
@@ -133,18 +133,6 @@ def answer_alike(
 
     ``quoted`` are the patterns that the entries of ``codes`` quote, ``patterns`` the others.
     """
-    return tuple(
-        BrokerMessage(
-            pattern,
-            kind,
-            happened,
-            advice,
-            codes,
-            outer,
-            decides=decides,
-            step=step,
-            quoted=pattern in quoted,
-            unquoted=unquoted,
-        )
-        for pattern in (*quoted, *patterns)
-    )
+    row = BrokerMessage("", kind, happened, advice, codes, outer, False, decides, step)
+    shown = (replace(row, pattern=pattern, quoted=True, unquoted=unquoted) for pattern in quoted)
+    return (*shown, *(replace(row, pattern=pattern) for pattern in patterns))

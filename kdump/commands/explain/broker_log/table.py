@@ -53,11 +53,8 @@ def _quoted() -> tuple[BrokerMessage, ...]:
     Those that entries quote are among them: a path or an offset may be left out of a line.
     """
     loose = (replace(row, pattern=_FIELD.sub("{}", row.pattern)) for row in MESSAGES if row.quoted)
-    return tuple(sorted((*findings.ROWS, *loose), key=_letters, reverse=True))
-
-
-def _letters(row: BrokerMessage) -> int:
-    return len(row.pattern.replace("{}", ""))
+    rows = (*findings.ROWS, *loose)
+    return tuple(sorted(rows, key=lambda row: -len(row.pattern.replace("{}", ""))))
 
 
 class _Table:
