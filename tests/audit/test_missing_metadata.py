@@ -188,3 +188,17 @@ def test_partitions_alone_are_no_node_that_lost_its_log(version: str, tmp_path: 
     assert of_metadata(judge(data)) == []
     single = {"process.roles": "broker,controller", "controller.quorum.voters": "1@a:1"}
     assert of_metadata(judge(data, config={"log.dirs": str(data), **single})) == [ONLY]
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "4.4.0"])
+def test_a_part_of_a_directory_with_its_checkpoints_is_no_lost_log(
+    version: str, tmp_path: Path
+) -> None:
+    """The checkpoints name 21 partitions, of which 3 are here."""
+    data = lost(version, tmp_path)
+    (data / "bootstrap.checkpoint").unlink(missing_ok=True)
+    assert of_metadata(judge(data)) == [ONLY]
+    for path in data.iterdir():
+        if path.is_dir() and path.name not in ("codec-zstd-0", "groups-0", "transactions-0"):
+            shutil.rmtree(path)
+    assert of_metadata(judge(data)) == []

@@ -20,7 +20,7 @@ NAME = "leader-epoch-checkpoint"
 def partition(top: Path, content: bytes | None) -> Path:
     """The partition with this checkpoint, on a broker that was stopped cleanly."""
     top.mkdir()
-    (top / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    (top / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=c\n")
     (top / ".kafka_cleanshutdown").touch()
     for name in ("recovery-point", "replication"):
         (top / f"{name}-offset-checkpoint").write_text(f"0\n1\nidle 0 {END}\n")

@@ -49,11 +49,11 @@ def proxy(bucket: Bucket) -> Iterator[Proxy]:
 def some(grown: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log directory with some of the partitions of a real one, as they are copied.
 
-    It has none of the checkpoints: with them, a node has lost its metadata log.
+    It has no bootstrap.checkpoint: with it, a node has lost its metadata log.
     """
     directory, path = grown("4.3.1/clean"), tmp_path_factory.mktemp("some")
     for entry in directory.iterdir():
-        if entry.is_file() and not entry.name.endswith("checkpoint"):
+        if entry.is_file() and entry.name != "bootstrap.checkpoint":
             shutil.copy(entry, path)
         elif entry.name in _SOME:
             shutil.copytree(entry, path / entry.name)

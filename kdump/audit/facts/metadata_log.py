@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from itertools import chain
-from typing import Final
 
 from kdump.audit.facts.cluster import ClusterImage, Configs
 from kdump.audit.facts.settings import metadata_directory, voter_ids
-from kdump.audit.facts.small_files import read_small
+from kdump.audit.facts.small_files import DirectoryFacts, read_small
 from kdump.errors import SourceError
 from kdump.format.checkpoint import decode_epochs
 from kdump.format.properties import MetaProperties, decode_quorum_state
 from kdump.storage.logdir import LogDirectory, directory_name, read_partition
+from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, FileKind
 from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 _CONTROLLER = "controller"
 _KRAFT_VERSION = 1
-_BESIDE_PARTITIONS: Final = frozenset({FileKind.BOOTSTRAP_SNAPSHOT, FileKind.OFFSET_CHECKPOINT})
 
 
 class QuorumFacts(Enum):
@@ -55,27 +53,19 @@ class Sighted:
     """The log directories of one node, and what they show of its metadata log.
 
     ``path`` is the directory of the log, None without one. ``image`` is None too if the log could
-    not be read.
+    not be read. ``whole`` is that of ``is_whole``.
     """
 
     directories: Sequence[LogDirectory]
     meta: MetaProperties | None
     path: AnyPath | None
     image: ClusterImage | None
+    whole: bool
 
     @property
     def blank(self) -> bool:
         """Whether there is no record of the metadata log, nor damage that replaces some."""
         return self.path is None if self.image is None else self.image.blank
-
-    @property
-    def whole(self) -> bool:
-        """Whether a directory has more than partitions: files that a node has in each one.
-
-        They are bootstrap.checkpoint, which formatting up to 4.3 writes, and checkpoints.
-        """
-        entries = chain.from_iterable(directory.entries for directory in self.directories)
-        return any(entry.name.kind in _BESIDE_PARTITIONS for entry in entries)
 
     @property
     def served(self) -> bool:
@@ -91,6 +81,27 @@ class Sighted:
             and name.suffix in ("", "future")
             for name in names
         )
+
+
+def is_whole(directories: Iterable[DirectoryFacts]) -> bool:
+    """Return whether log directories are more than a copy of some partitions of a node.
+
+    Up to 4.3, formatting writes bootstrap.checkpoint into each one. 4.4 writes none: there the
+    recovery points name the partitions of a directory, of which a part lacks most. An anonymous
+    manifest, which leaves out the metadata log, is never whole.
+    """
+    for facts in directories:
+        directory, points = facts.directory, facts.recovery_points
+        if any(entry.name.kind is FileKind.BOOTSTRAP_SNAPSHOT for entry in directory.entries):
+            return True
+        if isinstance(directory.path, ManifestPath) and directory.path.on_host() is None:
+            continue
+        names = map(directory_name, directory.partition_paths)
+        here = {(name.topic, name.partition) for name in names if name is not None}
+        known = set() if points is None or points.value is None else set(points.value)
+        if 2 * len(known & here) > len(known):
+            return True
+    return False
 
 
 def missing_metadata(
