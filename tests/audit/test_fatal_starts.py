@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from audit.fatal_starts import MODES, RESTORED, ROWS, FatalStart, appended, bootstrap, give
+from kdump.audit.facts.settings import read_config
 from support import forge_metadata
 from support.commands import kdump
 from support.fixtures_loader import copy_fixture
 from support.forge_metadata import METADATA
 from support.long_samples import first_of
+from support.pipeline import judge
 
 VERSION = "4.3.1"
 
@@ -66,6 +68,22 @@ def sample(rows: Sequence[FatalStart]) -> list[object]:
 @pytest.mark.parametrize("row", sample(ROWS), ids=lambda row: row.name)
 def test_each_row_is_forecast_in_every_mode(row: FatalStart, state: str, tmp_path: Path) -> None:
     assert missed(row, state, tmp_path) == []
+
+
+#: A row of each code and kind of name that every mode sees in the one directory.
+KINDS = {
+    (row.code, row.name.partition("-")[0]): row
+    for row in ROWS
+    if not (row.unnamed or row.unseen or row.name.startswith("second-"))
+    and not row.code.startswith("log-directory-")
+}
+
+
+@pytest.mark.parametrize("row", KINDS.values(), ids=lambda row: row.name)
+def test_the_checks_find_a_row_of_each_kind(row: FatalStart, tmp_path: Path) -> None:
+    data, config = states(row, "clean", tmp_path)
+    found = judge(data, config=read_config(config))
+    assert row.code in {finding.code.name for finding in found}
 
 
 @pytest.mark.root
