@@ -1,6 +1,7 @@
 """Makes and measures a log directory of thousands of partitions, as one broker may have it.
 
-Spec: the files that a broker of 4.3 leaves behind when it is stopped cleanly; KOD 1 and 2.
+Spec: the files that a broker of 3.9 with ZooKeeper, which has no metadata log, leaves when it is
+stopped cleanly; KOD 1 and 2.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def write_sealed(
 ) -> None:
     """A log directory whose segments hold the same batches at other offsets."""
     top.mkdir()
-    (top / META_PROPERTIES).write_text(f"version=1\nnode.id={node}\ncluster.id=bench\n")
+    (top / META_PROPERTIES).write_text(f"version=0\nbroker.id={node}\ncluster.id=bench\n")
     stock = [batch(offset, [record(b"x" * value_bytes)]) for offset in range(batches)]
     offsets, times = index_entries(stock, 0, 4096)
     for number in range(partitions):
@@ -122,7 +123,7 @@ def write_sealed(
 
 def mark(directory: Path) -> None:
     """Make it a log directory: that is told by a broker's file at its top."""
-    (directory / META_PROPERTIES).write_text("version=1\nnode.id=1\ncluster.id=bench\n")
+    (directory / META_PROPERTIES).write_text("version=0\nbroker.id=1\ncluster.id=bench\n")
 
 
 def measure_quick(directory: Path) -> Row:

@@ -14,7 +14,8 @@ import pytest
 
 from kdump.audit.codes import CODES
 from kdump.cli.main import cli
-from kdump.commands.explain.broker_log.table import messages_of
+from kdump.commands.explain.broker_log.message import BrokerMessage
+from kdump.commands.explain.broker_log.table import MESSAGES, messages_of
 from support.documents import EXAMPLE, TEXTS
 from support.shown import DOCUMENTS, ROOT, elided, environment, normalize, printed, rewritten, steps
 
@@ -115,6 +116,17 @@ def test_only_commands_and_options_that_exist_are_named(name: str) -> None:
         command = cli.get_command(top, words[1])
         assert command is not None, text
         command.make_parser(click.Context(command, parent=top)).parse_args(words[2:])
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.pattern[:60])
+def test_commands_that_an_answer_names_exist(message: BrokerMessage) -> None:
+    for name, options in re.findall(
+        r"kdump (?!cannot)([a-z0-9-]+)((?: --[a-z-]+)*)", message.advice
+    ):
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None, name
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert known >= set(options.split())
 
 
 def test_the_exit_codes_are_those_of_the_help() -> None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 
 from commands.explain.broker_messages import LINES, Row
 from kdump.audit.codes import CODES
 from kdump.audit.finding_code import FindingCode
-from kdump.cli.main import cli, main
+from kdump.cli.main import main
 from kdump.commands.explain.broker_log.entries import LINE_BYTES, read_entries
-from kdump.commands.explain.broker_log.message import BrokerMessage, Subject
+from kdump.commands.explain.broker_log.message import Subject
 from kdump.commands.explain.broker_log.report import GROUPS, group_entries
 from kdump.commands.explain.broker_log.table import MESSAGES, messages_of, recognize
 
@@ -68,17 +66,6 @@ def test_every_row_is_reached_and_says_what_to_do(message: object) -> None:
     ):
         text = text.replace(f"{{{name}}}", value)
     assert row.match(text.replace("{}", "x") + " ") is not None  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.pattern[:60])
-def test_commands_that_an_answer_names_exist(message: BrokerMessage) -> None:
-    for name, options in re.findall(
-        r"kdump (?!cannot)([a-z0-9-]+)((?: --[a-z-]+)*)", message.advice
-    ):
-        command = cli.get_command(click.Context(cli), name)
-        assert command is not None, name
-        known = {option for parameter in command.params for option in parameter.opts}
-        assert known >= set(options.split())
 
 
 @pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
