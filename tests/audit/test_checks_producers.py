@@ -29,7 +29,7 @@ from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, open_path
 from kdump.storage.paths import as_local
 from support import forge
-from support.fixtures_loader import FIXTURES, copy_fixture, topic_configs
+from support.fixtures_loader import FIXTURES, copy_fixture, few_first, topic_configs
 from support.forge import TIMESTAMP
 from support.pipeline import evidence, judge
 from support.recipes_producers import RECIPES, History, entry
@@ -245,7 +245,7 @@ def test_beside_a_broker_the_small_files_may_be_of_another_moment(
     assert set(codes) <= allowed
 
 
-@pytest.mark.parametrize("fixture", FIXTURES)
+@pytest.mark.parametrize("fixture", few_first())
 def test_no_false_alarm_on_a_fixture(fixture: str, grown: Callable[[str], Path]) -> None:
     """Whatever is known of the topic, and of the log directory around it."""
     top = open_path(grown(fixture))

@@ -23,7 +23,7 @@ from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, Segment, open_path
 from support import damaged, recipes_directory, recipes_indexes, recipes_producers
 from support.damaged import Recipe
-from support.fixtures_loader import FIXTURES, copy_fixture
+from support.fixtures_loader import copy_fixture, few_first
 from support.forge_metadata import METADATA
 from support.pipeline import Read, read
 
@@ -291,7 +291,7 @@ def test_a_forecast_without_a_second_lookup_loses_nothing(
     sound_ends(read(tmp_path), [], monkeypatch)
 
 
-@pytest.mark.parametrize("fixture", FIXTURES)
+@pytest.mark.parametrize("fixture", few_first())
 def test_nothing_is_lost_of_what_a_broker_wrote(
     fixture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,9 +78,13 @@ def test_nothing_misses_it(command: str, tmp_path: Path) -> None:
     _, _, listed = shown.stdout.partition("Commands:\n")
     found = set(re.findall(r"^  ([a-z0-9-]+)  ", listed, re.MULTILINE))
     assert found == {name for name, folder in FOLDERS.items() if folder not in gone}
-    asked = run(package, command, "--help")
+
+
+def test_it_is_unknown(tmp_path: Path) -> None:
+    package, _ = without(["undo"], tmp_path)
+    asked = run(package, "undo", "--help")
     assert (asked.returncode, asked.stdout) == (2, "")
-    assert f"No such command '{command}'" in asked.stderr
+    assert "No such command 'undo'" in asked.stderr
 
 
 def test_a_command_that_another_needs_is_missed(tmp_path: Path) -> None:
@@ -102,19 +106,49 @@ def picked() -> list[str]:
 def stands_on_any(path: Path, commands: Iterable[str]) -> bool:
     """Whether a test module names one of ``commands``, or imports of it, itself or by helpers."""
     tree = ast.parse(path.read_bytes())
-    texts = (
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    )
     pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, commands))})(?![\w-])")
     folders = {FOLDERS[name] for name in commands}
     called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     return (
-        any(map(pattern.search, texts))
+        any(map(pattern.search, texts(tree)))
+        or any(map(pattern.search, texts_of_helpers(tree)))
         or bool(folders & commands_imported(path))
         or bool(folders & called)  # as of what a helper runs: ``HEAL.undo(place)``
     )
+
+
+def texts(tree: ast.AST) -> Iterator[str]:
+    """The strings of a part of a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def texts_of_helpers(tree: ast.AST) -> Iterator[str]:
+    """The strings of the functions that a module imports from helpers, and of those they call."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        path = helper(node.module)
+        if path is None:
+            continue
+        defined = {
+            each.name: each
+            for each in ast.parse(path.read_bytes()).body
+            if isinstance(each, ast.FunctionDef | ast.ClassDef)
+        }
+        left = [alias.name for alias in node.names]
+        while left:
+            found = defined.pop(left.pop(), None)
+            if found is not None:
+                yield from texts(found)
+                left += (name.id for name in ast.walk(found) if isinstance(name, ast.Name))
+
+
+def helper(module: str) -> Path | None:
+    """The file of a module of helpers, by its name below ``tests``."""
+    path = TESTS.parent.joinpath(*module.split(".")).with_suffix(".py")
+    return path if path.is_file() else None
 
 
 @cache
@@ -125,15 +159,18 @@ def commands_imported(path: Path) -> frozenset[str]:
         parts = name.split(".")
         if parts[:2] == ["kdump", "commands"]:
             found.add(parts[2])
-        for end in (len(parts), len(parts) - 1):
-            helper = TESTS.parent.joinpath(*parts[:end]).with_suffix(".py")
-            if end and parts[0] != "kdump" and helper.is_file():
-                found |= commands_imported(helper)
+        for module in (name, name.rpartition(".")[0]):
+            file = helper(module) if module and parts[0] != "kdump" else None
+            if file is not None:
+                found |= commands_imported(file)
     return frozenset(found)
 
 
 def works_without(commands: list[str], top: Path) -> None:
-    """The rest types, and the tests of the other commands pass that run none of ``commands``."""
+    """The rest types, and the tests of the other commands pass that run none of ``commands``.
+
+    Of each test two cases: what is missing misses in all of them.
+    """
     package, gone = without(commands, top)
     config, cache = PACKAGE.parent / "pyproject.toml", top / "cache"
     settings = ("--config-file", str(config), "--cache-dir", str(cache))
@@ -151,10 +188,11 @@ def works_without(commands: list[str], top: Path) -> None:
         for path in sorted(TESTS.rglob("test_*.py"))
         if path.parent.name not in gone and not stands_on_any(path, deleted)
     ]
+    plugins = ("-p", "no:cacheprovider", "-p", "support.two_cases")
     tested = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *others],
+        [sys.executable, "-m", "pytest", "-q", "-n", "2", *plugins, *others],
         cwd=PACKAGE.parent,
-        env={**os.environ, "PYTHONPATH": str(package.parent), "PYTHONSAFEPATH": "1"},
+        env={**os.environ, "PYTHONPATH": f"{package.parent}:{TESTS.parent}", "PYTHONSAFEPATH": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -1254,6 +1254,7 @@ def test_a_signal_leaves_nothing_behind(
     ],
     ids=["EIO", "SIGINT", "SIGTERM"],
 )
+@pytest.mark.slow
 def test_a_failed_sync_leaves_nothing_behind_or_names_what_is_there(
     place: Path,
     capsys: pytest.CaptureFixture[str],
