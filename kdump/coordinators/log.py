@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from kdump.audit.survey.record_runs import Unread, record_runs
 from kdump.coordinators.latest import LastRecord, LatestRecords
 from kdump.errors import DecodeError, SourceError
 from kdump.format.batch import BatchTable, RecordRun, RecordTable
@@ -20,6 +19,7 @@ from kdump.format.control import ControlType, control_type_id
 from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.paths import AnyPath
+from kdump.storage.record_runs import Unread, record_runs
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, walk
 from kdump.tables.logs import Log
@@ -105,7 +105,7 @@ class _Loader:
             with open_source(log.path, mapped=False, sealed=log.sealed) as source:
                 for piece in walk(source, log.base_offset):
                     if isinstance(piece, Damage):
-                        self._note_damage(log, piece, at_end=last and _ends(piece, source))
+                        self._note_damage(log, piece, tail=last and piece.is_tail_of(source))
                     else:
                         self._add(log, piece, source)
         except SourceError as error:
@@ -117,9 +117,9 @@ class _Loader:
             tuple(self._latest), tuple(pending), tuple(self._faults), self._end_offset, self._epoch
         )
 
-    def _note_damage(self, log: Log, damage: Damage, *, at_end: bool) -> None:
+    def _note_damage(self, log: Log, damage: Damage, *, tail: bool) -> None:
         # A start cuts a torn write at the end of the log, and zeros there were never written.
-        if not (at_end and damage.is_tail):
+        if not tail:
             self._faults.append(
                 LogFault(log.path, damage.position, damage.size, damage.reason.value, damaged=True)
             )
@@ -168,7 +168,3 @@ class _Loader:
                 pending = self._pending.pop(producer, None)
                 if kind == ControlType.COMMIT and pending is not None:
                     self._latest.merge(pending)
-
-
-def _ends(damage: Damage, source: Source) -> bool:
-    return damage.position + damage.size == source.size

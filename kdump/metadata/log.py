@@ -18,6 +18,7 @@ from kdump.storage.access import open_source
 from kdump.storage.logdir import EntryType, LogDirectory, Partition, directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, FileKind
 from kdump.storage.paths import AnyPath
+from kdump.storage.record_runs import Unread, record_runs
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, batch_bytes, walk
 from kdump.values import frozen
@@ -128,25 +129,19 @@ def metadata_records(
         with open_source(path, mapped=False) as source:
             for piece in walk(source, base_offset):
                 if isinstance(piece, Damage):
-                    at_end = piece.is_tail and piece.position + piece.size == source.size
-                    reason = "" if at_end else f"{piece.reason.value} in {path.name}"
+                    tail = piece.is_tail_of(source)
+                    reason = "" if tail else f"{piece.reason.value} in {path.name}"
                     yield Stop(offset, reason, cut=True)
                     return
-                row = 0
-                while row < len(piece):
-                    # Neighbouring batches without compression and control records are read in one
-                    # call; an empty run means that the batch at ``row`` is none of them.
-                    run = reader.run(piece, row, source.window(piece.position))
-                    if len(run):
+                for run in record_runs(piece, source, reader):
+                    if isinstance(run, Unread):
+                        offset = run.batch.base_offset
+                        raise run.error
+                    if not run.batches[0].is_control:
                         yield from _decode_rows(run.block, run.rows, start, types)
-                    elif not piece[row].is_control:
-                        for table in _tables(reader, source, piece[row]):
-                            yield from _decode_rows(table.block, table.rows, start, types)
                     elif controls:
-                        for table in _tables(reader, source, piece[row]):
-                            yield from _decode_controls(table, start)
-                    row += max(len(run), 1)
-                    offset = piece[row - 1].last_offset + 1
+                        yield from _decode_controls(run.table(0), start)
+                    offset = run.batches[len(run) - 1].last_offset + 1
     except (DecodeError, LimitError, SourceError) as error:
         yield Stop(offset, str(error), unread=not isinstance(error, DecodeError))
         return

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
 from kdump.errors import DecodeError, LimitError, SourceError
-from kdump.format.batch import CONTROL, BatchTable, RecordBatch, RecordRun, RecordTable
+from kdump.format.batch import CONTROL, BatchTable, RecordBatch, RecordTable
 from kdump.format.control import decode_control
 from kdump.format.records import RecordReader
 from kdump.quorum.voter_set import Entry, read_entry
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
 from kdump.storage.paths import AnyPath
+from kdump.storage.record_runs import Unread, record_runs
 from kdump.storage.source import Source
 from kdump.storage.throttle import Pace
 from kdump.storage.walk import Damage, Reason, batch_bytes, walk
@@ -129,7 +130,6 @@ def _read_segment(
 ) -> None:
     for piece in walk(source, segment.base_offset):
         if isinstance(piece, Damage):
-            at_end = last and piece.position + piece.size == source.size
             batches.damages.append(
                 LogDamage(
                     segment.log,
@@ -138,7 +138,7 @@ def _read_segment(
                     piece.size,
                     piece.reason,
                     len(batches),
-                    torn=at_end and piece.is_tail,
+                    torn=last and piece.is_tail_of(source),
                 )
             )
             continue
@@ -157,29 +157,18 @@ def _read_segment(
                 )
 
 
-def _count_changes(reader: RecordReader, source: Source, piece: BatchTable) -> Iterator[int]:
-    row = 0
-    while row < len(piece):
-        run = reader.run(piece, row, source.window(piece.position))
-        if len(run):
+def _count_changes(reader: RecordReader, source: Source, piece: BatchTable) -> Iterable[int]:
+    """Return for each batch how many of its records change metadata."""
+    changes = dict.fromkeys(piece.column("position"), 0)
+    for run in record_runs(piece, source, reader):
+        if isinstance(run, Unread):
+            changes[run.batch.position] = 0 if run.batch.is_control else max(run.batch.count, 0)
+        elif not run.batches[0].is_control:
             found = _changes(run.block, run.rows)
-            if run.starts.tolist() == list(range(len(run) + 1)):  # a record each
-                yield from found
-            else:
-                yield from (sum(found[start:stop]) for start, stop in pairwise(run.starts))
-        else:
-            yield _changes_of(reader, source, piece[row])
-        row += max(len(run), 1)
-
-
-def _changes_of(reader: RecordReader, source: Source, batch: RecordBatch) -> int:
-    if batch.is_control:
-        return 0
-    try:
-        runs = (RecordRun.of(table) for table in reader.tables(batch, batch_bytes(source, batch)))
-        return sum(sum(_changes(run.block, run.rows)) for run in runs)
-    except (DecodeError, LimitError):
-        return max(batch.count, 0)
+            rows = zip(run.batches.column("position"), pairwise(run.starts), strict=True)
+            for position, (start, stop) in rows:
+                changes[position] += sum(found[start:stop])
+    return changes.values()
 
 
 def _changes(block: memoryview, rows: memoryview) -> list[bool]:

@@ -14,6 +14,7 @@ source         Source: the bytes of one regular file, mapped or through a reused
 object_source  ObjectSource: the bytes of one object in a store, through a reused window.
 walk           walk(): a segment as sound batches and damage. It tells a torn tail, a bad checksum,
                an impossible size and zeros of preallocation apart.
+record_runs    The records of batches in the order of a walk, many batches at a time.
 manifests/     Manifests as directories: their paths and files are read like those of the file
                system.
 access         Opening of a path, in the file system, in a store or in a manifest, as a Source.

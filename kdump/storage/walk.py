@@ -130,6 +130,10 @@ class Damage:
         """
         return self.torn or self.empty
 
+    def is_tail_of(self, source: Source) -> bool:
+        """Whether it is a tail that reaches the end of the log ``source``."""
+        return self.is_tail and self.position + self.size == source.size
+
     def may_be_written(self, *, live: bool) -> bool:
         """Whether a running broker may go on to write here; only the last segment is asked about.
 

@@ -13,7 +13,6 @@ from contextlib import closing
 import pyarrow as pa
 
 from kdump.audit.run.verify import verify
-from kdump.audit.survey.record_runs import Unread, record_runs
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.errors import DecodeError, VanishedError
@@ -22,6 +21,7 @@ from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import DirectoryName
+from kdump.storage.record_runs import Unread, record_runs
 from kdump.storage.selection import entry_position
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, walk

@@ -14,12 +14,12 @@ import pytest
 
 from brokers import programs
 from kdump.audit.survey.anomalies import FaultKind
-from kdump.audit.survey.record_runs import Unread, record_runs
 from kdump.audit.survey.survey import survey
 from kdump.errors import CutError, DecodeError, KdumpError, LimitError
 from kdump.format.batch import BatchTable, Record, RecordRun
 from kdump.format.records import RecordReader
 from kdump.storage.logdir import Segment, open_path
+from kdump.storage.record_runs import Unread, record_runs
 from kdump.storage.walk import batch_bytes, walk
 from support.memory import MemorySource
 

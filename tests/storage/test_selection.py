@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kdump.audit.survey.record_runs import Unread, record_runs
 from kdump.format.batch import Record
 from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
+from kdump.storage.record_runs import Unread, record_runs
 from kdump.storage.selection import Selection, entry_position
 from kdump.storage.walk import Damage
 from support import forge

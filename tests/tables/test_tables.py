@@ -28,7 +28,6 @@ from support.long_samples import first_of
 
 pa = pytest.importorskip("pyarrow")
 
-from kdump.audit.survey.record_runs import Unread, record_runs  # noqa: E402
 from kdump.cli.main import main  # noqa: E402
 from kdump.errors import (  # noqa: E402
     DecodeError,
@@ -39,6 +38,7 @@ from kdump.errors import (  # noqa: E402
 )
 from kdump.format.batch import BatchTable, RecordRun, read_header  # noqa: E402
 from kdump.format.records import RecordReader  # noqa: E402
+from kdump.storage.record_runs import Unread, record_runs  # noqa: E402
 from kdump.tables import api, records  # noqa: E402
 from kdump.tables.corruption import CorruptRange  # noqa: E402
 from kdump.tables.logs import Origin  # noqa: E402

@@ -28,7 +28,8 @@ from kdump.storage.access import open_source
 from kdump.storage.logdir import LogDirectory, Segment, directory_name, read_partition
 from kdump.storage.names import TRANSACTION_TOPIC
 from kdump.storage.paths import AnyPath
-from kdump.storage.walk import Damage, batch_bytes, walk
+from kdump.storage.record_runs import Unread, record_runs
+from kdump.storage.walk import Damage, walk
 from kdump.values import frozen
 
 #: Above every epoch of a producer: its transactional id is deleted, or has another producer.
@@ -189,19 +190,14 @@ class _Log:
         with open_source(segment.log, mapped=False) as source:
             for piece in walk(source, segment.base_offset):
                 if isinstance(piece, Damage):
-                    at_end = piece.position + piece.size == source.size
-                    self.damages += not (at_end and piece.is_tail)
+                    self.damages += not piece.is_tail_of(source)
                     self._next = -1
                     continue
-                row = 0
-                while row < len(piece):
-                    run = reader.run(piece, row, source.window(piece.position))
-                    if len(run):
+                for run in record_runs(piece, source, reader):
+                    if isinstance(run, Unread):
+                        raise run.error
+                    if not run.batches[0].is_control:
                         self._records(run.block, run.rows)
-                    elif not piece[row].is_control:
-                        for table in reader.tables(piece[row], batch_bytes(source, piece[row])):
-                            self._records(table.block, table.rows)
-                    row += max(len(run), 1)
 
     def _records(self, block: memoryview, rows: memoryview) -> None:
         for at in range(0, len(rows), RecordTable.WIDTH):

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kdump.errors import DecodeError, LimitError, SourceError
+from kdump.errors import DecodeError, SourceError
 from kdump.format.batch import Record, RecordTable
 from kdump.format.messages.payloads import REMOTE_LOG_TOPIC, Payload, decoder_of
 from kdump.format.records import RecordReader
@@ -24,7 +24,8 @@ from kdump.storage.access import open_source
 from kdump.storage.logdir import LogDirectory, Segment, directory_name, read_partition
 from kdump.storage.names import DirectoryName
 from kdump.storage.paths import AnyPath
-from kdump.storage.walk import Damage, batch_bytes, walk
+from kdump.storage.record_runs import Unread, record_runs
+from kdump.storage.walk import Damage, walk
 
 OffsetRanges = tuple[tuple[int, int], ...]
 """First and last offsets, both included, ascending."""
@@ -170,10 +171,9 @@ def _value(record: Record) -> Payload | None:
 def _records(segment: Segment, reader: RecordReader) -> Iterator[RecordTable]:
     with open_source(segment.log, mapped=False) as source:
         for piece in walk(source, segment.base_offset):
-            for batch in () if isinstance(piece, Damage) else piece:
-                if not batch.is_control:
-                    with suppress(DecodeError, LimitError):
-                        yield from reader.tables(batch, batch_bytes(source, batch))
+            for run in () if isinstance(piece, Damage) else record_runs(piece, source, reader):
+                if not isinstance(run, Unread) and not run.batches[0].is_control:
+                    yield from map(run.table, range(len(run)))
 
 
 def _joined(segments: Iterable[_Entry]) -> OffsetRanges:

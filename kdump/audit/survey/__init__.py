@@ -8,7 +8,6 @@ index_promises   Whether the entries of existing indexes lead to the right batch
                  the walk.
 compaction       Whether settings and batches show that the cleaner has compacted a log.
 anomalies        Oddities of batches that a broker accepts; those in headers are found here.
-record_runs      The records of batches in the order of a walk, many batches at a time.
 payloads         Records that the coordinator of their topic cannot decode; it then does not load
                  the partition.
 events           Producer, transaction and leader epoch events of a segment, in offset order.

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from kdump.audit.survey.anomalies import Fault, FaultKind
-from kdump.audit.survey.record_runs import Unread, record_runs
 from kdump.errors import DecodeError
 from kdump.format.batch import BatchTable, RecordRun, RecordTable
 from kdump.format.kernel import compacted as _compacted
@@ -24,6 +23,7 @@ from kdump.format.messages.payloads import (
 )
 from kdump.format.messages.reader import TrailingBytesError
 from kdump.format.records import RecordReader
+from kdump.storage.record_runs import Unread, record_runs
 from kdump.storage.source import Source
 
 _WIDTH: Final = RecordTable.WIDTH

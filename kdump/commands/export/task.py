@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kdump.audit.survey.record_runs import Unread, record_runs
 from kdump.commands.export.files import FileLayout, TaskFile, TaskFiles
 from kdump.commands.export.output import FileFormat
 from kdump.errors import DecodeError, SourceError, VanishedError
@@ -26,6 +25,7 @@ from kdump.output.destination import write_error
 from kdump.storage.access import open_source
 from kdump.storage.logdir import read_partition
 from kdump.storage.paths import AnyPath
+from kdump.storage.record_runs import Unread, record_runs
 from kdump.storage.rights import Rights
 from kdump.storage.selection import HIGHEST, LOWEST, Selection
 from kdump.storage.source import Source

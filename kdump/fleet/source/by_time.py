@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.survey.record_runs import Unread, record_runs
 from kdump.audit.targets.target import Target
 from kdump.errors import SourceError
 from kdump.format.index import TimeIndex
 from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
+from kdump.storage.record_runs import Unread, record_runs
 from kdump.storage.selection import Selection, entry_position
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, Reason, walk

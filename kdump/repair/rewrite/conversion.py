@@ -38,6 +38,7 @@ from kdump.repair.rewrite.batch_digests import add_batch, add_batches
 from kdump.repair.rewrite.preconditions import damaged_log, unconvertible_log, undecodable_records
 from kdump.storage.logdir import MAX_LOG_BYTES
 from kdump.storage.paths import AnyPath
+from kdump.storage.record_runs import Unread, record_runs
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, batch_bytes, walk
 from kdump.values import frozen
@@ -136,7 +137,7 @@ class Conversion:
         try:
             for piece in walk(self._source, self._base_offset):
                 if isinstance(piece, Damage):
-                    if self._growing and self._is_tail(piece):
+                    if self._growing and piece.is_tail_of(self._source):
                         break
                     raise damaged_log(self._path, piece)
                 for fault in faults.add(piece):
@@ -179,17 +180,10 @@ class Conversion:
             self._finish()
             self._kind = kind
         codec, limit_bytes = self._rules.codec or Codec.NONE, self._rules.batch_bytes
-        row = 0
-        while row < len(table):
-            run = self._reader.run(table, row, self._source.window(table.position))
-            if len(run):
-                self._encode(run.block, run.rows, codec, kind[1], limit_bytes)
-                row += len(run)
-                continue
-            # A large message.
-            for records in self._reader.tables(table[row], batch_bytes(self._source, table[row])):
-                self._encode(records.block, records.rows, codec, kind[1], limit_bytes)
-            row += 1
+        for run in record_runs(table, self._source, self._reader):
+            if isinstance(run, Unread):
+                raise run.error
+            self._encode(run.block, run.rows, codec, kind[1], limit_bytes)
         self.legacy += len(table)
 
     def _rewrap(self, table: BatchTable, row: int) -> int:
@@ -333,10 +327,6 @@ class Conversion:
                 "expected batches of magic 0 to 2 with rising offsets, found that the batch at "
                 f"position {fault.batch.position} {_REFUSED[fault.kind]}",
             )
-
-    def _is_tail(self, damage: Damage) -> bool:
-        """Return whether the damage is the unwritten or partly written end of the log."""
-        return damage.is_tail and damage.position + damage.size == self._source.size
 
     def _report_up_to(self, position: int, at_least: int) -> None:
         if position - self._reported >= at_least:

@@ -14,7 +14,6 @@ from kdump.audit.replay.fates import FateEvidence, Mark
 from kdump.audit.survey.anomalies import FaultKind, HeaderFaults
 from kdump.audit.survey.compaction import missing_means_lost
 from kdump.audit.survey.events import Events, Gathering
-from kdump.audit.survey.record_runs import Unread, record_runs
 from kdump.errors import SourceError
 from kdump.format.batch import BatchTable, RecordTable
 from kdump.format.index import TransactionIndex
@@ -26,6 +25,7 @@ from kdump.format.records import RecordReader
 from kdump.format.snapshot import ProducerEntries
 from kdump.storage.access import open_source
 from kdump.storage.logdir import list_partition
+from kdump.storage.record_runs import Unread, record_runs
 from kdump.storage.selection import HIGHEST
 from kdump.storage.source import Source
 from kdump.storage.walk import Damage, walk
