@@ -202,10 +202,5 @@ def neighbours(target: Target, surveys: Sequence[Survey]) -> Iterator[tuple[Surv
 
 def known_ends(surveys: Sequence[Survey]) -> Mapping[int, int]:
     """Return the offset after each segment's last record, by base offset, if it is certain."""
-    return {
-        survey.segment.base_offset: survey.end_offset
-        for survey in surveys
-        if survey.complete
-        and not survey.gaps
-        and (survey.last_offset is not None or not survey.size)
-    }
+    ends = {survey.segment.base_offset: survey.known_end for survey in surveys}
+    return {base: end for base, end in ends.items() if end is not None}

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kdump.audit.facts.remote_storage import OffsetRanges, remote_offsets
-from kdump.audit.facts.small_files import DirectoryFacts, checkpoint_line, read_topic_id
+from kdump.audit.facts.small_files import (
+    DirectoryFacts,
+    log_start_line,
+    log_start_offset,
+    read_topic_id,
+)
 from kdump.audit.survey.log_end import read_end
 from kdump.audit.targets.context import Context
 from kdump.errors import SourceError
@@ -63,17 +68,16 @@ def read_extent(path: AnyPath, directory: DirectoryFacts, context: Context) -> E
     if name is None or not context.settings_of(name, directory).remote_storage:
         return Extent(min(start, end), end)
     first = partition.segments[0].base_offset if partition.segments else None
-    line = checkpoint_line(directory.log_starts, name)
+    line = log_start_line(directory, name)
     topic_id = read_topic_id(path / PARTITION_METADATA)
     remote = remote_offsets(context.node_of(directory).remote, name, topic_id, line, first)
     return Extent(None if line is None else min(line, end), end, remote)
 
 
 def log_start(partition: Partition, directory: DirectoryFacts | None) -> int:
-    """Return the log start offset: that of the checkpoint, if it is above the first segment."""
-    first = partition.segments[0].base_offset if partition.segments else 0
-    read = None if directory is None else directory.log_starts
-    return max(first, checkpoint_line(read, partition.name) or 0)
+    """Return the log start offset of a log without remote storage."""
+    line = log_start_line(directory, partition.name)
+    return log_start_offset(line, partition, remote=False) or 0
 
 
 def log_end(segment: Segment) -> int:

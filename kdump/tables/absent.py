@@ -10,7 +10,7 @@ on, and a broker fetches from remote storage those below its first segment.
 from __future__ import annotations
 
 from kdump.audit.facts.remote_storage import OffsetRanges, remote_offsets
-from kdump.audit.facts.small_files import checkpoint_line, read_topic_id
+from kdump.audit.facts.small_files import log_start_line, read_topic_id
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.storage.names import PARTITION_METADATA
@@ -29,8 +29,7 @@ def absent_ranges(target: Target, context: Context) -> list[CorruptRange]:
     name = None if partition is None else partition.name
     if name is None or name.suffix:
         return []
-    read = None if target.directory is None else target.directory.log_starts
-    log_start = checkpoint_line(read, name)
+    log_start = log_start_line(target.directory, name)
     bases = [*(segment.base_offset for segment in target.segments[:1]), *swaps(target)]
     local_start = min(bases, default=None)
     here = "no log" if local_start is None else f"a log from offset {local_start} on"

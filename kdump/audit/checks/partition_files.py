@@ -289,7 +289,7 @@ def check_high_watermark(evidence: Evidence) -> Iterator[Finding]:
     yield from _beyond_end(
         evidence, facts, HIGH_WATERMARK_BEYOND_END, HIGH_WATERMARK_CHECKPOINT, mark
     )
-    start = _log_start(evidence, facts)
+    start = facts.log_start_offset
     if mark is not None and start is not None and mark < start and _is_comparable(facts):
         yield file_finding(
             HIGH_WATERMARK_BELOW_START,
@@ -306,7 +306,7 @@ def check_cleaner_offset(evidence: Evidence) -> Iterator[Finding]:
         return
     cleaned = facts.cleaner_offset
     yield from _beyond_end(evidence, facts, CLEANER_OFFSET_BEYOND_END, CLEANER_CHECKPOINT, cleaned)
-    start = _log_start(evidence, facts)
+    start = facts.log_start_offset
     if cleaned is not None and start is not None and cleaned < start and _is_comparable(facts):
         yield file_finding(
             CLEANER_OFFSET_BELOW_START,
@@ -339,11 +339,6 @@ def _beyond_end(
 def _is_comparable(facts: PartitionFacts) -> bool:
     """Return whether checkpoints and log are of the same moment, and a start compares them."""
     return facts.stopped and facts.is_current
-
-
-def _log_start(evidence: Evidence, facts: PartitionFacts) -> int | None:
-    # With tiered storage the log starts far below the first local segment.
-    return evidence.first_base if facts.log_start is None else facts.log_start
 
 
 def _checkpoint_path(facts: PartitionFacts, checkpoint: str) -> AnyPath:

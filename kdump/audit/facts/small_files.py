@@ -274,14 +274,25 @@ class PartitionFacts:
         return {base: end for base, end in known if end is not None}
 
     @property
+    def first_epoch_start(self) -> int:
+        """The start of the first leader epoch, which moves when a broker deletes records; or 0."""
+        epochs = None if self.epochs is None else self.epochs.value
+        return epochs[0].start_offset if epochs else 0
+
+    @property
     def start_offset(self) -> int:
         """The log start offset by the small files.
 
         A broker that deletes records moves the start of the first leader epoch at once. It writes
         the checkpoint within a minute, and the next start uses only the checkpoint.
         """
-        epochs = None if self.stopped or self.epochs is None else self.epochs.value
-        return max(self.log_start or 0, epochs[0].start_offset if epochs else 0)
+        return max(self.log_start or 0, 0 if self.stopped else self.first_epoch_start)
+
+    @property
+    def log_start_offset(self) -> int | None:
+        """The log start offset of the next startup; None if nothing shows it."""
+        remote = bool(self.settings.remote_storage)
+        return log_start_offset(self.log_start, self.partition, remote=remote)
 
     @property
     def remote_offsets(self) -> OffsetRanges:
@@ -389,6 +400,24 @@ def checkpoint_line(read: Read[Offsets] | None, name: DirectoryName | None) -> i
     if read is None or read.value is None or name is None:
         return None
     return read.value.get((name.topic, name.partition))
+
+
+def log_start_line(directory: DirectoryFacts | None, name: DirectoryName | None) -> int | None:
+    """Return the offset of a partition in ``log-start-offset-checkpoint``, None without a line."""
+    return None if directory is None else checkpoint_line(directory.log_starts, name)
+
+
+def log_start_offset(line: int | None, partition: Partition, *, remote: bool) -> int | None:
+    """Return the log start offset of a partition with this line; None if nothing shows it.
+
+    It is the base offset of the first segment where that is higher: a broker writes no line for a
+    log that begins with its first segment, and an old line may be left behind. With remote storage
+    (KIP-405) records below the first segment are served too, so that the line alone decides.
+    Spec: ``UnifiedLog.logStartOffset``.
+    """
+    if remote or not partition.segments:
+        return line
+    return max(line or 0, partition.segments[0].base_offset)
 
 
 def read_topic_id(file: AnyPath) -> str | None:

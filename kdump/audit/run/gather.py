@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from kdump.audit.evidence import known_ends
 from kdump.audit.facts.missing_start import first_line
 from kdump.audit.facts.small_files import (
     PartitionFacts,
@@ -74,8 +73,7 @@ def _successor(path: AnyPath) -> Successor:
         segments = read_partition(path).segments
         if not segments:
             return Successor(path, None)
-        last = segments[-1]
-        return Successor(path, known_ends([quick_survey(last, sealed=False)]).get(last.base_offset))
+        return Successor(path, quick_survey(segments[-1], sealed=False).known_end)
     except SourceError:  # it has findings of its own
         return Successor(path, None)
 
@@ -85,7 +83,7 @@ def _swap(segment: Segment, settings: TopicSettings, *, stopped: bool) -> SwapLo
     base = segment.base_offset
     if not stopped:
         log = quick_survey(segment, sealed=True)
-        return SwapLog(known_ends([log]).get(base), None, log.cleaned, dense=False)
+        return SwapLog(log.known_end, None, log.cleaned, dense=False)
     log = survey(segment, lambda _: None, mapped=False, sealed=True, deep=False, settings=settings)
     dense = log.first_offset == base and log.counted == log.end_offset - base
     return SwapLog(log.end_offset if log.complete else None, log.counted, log.cleaned, dense)

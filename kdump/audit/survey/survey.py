@@ -139,6 +139,12 @@ class Survey:
         return self.segment.base_offset if self.last_offset is None else self.last_offset + 1
 
     @property
+    def known_end(self) -> int | None:
+        """The offset after the last record; None if that is not certain."""
+        uncertain = not self.complete or self.gaps or (self.size and self.last_offset is None)
+        return None if uncertain else self.end_offset
+
+    @property
     def damages(self) -> int:
         """The number of damages, listed or not."""
         return sum(self.counts[reason] for reason in Reason) if self.counts else 0

@@ -20,7 +20,6 @@ from kdump.repair.content.epochs import old_epochs
 from kdump.repair.content.extent import (
     check_whole,
     log_end_of,
-    log_start_of,
     partition_facts,
 )
 from kdump.repair.rewrite.conversion import Rules
@@ -67,7 +66,7 @@ def plan_convert(
         directory,
         (),
         files,
-        log_start=log_start_of(facts),
+        log_start=facts.log_start_offset,
         log_end=(end, end),
     )
     old_surveys = [survey for survey in verdict.surveys if _is_old(survey)]

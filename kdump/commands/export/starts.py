@@ -18,7 +18,7 @@ from typing import Final
 
 from kdump.audit.facts.coordinator import TopicPartition
 from kdump.audit.facts.remote_storage import RemoteStorage, remote_offsets
-from kdump.audit.facts.small_files import checkpoint_line, read_small, read_topic_id
+from kdump.audit.facts.small_files import log_start_line, read_small, read_topic_id
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.commands.export.spread import Spread
@@ -46,8 +46,7 @@ def log_starts(targets: Sequence[Target], spread: Spread) -> list[int | None]:
         name = directory_name(target.path)
         if target.partition is not None and target.segments and name is not None:
             copies[name.topic, name.partition].append(number)
-            read = None if target.directory is None else target.directory.log_starts
-            known[number] = checkpoint_line(read, name) or 0
+            known[number] = log_start_line(target.directory, name) or 0
     asked = [
         number
         for numbers in copies.values()
@@ -84,13 +83,17 @@ def remote_only(
         name = None if target.partition is None else target.partition.name
         if name is None or not context.settings(target).remote_storage:
             continue
-        read = None if target.directory is None else target.directory.log_starts
         first = target.segments[0].base_offset if target.segments else None
         remote = context.node(target).remote
         key = remote.paths[0] if remote else None
         remotes[key] = remote
         by_node[key].append(
-            _Tiered(name, target.path / PARTITION_METADATA, checkpoint_line(read, name), first)
+            _Tiered(
+                name,
+                target.path / PARTITION_METADATA,
+                log_start_line(target.directory, name),
+                first,
+            )
         )
     # The logs of remote storage of a node are read once.
     tasks = [_RemoteTask(remotes[key], tuple(partitions)) for key, partitions in by_node.items()]

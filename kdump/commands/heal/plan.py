@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kdump.audit.evidence import Evidence, known_ends, replay_of
+from kdump.audit.evidence import Evidence, replay_of
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
-from kdump.audit.survey.survey import Survey, effective_compaction
+from kdump.audit.survey.survey import effective_compaction
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.commands.heal.notes import COMPACTED_NOTE, compare_note, left_notes, taken_notes
 from kdump.commands.heal.result import HealedLog, left_offsets, survey_draft
 from kdump.commands.heal.steps import heal_steps
 from kdump.errors import Refused, UsageError
-from kdump.repair.content.extent import check_whole, log_end_of, log_start_of, partition_facts
+from kdump.repair.content.extent import check_whole, log_end_of, partition_facts
 from kdump.repair.healing.copies import open_copies
 from kdump.repair.healing.healing import Healer
 from kdump.repair.healing.lineage import lineage_of
@@ -82,7 +82,7 @@ def plan_heal(
         directory,
         (),
         files,
-        log_start=log_start_of(facts),
+        log_start=facts.log_start_offset,
         log_end=(end, end),
     )
     if not copies:
@@ -108,7 +108,7 @@ def plan_heal(
     plan = replace(
         plan,
         steps=tuple(steps),
-        log_end=(end, _end(after.surveys)),
+        log_end=(end, after.surveys[-1].known_end),
         notes=(
             *taken_notes(changed),
             *left_notes(left, unread=bool(healing.unread)),
@@ -152,7 +152,3 @@ def _healed_verdict(
     target = replace(verdict.target, segments=segments, partition=partition, stopped=True)
     replayed = replay_of(target, ordered, new_facts, quick=False)
     return replace(verdict, target=target, surveys=ordered, facts=new_facts, replay=replayed)
-
-
-def _end(surveys: Sequence[Survey]) -> int | None:
-    return known_ends(surveys).get(surveys[-1].segment.base_offset)

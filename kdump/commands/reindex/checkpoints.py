@@ -137,9 +137,4 @@ def _log_end(partition: AnyPath) -> int | None:
     segments = read_partition(partition).segments
     if not segments:
         return None
-    survey = quick_survey(segments[-1], sealed=False)
-    if survey.gaps or survey.unread:
-        return None
-    if survey.last_offset is None:
-        return None if survey.size else survey.segment.base_offset
-    return survey.last_offset + 1
+    return quick_survey(segments[-1], sealed=False).known_end

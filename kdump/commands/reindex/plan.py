@@ -14,7 +14,7 @@ from kdump.audit.facts.small_files import DirectoryFacts, TopicSettings
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.commands.reindex.checkpoints import checkpoint_steps, log_start_steps
 from kdump.errors import UsageError
-from kdump.repair.content.extent import log_end_of, log_start_of
+from kdump.repair.content.extent import log_end_of
 from kdump.repair.content.indexes import index_steps
 from kdump.repair.content.replayed import producer_steps
 from kdump.repair.content.small_files import small_file_steps
@@ -84,7 +84,7 @@ def plan_reindex(
         log_directory_of(verdict.target),
         tuple(steps),
         files,
-        log_start=log_start_of(facts),
+        log_start=facts.log_start_offset,
         log_end=(end, end),
         notes=tuple(notes),
     )

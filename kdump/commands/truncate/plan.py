@@ -53,7 +53,7 @@ def plan_truncate(verdict: Verdict, *, at: int | None, arguments: tuple[str, ...
     before = _replay(verdict, facts, surveys, () if isinstance(start, str) else start)
     refused = recovery_cut_point(surveys, _violations(verdict, facts, surveys))
     cut_point = refused if at is None else offset_cut_point(surveys, at)
-    log_start = max(facts.log_start or 0, surveys[0].segment.base_offset)
+    log_start = facts.log_start_offset or 0
     plan = replace(plan, log_start=log_start, log_end=(before.end_offset, before.end_offset))
     if cut_point is None:
         notes = [] if at is None else [f"no batch reaches offset {at}"]
@@ -111,7 +111,7 @@ def _check_verdict(verdict: Verdict) -> tuple[PartitionFacts, tuple[Survey, ...]
 
 
 def _check_offset(at: int, facts: PartitionFacts, surveys: tuple[Survey, ...]) -> None:
-    lowest = max(facts.log_start or 0, surveys[0].segment.base_offset)
+    lowest = facts.log_start_offset or 0
     if at < lowest:
         raise UsageError(
             f"{facts.partition.path}: expected an offset from {lowest} on, where the log starts, "

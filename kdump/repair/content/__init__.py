@@ -1,7 +1,6 @@
 """The content of small files that repairs write.
 
-extent       The evidence on a partition before a repair: that all was read, its first and its end
-             offset.
+extent       The evidence on a partition before a repair: that all was read, and its end offset.
 epochs       Leader epochs of a log that gets a new end, and those of old messages.
 producers    The producers before the first segment of a partition.
 known_ends   Surveys of a damaged log with the transaction ends that are known.

@@ -1,6 +1,6 @@
-"""The evidence on a partition before a repair: that all was read, its first and its end offset.
+"""The evidence on a partition before a repair: that all was read, and its end offset.
 
-Spec: ``UnifiedLog.logStartOffset``, ``logEndOffset``; KOD 5.
+Spec: ``UnifiedLog.logEndOffset``; KOD 5.
 """
 
 from __future__ import annotations
@@ -33,17 +33,6 @@ def check_whole(verdict: Verdict) -> None:
             unread = () if survey is None else survey.unread
             reasons = [failure.text for failure in unread if failure.path == segment.log]
             raise SourceError(segment.log, *(reasons or [f"{segment.log}: could not be read"]))
-
-
-def log_start_of(facts: PartitionFacts) -> int | None:
-    """Return the log start offset: the checkpoint's, or the first base offset if that is higher.
-
-    With remote storage, earlier records may be there: the checkpoint alone decides.
-    """
-    if facts.settings.remote_storage:
-        return facts.log_start or 0
-    segments = facts.partition.segments
-    return max(facts.log_start or 0, segments[0].base_offset) if segments else facts.log_start
 
 
 def log_end_of(verdict: Verdict) -> int | None:

@@ -20,7 +20,7 @@ def start_of(facts: PartitionFacts, surveys: Sequence[Survey]) -> tuple[Producer
     the log start there are none. ``surveys``, at least one, are in the order of base offsets.
     """
     first = surveys[0].segment.base_offset
-    start = _log_start(facts)
+    start = max(facts.log_start or 0, facts.first_epoch_start)
     for offset in sorted(facts.snapshots, reverse=True):
         entries = facts.snapshots[offset].value
         usable = offset == first or start < offset < first
@@ -45,9 +45,3 @@ def can_precede(entries: Iterable[ProducerEntry], offset: int) -> bool:
         max(entry.last_offset, entry.current_txn_first_offset) >= offset for entry in listed
     )
     return not ahead and len({entry.producer_id for entry in listed}) == len(listed)
-
-
-def _log_start(facts: PartitionFacts) -> int:
-    """Return the log start offset; retention moves the first leader epoch to it."""
-    epochs = None if facts.epochs is None else facts.epochs.value
-    return max(facts.log_start or 0, epochs[0].start_offset if epochs else 0)
