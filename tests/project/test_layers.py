@@ -6,6 +6,7 @@ Spec: folders are layers and imports point one way; what each layer must not tou
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -299,3 +300,14 @@ def test_the_walk_alone_tells_which_damage_ends_a_log() -> None:
         if both <= {name for _, name in _names(ast.parse(path.read_bytes()))}
     ]
     assert naming == [Path("storage/walk.py")]
+
+
+def test_the_runs_of_records_are_read_in_one_place() -> None:
+    """``dump`` alone has its own way: it shows the batches that records stand in."""
+    reading = re.compile(r"reader\.run\(")
+    found = [
+        path.relative_to(PACKAGE)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if reading.search(path.read_text())
+    ]
+    assert found == [Path("commands/dump/records.py"), Path("storage/record_runs.py")]

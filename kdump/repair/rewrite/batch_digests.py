@@ -10,8 +10,8 @@ from itertools import groupby
 from kdump.format.batch import LOG_APPEND_TIME, BatchTable, RecordBatch
 from kdump.format.record_digest import RecordDigest
 from kdump.format.records import RecordReader
+from kdump.storage.record_runs import Unread, record_runs
 from kdump.storage.source import Source
-from kdump.storage.walk import batch_bytes
 
 
 def add_batches(
@@ -43,19 +43,7 @@ def _add_same_type(
     digest: RecordDigest, table: BatchTable, source: Source, reader: RecordReader
 ) -> None:
     """Add the records of batches that all have the same timestamp type."""
-    timestamp_type, row = table[0].timestamp_type, 0
-    view = source.window(table.position)
-    while row < len(table):
-        whole = reader.block(table, row, view)
-        if whole is not None:
-            digest.add(*whole, timestamp_type, legacy=False)
-            row += 1
-            continue
-        run = reader.run(table, row, view)
-        if len(run):
-            digest.add(run.block, run.rows, timestamp_type, legacy=False)
-            row += len(run)
-        else:  # a large batch, a control batch, or an unusual one
-            add_batch(digest, table[row], batch_bytes(source, table[row]), reader)
-            view = source.window(table.position)
-            row += 1
+    for run in record_runs(table, source, reader):
+        if isinstance(run, Unread):
+            raise run.error
+        digest.add(run.block, run.rows, table[0].timestamp_type, legacy=False)
