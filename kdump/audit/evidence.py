@@ -10,8 +10,7 @@ from itertools import pairwise
 from kdump.audit.facts.cluster import Configs, Node
 from kdump.audit.facts.metadata_log import MissingMetadata
 from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
-from kdump.audit.replay.clock import Clock
-from kdump.audit.replay.replay import Replay, replay_partition
+from kdump.audit.replay.replay import OpenTransaction, Replay, replay_partition
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.future_logs import FutureLog
 from kdump.audit.targets.target import Target
@@ -204,3 +203,40 @@ def known_ends(surveys: Sequence[Survey]) -> Mapping[int, int]:
     """Return the offset after each segment's last record, by base offset, if it is certain."""
     ends = {survey.segment.base_offset: survey.known_end for survey in surveys}
     return {base: end for base, end in ends.items() if end is not None}
+
+
+@frozen
+class Clock:
+    """The times, in ms, by which the age of a transaction is measured.
+
+    Markers and files have the time of a broker's clock: ``markers_ms`` and ``files_ms`` are the
+    latest times, by each of the two, at which a transaction could have ended. Beside a running
+    broker both are the present; for a stopped broker, its last write. ``modified_ms`` are the
+    modification times of segments by base offset. Times of markers and of files of a stopped broker
+    are not compared with each other, because the files may be copies.
+    """
+
+    markers_ms: int
+    files_ms: int
+    modified_ms: Mapping[int, int]
+
+    def age_ms(self, replay: Replay, transaction: OpenTransaction) -> int:
+        """Return a lower bound of the time since a transaction's last batch was written, in ms.
+
+        Timestamps of records do not count: a producer may set any time.
+        """
+        last = transaction.last_offset
+        base = replay.survey_at(last).segment.base_offset
+        surveys = [
+            segment.survey
+            for segment in replay.segments
+            if segment.survey.segment.base_offset >= base
+        ]
+        markers = (marker for survey in surveys for marker in survey.events.markers())
+        later = next((marker.timestamp for marker in markers if marker.offset > last), None)
+        ages = [0]
+        if later is not None:
+            ages.append(self.markers_ms - later)
+        if base in self.modified_ms:
+            ages.append(self.files_ms - self.modified_ms[base])
+        return max(ages)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from kdump.errors import DecodeError, UsageError
 from kdump.format.control import ControlRecord
 from kdump.format.messages.metadata import MetadataRecord
 from kdump.metadata.builder import ImageBuilder, InapplicableError, RecordType
-from kdump.metadata.controller import refusal
-from kdump.metadata.image import MetadataImage
+from kdump.metadata.image import MetadataImage, ScramUser
 from kdump.metadata.log import (
     ControlEntry,
     DataRecord,
@@ -256,3 +255,40 @@ def read_state(partition: Partition, last: int | None = None) -> MetadataState:
         transaction=replay.transaction,
         history=replay.history,
     )
+
+
+# --- What a controller refuses to replay, though a broker applies it to its image.
+# Spec: replay of ReplicationControlManager, ClusterControlManager, ProducerIdControlManager,
+# ScramControlManager.
+
+
+def refusal(known: ImageBuilder, type_id: int, fields: dict[str, Any]) -> str | None:
+    """Return why a controller with the image ``known`` stops at a record; None if it does not."""
+    match type_id:
+        case RecordType.TOPIC if fields["name"] in known.topics:
+            found = f"{fields['name']} with the id {known.topics[fields['name']]}"
+            return f"expected a topic that does not exist yet, found {found}"
+        case RecordType.REGISTER_BROKER:
+            return _registered_elsewhere(known, fields)
+        case RecordType.UNREGISTER_BROKER:
+            broker, epoch = fields["brokerId"], fields["brokerEpoch"]
+            before = known.brokers.get(broker)
+            if before is None or before.epoch != epoch:
+                return f"expected a registered broker, found {broker} with the epoch {epoch}"
+        case RecordType.PRODUCER_IDS if fields["nextProducerId"] <= known.next_producer_id:
+            found = f"{fields['nextProducerId']}"
+            return f"expected a producer id above {known.next_producer_id}, found {found}"
+        case RecordType.REMOVE_USER_SCRAM_CREDENTIAL:
+            user = ScramUser(fields["name"], fields["mechanism"])
+            if user not in known.scram:
+                return f"expected a credential of {fields['name']}, found none"
+    return None
+
+
+def _registered_elsewhere(known: ImageBuilder, fields: dict[str, Any]) -> str | None:
+    directories = set(fields.get("logDirs") or ())
+    for owner in known.brokers.values():
+        shared = directories.intersection(owner.directories)
+        if shared and owner.id != fields["brokerId"]:
+            return f"expected log directories of its own, found {min(shared)} of broker {owner.id}"
+    return None

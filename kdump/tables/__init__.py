@@ -7,7 +7,6 @@ schema      The columns of the tables, in Arrow and in Spark.
 findings    Rows of the table of findings.
 copies      Rows of the table of copies.
 records     Records of any magic and codec as Arrow columns.
-batches     Rows of the table of batches.
 tables      Reads logs, and yields the tables of records, batches and findings as Arrow batches.
 api         Records, batches, findings and copies for notebooks and programs, read by this process
             or its workers.

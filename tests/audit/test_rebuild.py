@@ -22,7 +22,7 @@ from kdump.audit.targets.target import Root, assign
 from kdump.format.batch import BatchTable, RecordBatch
 from kdump.format.kernel import recovery as _recovery
 from kdump.repair.transaction.plan import RebuiltIndex
-from kdump.repair.transaction.recipes import make
+from kdump.repair.transaction.preparation import make
 from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import open_path, read_partition
 from kdump.storage.paths import as_local

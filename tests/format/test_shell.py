@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.cli.main import main
-from kdump.commands.salvage.way_back import way_back
+from kdump.commands.salvage.receipt import way_back
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable
 from kdump.ui.exits import INCOMPLETE, OK, PROBLEMS

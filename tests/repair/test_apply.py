@@ -34,7 +34,7 @@ from kdump.repair.transaction.plan import (
     decode,
     encode,
 )
-from kdump.repair.transaction.recipes import make
+from kdump.repair.transaction.preparation import make
 from kdump.repair.transaction.undo import discard, newest_repair, undo
 from kdump.storage.repair_record import RepairState, repair_records
 from support.crashing.places import on_disk

@@ -11,9 +11,9 @@ import pytest
 from kdump.errors import SourceError
 from kdump.format.manifest.sections import TRAILER_BYTES, SectionKind
 from kdump.storage.access import open_source, read_end
-from kdump.storage.manifests.content import BytesInManifest, IndexInManifest
 from kdump.storage.manifests.file import is_manifest, open_manifest
 from kdump.storage.manifests.log import LogInManifest
+from kdump.storage.manifests.opening import BytesInManifest, IndexInManifest
 from kdump.storage.manifests.path import ManifestPath, paths_in
 from kdump.storage.walk import Damage, first_batch, sound_batch, walk
 from support import forge, manifests

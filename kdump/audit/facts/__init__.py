@@ -10,8 +10,6 @@ space           The free space of the file system that holds a log directory.
 small_files     The small files of log directories and partitions, read and decoded.
 missing_start   Whether a log lacks its first segments, and whether retention can have deleted them.
 cluster         Topics, replicas and configs from the node's own metadata log.
-assignments     The replicas of a node that the cluster assigns to a log directory that is not in
-                sight.
 settings        The topic settings that apply: metadata log, cleaner checkpoint,
                 ``server.properties``, defaults.
 metadata_log    A metadata log that is gone: whether the quorum of the cluster still has its

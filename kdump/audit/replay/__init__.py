@@ -5,5 +5,4 @@ fates          The fate of transactions whose markers may be lost, with the evid
 replay         replay(): folds surveys into the state of producers and transactions.
 sequences      Sequence numbers of producers across gaps between and inside segments.
 stable_offset  The last stable offset of a partition, and the transaction that holds it.
-clock          The time by which the age of an open transaction is measured.
 """

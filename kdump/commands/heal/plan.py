@@ -5,7 +5,7 @@ Spec: ``UnifiedLog.appendAsFollower``, ``LogLoader``, ``LeaderEpochFileCache`` (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,12 +14,14 @@ from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.survey.survey import effective_compaction
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.commands.heal.notes import COMPACTED_NOTE, compare_note, left_notes, taken_notes
-from kdump.commands.heal.result import HealedLog, left_offsets, survey_draft
+from kdump.commands.heal.result import HealedLog, LeftOffsets, left_offsets, survey_draft
 from kdump.commands.heal.steps import heal_steps
 from kdump.errors import Refused, UsageError
+from kdump.format.lines.shell import shell_text
 from kdump.repair.content.extent import check_whole, log_end_of, partition_facts
+from kdump.repair.healing.alignment import BatchRun
 from kdump.repair.healing.copies import open_copies
+from kdump.repair.healing.draft import Draft
 from kdump.repair.healing.healing import Healer
 from kdump.repair.healing.lineage import lineage_of
 from kdump.repair.healing.own_log import own_segment
@@ -30,7 +32,8 @@ from kdump.repair.transaction.fingerprint import (
     refuse_swaps,
 )
 from kdump.repair.transaction.plan import Plan, log_directory_of
-from kdump.storage.paths import AnyPath, as_local
+from kdump.storage.paths import AnyPath, as_local, typed_text
+from kdump.storage.walk import sound_batch
 from kdump.values import frozen
 
 COMMAND: Final = "heal"
@@ -123,9 +126,6 @@ def plan_heal(
     return HealPlan(plan, complete=not left, unread=bool(healing.unread))
 
 
-# --- the evidence
-
-
 def _check_verdict(verdict: Verdict) -> PartitionFacts:
     """Return the facts of a partition; raise unless it can be healed."""
     facts, path = partition_facts(verdict), verdict.target.path
@@ -152,3 +152,63 @@ def _healed_verdict(
     target = replace(verdict.target, segments=segments, partition=partition, stopped=True)
     replayed = replay_of(target, ordered, new_facts, quick=False)
     return replace(verdict, target=target, surveys=ordered, facts=new_facts, replay=replayed)
+
+
+#: The note on a log that the cleaner may have compacted.
+COMPACTED_NOTE: Final = (
+    "the log may be compacted, so that copies hold other batches: only stretches of the same size "
+    "between the same batches are taken"
+)
+#: The most places that are named.
+_LISTED: Final = 20
+
+
+def taken_notes(drafts: Sequence[Draft]) -> Iterator[str]:
+    """Yield the stretches that are taken from copies. Raises SourceError."""
+    runs = [(draft, run) for draft in drafts for run in draft.runs]
+    for draft, run in runs[:_LISTED]:
+        first, last = _offsets(draft, run)
+        yield (
+            f"{draft.segment.log.name}, position {run.at}: {run.size:,} bytes, offsets "
+            f"{first} to {last}, from position {run.position} of {run.log}"
+        )
+    if len(runs) > _LISTED:
+        size = sum(run.size for _, run in runs[_LISTED:])
+        yield f"{len(runs) - _LISTED:,} more stretches from copies, {size:,} bytes"
+
+
+def _offsets(draft: Draft, run: BatchRun) -> tuple[int, int]:
+    """Return the first and the last offset of a run, of which only a part may be taken."""
+    first, last = run.first_offset, run.last.last_offset
+    with draft.open() as source:
+        begin = sound_batch(source, draft.own.base_offset, run.at)
+        behind = sound_batch(source, draft.own.base_offset, run.at + run.size)
+    if begin is not None:
+        first = begin.base_offset
+    return first, last if behind is None else min(last, behind.base_offset - 1)
+
+
+def compare_note(partition: AnyPath, copies: Iterable[AnyPath]) -> str:
+    """Return the note on what heal does not compare, with the command that does."""
+    command = shell_text(["kdump", "compare", *map(typed_text, (partition, *copies))])
+    return (
+        "batches whose checksums match stay, though no checksum covers offsets and leader epochs: "
+        f"to see where copies differ, run {command}"
+    )
+
+
+def left_notes(left: Sequence[LeftOffsets], *, unread: bool) -> Iterator[str]:
+    """Yield what stays damaged, because no copy has it. ``unread``: one could not be read."""
+    copy = "no copy that could be read" if unread else "no copy"
+    for place in left[:_LISTED]:
+        last = "" if place.last is None else str(place.last)
+        span = f"offsets {place.first} to {last}" if last else f"offsets from {place.first} on"
+        if place.size:
+            yield (
+                f"{place.name} stays damaged at position {place.position}: {place.size:,} bytes, "
+                f"{span}, which {copy} has"
+            )
+        else:
+            yield f"{span} stay missing before {place.name}: {copy} has them"
+    if len(left) > _LISTED:
+        yield f"{len(left) - _LISTED:,} more places stay damaged or missing"

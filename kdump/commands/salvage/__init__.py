@@ -10,7 +10,6 @@ logs          The logs of the new partition.
 offset_gaps   The offsets that a salvage leaves out, and the pieces that held them.
 lost_markers  The markers that a salvage writes for transactions without an end.
 topic_id      The topic id of the new partition, and what a broker does with it.
-way_back      The commands that replace the old partition by the new one.
 receipt       The receipt of a salvage.
 report        The report of a salvage.
 salvage       salvage(): the new partition directory, from reading to receipt.

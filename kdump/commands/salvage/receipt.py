@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +16,6 @@ from kdump.commands.salvage.lost_markers import TransactionEnd
 from kdump.commands.salvage.offset_gaps import OffsetGap
 from kdump.commands.salvage.selection import PieceSelection
 from kdump.commands.salvage.stretches import Left, Stretch, Why
-from kdump.commands.salvage.way_back import Command, way_back
 from kdump.repair.healing.alignment import BatchRun
 from kdump.repair.healing.draft import Draft
 from kdump.repair.newdir.output import NewDirectory, encode_identity, encode_output
@@ -197,3 +198,39 @@ def _left(selection: PieceSelection, left: Left) -> dict[str, Any]:
         "records": left.records,
         "transaction_marker": left.marker,
     }
+
+
+# --- The commands that replace the old partition by the new one.
+# Spec: LogManager.loadLogs, which fails on a second directory of a partition.
+
+
+Command = tuple[str, ...]
+
+
+def way_back(partition: Path, destination: Path, log_directory: Path) -> tuple[Command, ...]:
+    """Return the commands in order; ``partition`` is in ``log_directory``.
+
+    The old partition moves beside ``destination``, outside of the log directory. The new one gets
+    its owner. Paths are absolute, so that the commands work in any working directory.
+    """
+    origin, new, directory = (path.absolute() for path in (partition, destination, log_directory))
+    final = directory / new.name
+    free = _free(new)
+    old = next(free)
+    commands: list[Command] = [("mv", str(origin), str(old))]
+    if origin != final and os.path.lexists(final):
+        commands.append(("mv", str(final), str(next(free))))
+    commands += [
+        ("mv", str(new), str(final)),
+        ("chown", "-R", f"--reference={old}", str(final)),
+        ("kdump", "verify", str(directory)),
+    ]
+    return tuple(commands)
+
+
+def _free(new: Path) -> Iterator[Path]:
+    """Yield unused paths beside ``new``."""
+    for number in count(1):
+        path = new.with_name(f"{new.name}.old" + (f".{number}" if number > 1 else ""))
+        if not os.path.lexists(path):
+            yield path

@@ -4,7 +4,6 @@ deadline    Deadline: the end of the time that a run may take, also amid the rea
 json_lines  The JSON Lines of a scrub, and of the state of log directories.
 metrics     The metrics of scrubs, as the textfile collector of node_exporter reads them.
 reading     Reads one segment, in a worker: its verdict, and what the state keeps of it.
-removed     Sealed segments that are gone before retention could delete them.
 scrub       Scrub: one run over log directories: the quick pass, then the segments that are due.
 text        The text report of a scrub, and the state of log directories in words.
 run         The course of a scrub: quick pass, reading, report, metrics.

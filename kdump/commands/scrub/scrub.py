@@ -11,8 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from kdump.audit.checks.changes import SEGMENT_REMOVED
 from kdump.audit.checks.read_errors import killed_reader
-from kdump.audit.findings import Detail, Finding
+from kdump.audit.facts.missing_start import missing_start, retention_deletes
+from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.findings import Detail, Finding, Offsets, file_finding
 from kdump.audit.run.gather import gather
 from kdump.audit.run.prescan import Small, quick_pass
 from kdump.audit.survey.recovery import Span
@@ -23,7 +26,6 @@ from kdump.audit.verdicts.loss import LostNow, LostRange
 from kdump.audit.verdicts.verdict import Conclude, Coverage, Verdict
 from kdump.commands.scrub.deadline import Deadline
 from kdump.commands.scrub.reading import ScrubbedSegment, SegmentReader
-from kdump.commands.scrub.removed import removed_segments
 from kdump.errors import KdumpError
 from kdump.format.lines.text import time_text
 from kdump.history.directories import register_directories
@@ -37,6 +39,7 @@ from kdump.history.records import (
 )
 from kdump.history.state import ScrubState
 from kdump.storage import workers
+from kdump.storage.names import FileKind, format_file_name
 from kdump.storage.throttle import Pace, use_idle_cpu, use_idle_io
 from kdump.values import frozen
 
@@ -321,3 +324,51 @@ def _as_of(finding: Finding, read_ms: int) -> Finding:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+# --- Sealed segments that are gone before retention could delete them.
+# These are the first segments of a log. Holes between segments show in the log itself, and a
+# follower may truncate the end of its log: these are not looked for.
+
+
+@frozen
+class RemovedSegments:
+    """Segments, by their base offsets, that something else than a broker removed."""
+
+    base_offsets: tuple[int, ...]
+    finding: Finding
+
+
+def removed_segments(
+    facts: PartitionFacts, gone: Sequence[SegmentRecord], log_bytes: int, now_ms: int
+) -> RemovedSegments | None:
+    """Return those of the segments ``gone`` that no broker can have deleted; None without any.
+
+    ``gone`` ascend by base offset. ``log_bytes`` is the size of what is left.
+    """
+    missing = missing_start(facts)
+    if missing is None:
+        return None
+    records = [
+        record
+        for record in gone
+        if record.sealed and missing.first <= record.base_offset <= missing.last
+    ]
+    readings = [record.reading for record in records if record.reading is not None]
+    if not readings:
+        return None
+    stamps = [reading.max_timestamp for reading in readings]
+    youngest_ms = max((stamp for stamp in stamps if stamp is not None and stamp >= 0), default=None)
+    if retention_deletes(facts, missing, log_bytes, now_ms, youngest_ms) is not False:
+        return None
+    bases = tuple(record.base_offset for record in records)
+    last_read_ms = max(reading.read_ms for reading in readings)
+    finding = file_finding(
+        SEGMENT_REMOVED,
+        facts.partition.path / format_file_name(FileKind.LOG, bases[0]),
+        f"{len(bases):,} sealed segments from offset {bases[0]} on, last read at "
+        f"{time_text(last_read_ms)}",
+        f"a log that begins at offset {missing.last + 1}",
+        offsets=Offsets(bases[0], missing.last),
+    )
+    return RemovedSegments(bases, finding)

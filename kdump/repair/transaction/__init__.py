@@ -2,7 +2,6 @@
 
 plan          Plan: the steps of a repair of one partition and what they cost, as plain values, and
               their JSON.
-recipes       Indexes that a plan does not contain: rebuilt from the log when their step is done.
 directories   The directories of a repair, opened once as descriptors that follow no link.
 assembly      Logs put together of pieces of other logs.
 disk          The durable file operations; all other modules change files through them.

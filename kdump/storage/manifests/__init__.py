@@ -2,7 +2,6 @@
 
 file     ManifestFile: the sections of a manifest, read when they are needed.
 path     ManifestPath: a path in a manifest, below the path of its file.
-content  The bytes of files in a manifest, and of indexes, as a Source.
 log      LogInManifest: a log in a manifest as a Source, whose pieces are stored.
 opening  Opening of a path in a manifest, as a Source.
 """

@@ -33,7 +33,7 @@ from kdump.repair.transaction.plan import (
     decode,
     encode,
 )
-from kdump.repair.transaction.recipes import make
+from kdump.repair.transaction.preparation import make
 from kdump.storage.access import open_source
 from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, open_path
