@@ -126,6 +126,9 @@ def plan_heal(
     return HealPlan(plan, complete=not left, unread=bool(healing.unread))
 
 
+# --- the evidence
+
+
 def _check_verdict(verdict: Verdict) -> PartitionFacts:
     """Return the facts of a partition; raise unless it can be healed."""
     facts, path = partition_facts(verdict), verdict.target.path

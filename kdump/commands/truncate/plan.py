@@ -98,6 +98,9 @@ def plan_truncate(verdict: Verdict, *, at: int | None, arguments: tuple[str, ...
     )
 
 
+# --- the evidence
+
+
 def _check_verdict(verdict: Verdict) -> tuple[PartitionFacts, tuple[Survey, ...]]:
     """Return the facts and the surveys of a partition; raise unless it can be cut."""
     target, facts, path = verdict.target, verdict.facts, verdict.target.path
