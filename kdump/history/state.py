@@ -305,13 +305,16 @@ def state_errors(path: Path) -> Iterator[None]:
     """Raise an error of SQLite in the ``with`` block as StateError about the file ``path``."""
     try:
         yield
-    except sqlite3.Error as error:
-        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # Python's module has no code for text that is no UTF-8, and raises the latter where the
+        # text of an error is none.
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
             raise StateError(
                 f"{path}: cannot be written: {error}: if the disk is full, free space; start the "
                 "scrub again: what was recorded stays"
             ) from error
-        if isinstance(error, sqlite3.OperationalError):
+        if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_CORRUPT:
             raise StateError(f"{path}: cannot be used: {error}") from error
         raise StateError(f"{path}: {NO_STATE}, found: {error}; {BEGIN_AGAIN}") from error
 

@@ -104,6 +104,20 @@ def test_a_value_that_flipped_is_never_believed(data: Path, place_of: tuple[str,
     never_fine(data, f"{table}.{column}")
 
 
+TEXTS = [
+    (table.name, column.name) for table in TABLES for column in table.columns if column.type is str
+]
+
+
+@pytest.mark.parametrize("place_of", first_of(TEXTS, 2), ids=".".join)
+def test_text_that_is_no_utf_8_is_never_believed(data: Path, place_of: tuple[str, str]) -> None:
+    """Python's module raises its own error for it, without a code of SQLite."""
+    table, column = place_of
+    with closing(sqlite3.connect(state_of(data), isolation_level=None)) as connection:
+        connection.execute(f"UPDATE {table} SET {column} = CAST(x'ff' AS TEXT)")
+    never_fine(data, f"{table}.{column}")
+
+
 @pytest.mark.nightly
 def test_two_thousand_flips(data: Path) -> None:
     """Half of them in values, every column; half of them anywhere in the file."""
