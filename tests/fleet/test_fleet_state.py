@@ -665,7 +665,7 @@ def test_files_that_change_all_the_time_give_no_false_alarm(
     running = Liveness(BrokerState.LIVE, "as the test says")
     monkeypatch.setattr("kdump.audit.targets.target.liveness", lambda _: running)
     runs.paths = [directory]
-    monkeypatch.setattr("restless._PAUSE_SECONDS", 0.2)  # some segments stay for a run or two
+    monkeypatch.setattr("support.restless._PAUSE_SECONDS", 0.2)  # some segments stay a while
     known = 0
     with changing(directory, seed=7):
         for _ in range(60):

@@ -78,7 +78,9 @@ def test_the_image_up_to_each_offset_of_a_fixture(name: str, tmp_path: Path) -> 
     partition = read_partition(ROOT / "brokers" / name / METADATA)
     whole = read_state(partition)
     bare = write(tmp_path, {})
-    for path in sorted((ROOT / "brokers" / name / METADATA).glob("*.log")):
+    # 4.4 formats with a snapshot at offset 0, which has what no record repeats.
+    source = ROOT / "brokers" / name / METADATA
+    for path in [*source.glob("*.log"), *source.glob(f"{0:020}-*.checkpoint")]:
         shutil.copy(path, bare)
     without = read_partition(bare)
     before, changes, with_snapshot = None, 0, 0
