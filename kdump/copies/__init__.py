@@ -5,5 +5,5 @@ copy        Copy: one copy of a partition, as far as comparisons and elections s
 content     Two logs side by side, batch by batch, where their digests differ.
 comparison  compare(): the copies of one partition beside each other.
 fields      The fields of JSON Lines and of table rows about copies.
-reading     Reads the copies of partitions at the paths of a command, and compares them.
+reading     The copies of partitions at the paths of a command, and the stages of their comparison.
 """

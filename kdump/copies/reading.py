@@ -1,23 +1,17 @@
-"""Reads the copies of partitions at the paths of a command, and compares them.
-
-The copies of one partition are read one after the other, so that its comparison is known early and
-memory does not grow with partitions.
-"""
+"""The copies of partitions at the paths of a command, and the stages of their comparison."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kdump.audit.facts.cluster import ClusterImage, Replicas
-from kdump.audit.run.verify import verify
-from kdump.audit.targets.context import Context
 from kdump.audit.targets.scope import Scope
-from kdump.audit.targets.target import Target, identity
+from kdump.audit.targets.target import identity, log_cost
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.copies.comparison import Comparison, NodeDirectory, compare
-from kdump.copies.copy import copy_of
+from kdump.copies.copy import Copy, copy_of
 from kdump.errors import UsageError
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
@@ -86,49 +80,49 @@ def group_copies(
     ]
 
 
-def compare_copies(
-    groups: Iterable[CopyGroup],
-    targets: Mapping[int, Target],
-    context: Context,
-    directories: Collection[NodeDirectory],
-    on_progress: Callable[[int], None] | None = None,
-    *,
-    jobs: int,
-    pace: Pace | None = None,
-) -> Generator[Comparison, None, None]:
-    """Yield the comparison of each group, in order; ``targets`` are those of a scope, by number.
+@frozen
+class CopyStages:
+    """The stages of a comparison: a verdict becomes a copy, and the copies of a group are compared.
 
-    ``directories`` are the whole log directories at hand; the rest is as for ``verify``.
+    Of logs whose digests differ, the second stage reads the headers once more. ``node_ids`` are as
+    for ``copy_of``, and ``directories`` the whole log directories at hand.
     """
-    groups, node_ids = list(groups), context.node_ids
-    verdicts = verify(
-        [targets[number] for group in groups for number in group.numbers],
-        deep=False,
-        jobs=jobs,
-        digest=True,
-        context=context,
-        pace=pace,
-        on_progress=on_progress,
-    )
-    with closing(verdicts):
-        for group in groups:
-            copies = [copy_of(next(verdicts), node_ids, pace) for _ in group.numbers]
-            yield compare(copies, group.topic_id, group.replicas, directories, pace)
 
+    node_ids: Mapping[AnyPath, int | None]
+    directories: tuple[NodeDirectory, ...]
 
-def compare_scope(
-    scope: Scope,
-    groups: Iterable[CopyGroup],
-    on_progress: Callable[[int], None] | None = None,
-    *,
-    jobs: int,
-    pace: Pace | None = None,
-) -> Generator[Comparison, None, None]:
-    """Yield the comparison of each group of a scope, in order; the rest is as for ``verify``."""
-    targets, directories = dict(enumerate(scope.targets)), tuple(whole_directories(scope))
-    return compare_copies(
-        groups, targets, scope.context, directories, on_progress, jobs=jobs, pace=pace
-    )
+    @classmethod
+    def of(cls, scope: Scope) -> CopyStages:
+        """Return the stages of a comparison of copies in a scope."""
+        return cls(scope.context.node_ids, tuple(whole_directories(scope)))
+
+    def conclude(self, verdict: Verdict, pace: Pace | None = None) -> Copy:
+        """Return the copy that a verdict is on."""
+        return copy_of(verdict, self.node_ids, pace)
+
+    def weight(self, copy: Copy) -> frozenset[tuple[bytes | None, int]]:
+        """Return the digests of the logs, with what it costs to read each."""
+        return frozenset(
+            (segment.digest, log_cost(segment.log, segment.size)) for segment in copy.segments
+        )
+
+    def cost(self, weights: Sequence[frozenset[tuple[bytes | None, int]]]) -> int:
+        """Return the cost of reading the logs whose digests differ."""
+        same = frozenset.intersection(*weights)
+        return sum(cost for logs in weights for _, cost in logs - same)
+
+    def combine(
+        self,
+        group: CopyGroup,
+        copies: Sequence[Copy],
+        pace: Pace | None = None,
+        lost: str | None = None,
+    ) -> Comparison:
+        """Compare the copies; if ``lost``, say that no logs were compared."""
+        unread = lost and (
+            f"the logs of the copies: expected a comparison of an executor, found {lost}"
+        )
+        return compare(copies, group.topic_id, group.replicas, self.directories, pace, unread)
 
 
 def whole_directories(scope: Scope) -> Iterator[NodeDirectory]:

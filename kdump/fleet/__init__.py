@@ -4,8 +4,6 @@ session/    Sessions of Spark.
 job/        Jobs of Spark: tasks in, rows out.
 state/      What runs on Spark remember: the evidence of sealed segments, in files that tasks write.
 verify/     ``kdump verify`` on Spark.
-compare     compare_copies() as stages of Spark: copies are read, then those of each partition
-            compared.
 source/     What the Spark data source reads: options, paths, offsets and columns.
 datasource  The Spark data source: ``spark.read.format("kdump").load(path)``.
 """

@@ -39,15 +39,15 @@ except ModuleNotFoundError:
     raise
 
 from kdump.audit.findings import Finding
+from kdump.audit.run.groups import GroupWorkers
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.scope import Scope
-from kdump.audit.targets.target import Target
-from kdump.copies.comparison import NodeDirectory
-from kdump.copies.reading import CopyGroup, compare_copies, group_copies, whole_directories
+from kdump.audit.targets.target import Target, log_cost
+from kdump.copies.reading import CopyGroup, CopyStages, group_copies
 from kdump.errors import UsageError, VanishedError
-from kdump.fleet.job.packing import log_cost, pack_tasks
+from kdump.fleet.job.packing import pack_tasks
 from kdump.fleet.source.bad_records import BadRecords, shown_rows
 from kdump.fleet.source.columns import (
     CORRUPT,
@@ -168,7 +168,7 @@ class _Groups(InputPartition):
     groups: tuple[CopyGroup, ...]
     targets: Mapping[int, Target]
     context: Context
-    directories: tuple[NodeDirectory, ...]
+    stages: CopyStages
 
 
 class _Reader(DataSourceReader):
@@ -289,20 +289,19 @@ def _kept(
 
 def _groups(scope: Scope, cores: int) -> Iterator[_Groups]:
     """Yield the tasks that compare the copies in a scope."""
-    targets, directories = scope.targets, tuple(whole_directories(scope))
-    groups = group_copies(scope)
+    targets, groups, stages = scope.targets, group_copies(scope), CopyStages.of(scope)
     costs = [log_cost(target.path, target.with_listing().size) for target in targets]
     sizes = [sum(costs[number] for number in group.numbers) for group in groups]
     for pack in pack_tasks(sizes, cores) or [range(0)]:
         packed = tuple(groups[number] for number in pack)
         of_pack = {number: targets[number] for group in packed for number in group.numbers}
-        yield _Groups(packed, of_pack, scope.context.about(of_pack.values()), directories)
+        yield _Groups(packed, of_pack, scope.context.about(of_pack.values()), stages)
 
 
 def _copy_rows(task: _Groups) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the copies that one task compares."""
-    comparisons = compare_copies(task.groups, task.targets, task.context, task.directories, jobs=1)
-    return copy_batches(comparisons)
+    here = GroupWorkers(task.targets, task.context, jobs=1)
+    return copy_batches(here(task.stages, task.groups))
 
 
 def _table_schema(layout: ColumnOptions) -> pa.Schema:

@@ -9,6 +9,7 @@ from os import PathLike
 
 import pyarrow as pa
 
+from kdump.audit.run.groups import GroupWorkers
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.run.verify import verify as verify_targets
 from kdump.audit.targets.listing import list_scope
@@ -16,7 +17,7 @@ from kdump.audit.targets.scope import Scope, readable
 from kdump.audit.targets.target import TopicSelection
 from kdump.audit.verdicts.next_start import add_forecast
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.copies.reading import compare_scope, group_copies
+from kdump.copies.reading import CopyStages, group_copies
 from kdump.errors import UsageError
 from kdump.storage.manifests.path import paths_in
 from kdump.storage.objects.remote_path import as_path
@@ -85,7 +86,8 @@ def copies(*paths: str | PathLike[str], jobs: int | None = None) -> pa.RecordBat
     """
     inner = [found for path in paths for found in paths_in(as_path(str(path)))]
     scope = readable(list_scope(inner, None, TopicSelection()))
-    comparisons = compare_scope(scope, group_copies(scope), jobs=jobs or default_jobs())
+    here = GroupWorkers(scope.targets, scope.context, jobs or default_jobs())
+    comparisons = here(CopyStages.of(scope), group_copies(scope))
     return pa.RecordBatchReader.from_batches(COPIES, copy_batches(comparisons))
 
 

@@ -164,15 +164,13 @@ def deadly_judge(case: Any, path: Path, **options: Any) -> object:
     return verify_task.make_verdict(case, **options)
 
 
-def deadly_comparison(task: Any, topic: str) -> object:
-    """Who compares the copies of this topic is killed."""
-    import pickle
+def deadly_combination(stages: Any, task: Any) -> object:
+    """Who compares the copies of the topic ``parted`` is killed."""
+    from kdump.fleet.verify import groups
 
-    from kdump.fleet import compare
-
-    if pickle.loads(task.copies[0]).topic == topic:
+    if task.values()[0].topic == "parted":
         os.kill(os.getpid(), signal.SIGKILL)
-    return compare.compare_partition(task)
+    return groups.combine_group(stages, task)
 
 
 def export_killed_once(task: Any, flag: Path) -> object:

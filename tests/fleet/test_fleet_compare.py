@@ -7,7 +7,6 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -96,8 +95,7 @@ def test_who_reads_differing_logs_may_die(
     top = copy_fixture(REPLICAS[0], tmp_path / "brokers")
     paths = [top / node for node in NODES]
     _, here, _ = compared("--format", "json", *paths)
-    work = partial(fleet_work.deadly_comparison, topic="parted")
-    monkeypatch.setattr("kdump.fleet.compare.compare_partition", work)
+    monkeypatch.setattr("kdump.fleet.verify.groups.combine_group", fleet_work.deadly_combination)
     code, there, _ = compared("--format", "json", *ON_SPARK, *paths)
     assert code == exits.INCOMPLETE
     (lost, found), (_, expected) = (_lines_of("parted", text) for text in (there, here))

@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from kdump.audit.commands import place_of
+from kdump.audit.run.groups import GroupWorkers
 from kdump.audit.run.prescan import Small, quick_verdict
 from kdump.audit.run.reconcile import reconcile_directories, requested_findings
 from kdump.audit.targets.listing import list_scope
@@ -22,7 +23,7 @@ from kdump.commands.manifest.making import Made, ManifestRequest, NamedRoot, mak
 from kdump.commands.manifest.names import Names
 from kdump.commands.manifest.output import new_manifest
 from kdump.commands.manifest.tree import bases_of
-from kdump.copies.reading import compare_copies, group_copies, whole_directories
+from kdump.copies.reading import CopyStages, group_copies
 from kdump.errors import KdumpError
 from kdump.storage import liveness, workers
 from kdump.storage.manifests.path import paths_in
@@ -91,14 +92,8 @@ def compared(*files: Path) -> list[str]:
             JsonComparisons(lines.append, [root.path for root in scope.roots]),
             TextComparisons(lines.append, ("kdump", "compare"), everything=True),
         )
-        comparisons = compare_copies(
-            group_copies(scope),
-            dict(enumerate(scope.targets)),
-            scope.context,
-            tuple(whole_directories(scope)),
-            lambda _: None,
-            jobs=1,
-        )
+        here = GroupWorkers(scope.targets, scope.context, jobs=1)
+        comparisons = here(CopyStages.of(scope), group_copies(scope))
         for comparison in comparisons:
             for report in reports:
                 report.add(comparison)

@@ -8,4 +8,5 @@ recheck       The rules of a second read: what is read again, which findings rem
 reconcile     The second read of a partition whose files have changed, and its verdict.
 prescan       The quick pass over all partitions that every run begins with.
 verify        verify(): verifies all segments over a pool of workers, partition by partition.
+groups        A run over groups of targets, described as stages, and its runner in this process.
 """

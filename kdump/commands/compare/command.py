@@ -132,33 +132,36 @@ def _find_copies(
     refuse_worker_options(jobs, limit_rate)
     paths, settings = named_paths(targets)
     with spark_session(spark, paths) as session:
-        from kdump.fleet.compare import compare_copies, find_groups
+        from kdump.copies.reading import CopyStages, group_copies, identities
+        from kdump.fleet.job.spread import run_single
+        from kdump.fleet.verify.groups import GroupsOnSpark
         from kdump.fleet.verify.listing import list_paths
 
         listing = list_paths(session, paths, settings, targets.topic_selection, manifests=True)
         scope = say_unreadable(listing.scope)
         note_manifests(scope)
-        groups = find_groups(session, scope)
+        groups = group_copies(scope, partial(run_single, session, identities))
         compared = {number for group in groups for number in group.numbers}
         size = sum(target.size for number, target in enumerate(scope.targets) if number in compared)
-        yield _Copies(scope, size, partial(compare_copies, session, groups, listing))
+        run = GroupsOnSpark(session, listing)
+        yield _Copies(scope, size, partial(run, CopyStages.of(scope), groups))
 
 
 def _copies_here(targets: TargetOptions, jobs: int | None, limit_rate: int | None) -> _Copies:
-    from kdump.copies.reading import compare_scope, group_copies
+    from kdump.audit.run.groups import GroupWorkers
+    from kdump.copies.reading import CopyStages, group_copies
     from kdump.storage.throttle import Pace
 
     scope = find_read_scope(targets, manifests=True)
     note_manifests(scope)
     groups = group_copies(scope)
     rate = reading_rate(limit_rate, scope.targets)
-    compare = partial(
-        compare_scope,
-        scope,
-        groups,
-        jobs=reading_jobs(jobs, scope.targets),
-        pace=Pace(rate) if rate else None,
-    )
     found = scope.targets
+    run = GroupWorkers(
+        found,
+        scope.context,
+        reading_jobs(jobs, found),
+        Pace(rate) if rate else None,
+    )
     size = sum(found[number].with_listing().size for group in groups for number in group.numbers)
-    return _Copies(scope, size, compare)
+    return _Copies(scope, size, partial(run, CopyStages.of(scope), groups))

@@ -10,8 +10,6 @@ from math import ceil
 from typing import Final
 
 from kdump.storage.logdir import MAX_LOG_BYTES
-from kdump.storage.manifests.path import ManifestPath
-from kdump.storage.paths import AnyPath
 
 #: The bounds of a pack: less is not worth a task, and of more a retry takes too long.
 _LEAST_BYTES: Final = 64 << 20
@@ -22,14 +20,6 @@ _PACKS_PER_CORE: Final = 3
 _HALVINGS: Final = 8
 #: The cost of opening and checking a file, in bytes read from an open file.
 FILE_BYTES: Final = 512 << 10
-#: Of a log in a manifest only headers are read: this times as fast.
-_MANIFEST_TIMES: Final = 16
-
-
-def log_cost(path: AnyPath, size: int) -> int:
-    """Return the cost of a log of ``size`` bytes, or of one in a directory, in bytes read."""
-    return size // _MANIFEST_TIMES if isinstance(path, ManifestPath) else size
-
 
 #: The time for which a job has work: its start costs less than 2 % of that.
 _JOB_SECONDS: Final = 5.0

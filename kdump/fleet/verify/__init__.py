@@ -7,4 +7,5 @@ listing    The listing stages, which executors run where the disks are.
 task       The tasks of executors: each reads segments by ``audit.run.tasks``, or gives the verdict
            of a partition.
 verify     verify() and the quick pass as stages of Spark.
+groups     Stages over groups of targets on Spark.
 """

@@ -15,9 +15,8 @@ from itertools import accumulate
 from typing import TypeVar, cast
 
 from kdump.audit.facts.small_files import DirectoryFacts
-from kdump.audit.targets.target import Target, log_bytes
+from kdump.audit.targets.target import Target, log_bytes, log_cost
 from kdump.audit.verdicts.packs import PACK, MadeSequence, Pack, Packs, pack, unpack
-from kdump.fleet.job.packing import log_cost
 from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
