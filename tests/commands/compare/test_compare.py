@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 from support import copies, forge
+from support.commands import kdump
 from support.copies import BASE, Log, append, compare, lay_out, partition, truncations
 
 pytestmark = pytest.mark.once
+
+
+@pytest.fixture(autouse=True, params=["workers", pytest.param("spark", marks=pytest.mark.spark)])
+def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who carries the stages out: workers, or in this process what stands in for Spark."""
+    if request.param == "spark":
+        from support import matrix_spark
+
+        matrix_spark.stand_in(monkeypatch.setattr)
+        on_spark = partial(kdump, "compare", "--master", "local[2]")
+        monkeypatch.setattr(copies, "kdump", lambda _, *paths, **how: on_spark(*paths, **how))
 
 
 def test_equal_copies_with_other_segments(tmp_path: Path) -> None:
