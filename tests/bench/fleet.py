@@ -156,8 +156,7 @@ def _on_spark(session: Session, path: Path) -> None:
     scope = listed.scope
     verdict = fleet.verify(
         session,
-        scope.targets,
-        listed.inventories,
+        listed.pairs,
         deep=False,
         context=scope.context,
         conclude=Conclusion(frozenset()),

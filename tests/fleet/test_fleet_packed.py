@@ -187,7 +187,9 @@ def test_the_driver_has_a_log_directory_once(
         (top / "meta.properties").write_text(f"version=1\nnode.id={number}\n")
     found = listing.list_paths(cast("Session", None), tops, None, TopicSelection())
     (directories,) = zip(*found.scope.context.siblings, strict=True)
-    for root, directory, target in zip(found.scope.roots, directories, found.targets, strict=True):
+    for root, directory, target in zip(
+        found.scope.roots, directories, found.scope.targets, strict=True
+    ):
         assert root.directory is directory is target.directory
 
 

@@ -1,14 +1,13 @@
-"""Where ``verify`` runs: the worker pool or the Spark session, behind one interface.
-
-Both engines return the same findings.
-"""
+"""Where ``verify`` runs: in workers of this process or on Spark; both return the same findings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kdump.audit.findings import Finding
 from kdump.audit.run.prescan import Small, quick_pass
@@ -80,30 +79,62 @@ def changed_state(memory: MemoryOptions, *, fits: bool) -> Path | None:
     return default_state() if memory.state is None else as_local(memory.state)
 
 
-class Engine(Protocol):
-    """Lists partitions when it is created, and then verifies them.
+@dataclass(slots=True)
+class Engine:
+    """Verifies the partitions of ``scope``; workers carry out its passes, or Spark.
 
     ``jobs`` tasks run at a time. Together they read at most ``limit_rate`` bytes a second, 0 for no
     limit, to which ``pace`` keeps. ``total_bytes`` is the size of the logs, as far as it is known.
+    ``listed``: it is known from the start. Otherwise the quick pass finds it, which then also comes
+    before the full pass, and leaves in ``known`` the verdicts that the full pass need not make.
+    ``directories`` checks the log directories themselves.
     """
 
+    depth: Depth
+    meter: Progress
     scope: Scope
+    directories: Callable[[], tuple[Finding, ...]]
+    quick_pass: Callable[..., Generator[Verdict, None, None]]
+    full_pass: Callable[..., Generator[Verdict, None, None]]
     jobs: int
-    limit_rate: int
-    pace: Pace | None
-    total_bytes: int
+    known: dict[int, Verdict] = field(default_factory=dict)
+    listed: bool = False
+    total_bytes: int = 0
+    limit_rate: int = 0
+    pace: Pace | None = None
+    unchanged: Unchanged | None = None
 
     @property
     def left_out(self) -> LeftOut | None:
         """The segments of which only the ends were read; None if all are read."""
-
-    def directories(self) -> tuple[Finding, ...]:
-        """Check the log directories themselves."""
+        unchanged = self.unchanged
+        return None if unchanged is None else LeftOut(unchanged.segments, unchanged.log_bytes)
 
     def verify(
         self, conclude: Conclusion, preview: Callable[[Verdict], None]
     ) -> Generator[Verdict, None, None]:
         """Yield the verdict of every target, in order; ``preview`` gets that of the quick pass."""
+
+        def glance(verdict: Verdict) -> Verdict:
+            return verdict.preview() if verdict.quick else conclude(verdict)
+
+        quick, counting = self.depth == "quick", not self.listed
+        if quick or counting:
+            self.meter.expect(self.scope.count, "partitions")
+            with closing(self.quick_pass(conclude=conclude if quick else glance)) as verdicts:
+                for number, verdict in enumerate(verdicts):
+                    preview(verdict)
+                    if counting:
+                        self.meter.advance(1)
+                        self.total_bytes += verdict.covered.size
+                    if quick:
+                        yield verdict
+                    elif not verdict.quick:
+                        self.known[number] = verdict
+        if not quick:
+            read_bytes = sum(verdict.covered.size for verdict in self.known.values())
+            self.meter.expect(self.total_bytes - read_bytes)
+            yield from self.full_pass(conclude=conclude, on_progress=self.meter.advance)
 
 
 @contextmanager
@@ -118,14 +149,14 @@ def start_engine(request: VerifyRequest, meter: Progress) -> Iterator[Engine]:
             )
         note_manifests(scope)
         if request.scrub_state is None:
-            yield _Local(request, meter, scope, None)
+            yield _in_workers(request, meter, scope)
             return
         from kdump.commands.verify.unchanged import Unchanged
         from kdump.history.state_file import read_state
         from kdump.output.files import reading_rights
 
         with read_state(request.scrub_state, reading_rights(request.scrub_state)) as state:
-            yield _Local(request, meter, scope, Unchanged(state, scope))
+            yield _in_workers(request, meter, scope, Unchanged(state, scope))
         return
     with _start_fleet(request, meter) as engine:
         yield engine
@@ -147,135 +178,72 @@ def _start_fleet(request: VerifyRequest, meter: Progress) -> Iterator[Engine]:
         from kdump.fleet.verify.listing import list_paths
 
         listing = list_paths(session, paths, settings, request.targets.topic_selection)
-        yield _Fleet(request, listing, meter, session, state)
+        yield _on_spark(request, meter, listing, session, state)
 
 
-class _Local:
-    def __init__(
-        self, request: VerifyRequest, meter: Progress, scope: Scope, unchanged: Unchanged | None
-    ) -> None:
-        self._depth = request.depth
-        self._statistics = request.statistics
-        self._meter = meter
-        self._unchanged = unchanged
-        self.scope = scope
-        self.jobs = reading_jobs(request.jobs, self.scope.targets)
-        self.limit_rate = reading_rate(request.limit_rate, self.scope.targets)
-        self.pace = Pace(self.limit_rate) if self.limit_rate else None
-        self.total_bytes = 0
-
-    @property
-    def left_out(self) -> LeftOut | None:
-        unchanged = self._unchanged
-        return None if unchanged is None else LeftOut(unchanged.segments, unchanged.log_bytes)
-
-    def directories(self) -> tuple[Finding, ...]:
-        return reconcile_directories(self.scope.context)
-
-    def verify(
-        self, conclude: Conclusion, preview: Callable[[Verdict], None]
-    ) -> Generator[Verdict, None, None]:
-        def glance(verdict: Verdict) -> Verdict:
-            last = self._depth == "quick" or not verdict.quick
-            return conclude(verdict) if last else verdict.preview()
-
-        targets, context = self.scope.targets, self.scope.context
-        small = Small.RECORDS if self._depth == "deep" else Small.HEADERS
-        if self._depth == "quick" or self.pace is not None or self._unchanged is not None:
-            small = Small.ENDS
-        verdict_by_number: dict[int, Verdict] = {}
-        self._meter.expect(len(targets), "partitions")
-        verdicts = quick_pass(
+def _in_workers(
+    request: VerifyRequest, meter: Progress, scope: Scope, unchanged: Unchanged | None = None
+) -> Engine:
+    targets, context, depth = scope.targets, scope.context, request.depth
+    jobs = reading_jobs(request.jobs, targets)
+    limit_rate = reading_rate(request.limit_rate, targets)
+    pace = Pace(limit_rate) if limit_rate else None
+    small = Small.RECORDS if depth == "deep" else Small.HEADERS
+    if depth == "quick" or pace is not None or unchanged is not None:
+        small = Small.ENDS
+    # Fills up in the quick pass, before the full pass begins.
+    known: dict[int, Verdict] = {}
+    shared: dict[str, Any] = {"jobs": jobs, "statistics": request.statistics}
+    return Engine(
+        depth,
+        meter,
+        scope,
+        partial(reconcile_directories, context),
+        partial(quick_pass, targets, context, small=small, **shared),
+        partial(
+            verify,
             targets,
-            context,
-            jobs=self.jobs,
-            small=small,
-            statistics=self._statistics,
-            conclude=glance,
-        )
-        with closing(verdicts):
-            for number, verdict in enumerate(verdicts):
-                preview(verdict)
-                self._meter.advance(1)
-                self.total_bytes += verdict.covered.size
-                if self._depth == "quick":
-                    yield verdict
-                elif not verdict.quick:
-                    verdict_by_number[number] = verdict
-        if self._depth == "quick":
-            return
-        read_bytes = sum(verdict.covered.size for verdict in verdict_by_number.values())
-        self._meter.expect(self.total_bytes - read_bytes)
-        yield from verify(
-            targets,
-            deep=self._depth == "deep",
-            jobs=self.jobs,
-            statistics=self._statistics,
+            deep=depth == "deep",
             context=context,
-            known=verdict_by_number,
-            conclude=conclude,
-            pace=self.pace,
-            on_progress=self._meter.advance,
-            left_out=self._unchanged or leave_out_nothing,
-        )
+            known=known,
+            pace=pace,
+            left_out=unchanged or leave_out_nothing,
+            **shared,
+        ),
+        jobs,
+        known,
+        limit_rate=limit_rate,
+        pace=pace,
+        unchanged=unchanged,
+    )
 
 
-class _Fleet:
-    def __init__(
-        self,
-        request: VerifyRequest,
-        listing: FleetListing,
-        meter: Progress,
-        session: Session,
-        state: FleetState | None,
-    ) -> None:
-        self._depth = request.depth
-        self._statistics = request.statistics
-        self._listing = listing
-        self._meter = meter
-        self._session = session
-        self._state = None if state is None else state.of(listing.scope.roots)
-        self.scope = listing.scope
-        self.jobs = session.cores
-        self.limit_rate = 0
-        self.pace: Pace | None = None
-        self.left_out = None
-        self.total_bytes = listing.total_bytes
+def _on_spark(
+    request: VerifyRequest,
+    meter: Progress,
+    listing: FleetListing,
+    session: Session,
+    state: FleetState | None,
+) -> Engine:
+    from kdump.fleet.verify.verify import quick_pass, verify
 
-    def directories(self) -> tuple[Finding, ...]:
-        return self._listing.findings
-
-    def verify(
-        self, conclude: Conclusion, preview: Callable[[Verdict], None]
-    ) -> Generator[Verdict, None, None]:
-        from kdump.fleet.verify.verify import quick_pass, verify
-
-        targets, inventories = self._listing.targets, self._listing.inventories
-        context = self.scope.context
-        if self._depth == "quick":
-            self._meter.expect(len(targets), "partitions")
-            verdicts = quick_pass(
-                self._session,
-                targets,
-                inventories,
-                context,
-                statistics=self._statistics,
-                conclude=conclude,
-                on_progress=self._meter.advance,
-            )
-            for verdict in verdicts:
-                preview(verdict)
-                yield verdict
-            return
-        self._meter.expect(self.total_bytes)
-        yield from verify(
-            self._session,
-            targets,
-            inventories,
-            deep=self._depth == "deep",
-            statistics=self._statistics,
-            context=context,
-            state=self._state,
-            conclude=conclude,
-            on_progress=self._meter.advance,
-        )
+    scope = listing.scope
+    given = session, listing.pairs
+    shared: dict[str, Any] = {"context": scope.context, "statistics": request.statistics}
+    return Engine(
+        request.depth,
+        meter,
+        scope,
+        lambda: listing.findings,
+        partial(quick_pass, *given, on_progress=meter.advance, **shared),
+        partial(
+            verify,
+            *given,
+            deep=request.depth == "deep",
+            state=None if state is None else state.of(scope.roots),
+            **shared,
+        ),
+        session.cores,
+        listed=True,
+        total_bytes=listing.total_bytes,
+    )

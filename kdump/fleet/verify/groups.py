@@ -46,8 +46,7 @@ class GroupsOnSpark:
         }
         packed = conclusions(
             self.session,
-            [target for target, _ in listed.values()],
-            [inventory for _, inventory in listed.values()],
+            list(listed.values()),
             Depth(deep=False, digest=True),
             context=self.listing.scope.context,
             conclude=partial(_pack, stages),

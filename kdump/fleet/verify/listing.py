@@ -65,16 +65,6 @@ class FleetListing:
         return PackedColumn(self.packed, lambda pair: pair)
 
     @property
-    def targets(self) -> Sequence[Target]:
-        """The targets of the scope, each unpacked when it is asked for."""
-        return PackedColumn(self.packed, itemgetter(0))
-
-    @property
-    def inventories(self) -> Sequence[Inventory]:
-        """The inventory of each target, likewise."""
-        return PackedColumn(self.packed, itemgetter(1))
-
-    @property
     def total_bytes(self) -> int:
         """The size of all logs in bytes."""
         return sum(part.size for part in self.packed)
@@ -87,7 +77,7 @@ class FleetListing:
         """Return the size of each log in bytes, by its path."""
         return {
             inventory.folder / name: size
-            for inventory in self.inventories
+            for _, inventory in self.pairs
             for name, size in inventory.logs.items()
         }
 

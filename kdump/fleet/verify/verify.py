@@ -57,8 +57,7 @@ _SEGMENT_BYTES: Final = 256 << 10
 
 def verify(
     session: Session,
-    targets: Sequence[Target],
-    inventories: Sequence[Inventory],
+    pairs: Sequence[tuple[Target, Inventory]],
     *,
     deep: bool,
     statistics: bool = False,
@@ -67,15 +66,14 @@ def verify(
     conclude: Conclude = keep_all,
     on_progress: Callable[[int], None] | None = None,
 ) -> Generator[Verdict, None, None]:
-    """Verify ``targets``, and yield the verdict of each, in order.
+    """Verify the targets of ``pairs``, and yield the verdict of each, in order.
 
     ``conclude`` is for verdicts alone; the rest is as for ``conclusions``.
     """
     remembers = state is not None
     verdicts = conclusions(
         session,
-        targets,
-        inventories,
+        pairs,
         Depth(deep, digest=remembers, statistics=statistics or remembers),
         context=context,
         state=state,
@@ -83,13 +81,12 @@ def verify(
         on_progress=on_progress,
     )
     with closing(verdicts):
-        yield from map(_with_directory, verdicts, targets)
+        yield from map(_with_directory, verdicts, pairs)
 
 
 def conclusions(
     session: Session,
-    targets: Sequence[Target],
-    inventories: Sequence[Inventory],
+    pairs: Sequence[tuple[Target, Inventory]],
     depth: Depth,
     *,
     context: Context,
@@ -97,16 +94,16 @@ def conclusions(
     conclude: Callable[[Verdict], T],
     on_progress: Callable[[int], None] | None = None,
 ) -> Generator[T, None, None]:
-    """Verify ``targets``, and yield the conclusion from the verdict of each, in order.
+    """Verify targets, and yield the conclusion from the verdict of each, in order.
 
-    ``inventories`` are those of the targets. Both are read one by one, shortly before executors get
-    them, and a conclusion comes out when those before it have. With a ``state`` sealed segments are
-    left out that earlier runs have read; digests and statistics are then needed. ``conclude`` is
-    pickled, and the executor calls it. ``on_progress`` gets counts of bytes of logs that were read
-    since its last call. Closing the iterator ends the jobs.
+    ``pairs`` are the targets with their inventories. They are read one by one, shortly before
+    executors get them, and a conclusion comes out when those before it have. With a ``state``
+    sealed segments are left out that earlier runs have read; digests and statistics are then
+    needed. ``conclude`` is pickled, and the executor calls it. ``on_progress`` gets counts of bytes
+    of logs that were read since its last call. Closing the iterator ends the jobs.
     """
     total_bytes = total_cost = 0
-    for inventory in inventories:
+    for _, inventory in pairs:
         total_bytes += sum(inventory.logs.values())
         total_cost += task_cost(_target_cost(inventory))
     report = None if on_progress is None else progress_counter(total_bytes, on_progress)
@@ -116,8 +113,7 @@ def conclusions(
         return depth if state is None else replace(depth, state=state.about(target))
 
     plan = _Plan(
-        targets,
-        inventories,
+        pairs,
         _contexts(context),
         _Shared(depth_of),
         Stream(session, work, unmap),
@@ -156,15 +152,13 @@ class _Plan(Generic[T]):
 
     def __init__(
         self,
-        targets: Sequence[Target],
-        inventories: Sequence[Inventory],
+        pairs: Sequence[tuple[Target, Inventory]],
         contexts: _Shared[Context],
         depths: _Shared[Depth],
         stream: Stream[tuple[int, _Task], _Task, TargetResult[T] | SegmentResult | T],
         most: int,
     ) -> None:
-        self._targets = targets
-        self._inventories = inventories
+        self._pairs = pairs
         self._contexts = contexts
         self._depths = depths
         self._stream = stream
@@ -199,8 +193,7 @@ class _Plan(Generic[T]):
 
     def _entries(self) -> Iterator[StreamEntry[tuple[int, _Task], _Task]]:
         """Yield the tasks of each target: one below the cost limit, else one for each segment."""
-        pairs = zip(self._targets, self._inventories, strict=True)
-        for number, (target, inventory) in enumerate(pairs):
+        for number, (target, inventory) in enumerate(self._pairs):
             cost = _target_cost(inventory)
             if task_cost(cost) <= self._most:
                 context, depth = self._contexts.about(target), self._depths.about(target)
@@ -274,15 +267,14 @@ class _Parts:
 
 def quick_pass(
     session: Session,
-    targets: Sequence[Target],
-    inventories: Sequence[Inventory],
-    context: Context,
+    pairs: Sequence[tuple[Target, Inventory]],
     *,
+    context: Context,
     statistics: bool = False,
     conclude: Conclude = keep_all,
     on_progress: Callable[[int], None] | None = None,
 ) -> Generator[Verdict, None, None]:
-    """Read the ends of ``targets``, and yield the verdict of each, in order.
+    """Read the ends of the targets of ``pairs``, and yield the verdict of each, in order.
 
     ``conclude`` and ``statistics`` are as for ``verify``. ``on_progress`` gets counts of targets
     since its last call.
@@ -290,22 +282,23 @@ def quick_pass(
     contexts = _contexts(context)
     entries = (
         StreamEntry(number, QuickTask(target, inventory, contexts.about(target)), 0)
-        for number, (target, inventory) in enumerate(zip(targets, inventories, strict=True))
+        for number, (target, inventory) in enumerate(pairs)
     )
-    report = None if on_progress is None else progress_counter(len(targets), on_progress)
+    report = None if on_progress is None else progress_counter(len(pairs), on_progress)
     work = partial(inspect, conclude=conclude, statistics=statistics)
     stream: Stream[int, QuickTask, Verdict] = Stream(session, work, make_careful)
 
     def verdict(number: int, result: Verdict | WorkerDied | LostTask) -> Verdict:
         if isinstance(result, Verdict):
             return result
-        target = inventories[number].open(targets[number])
+        small, inventory = pairs[number]
+        target = inventory.open(small)
         finding = _missing(target, target.path, result)
         return conclude(judge(target, [finding], context=context, quick=True))
 
-    with closing(stream.run(entries, task_cost(0) * len(targets), report)) as results:
+    with closing(stream.run(entries, task_cost(0) * len(pairs), report)) as results:
         verdicts = in_order((number, verdict(number, result)) for number, result in results)
-        yield from map(_with_directory, verdicts, targets)
+        yield from map(_with_directory, verdicts, pairs)
 
 
 class _Shared(Generic[T]):
@@ -328,8 +321,9 @@ def _contexts(context: Context) -> _Shared[Context]:
     return _Shared(lambda target: context.about([target]))
 
 
-def _with_directory(verdict: Verdict, target: Target) -> Verdict:
-    """Return the verdict on ``target`` with the log directory, which did not travel."""
+def _with_directory(verdict: Verdict, pair: tuple[Target, Inventory]) -> Verdict:
+    """Return the verdict on a target with the log directory, which did not travel."""
+    target, _ = pair
     return verdict.with_directory(None if verdict.target.error else target.directory)
 
 
