@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from fleet import fleet_work
+from kdump.audit.run.spread import LostTask
 from kdump.errors import UsageError
 from kdump.storage.workers import WorkerBug, WorkerDied
 
@@ -21,7 +22,7 @@ pyspark = pytest.importorskip("pyspark")
 
 from pyspark import cloudpickle  # noqa: E402
 
-from kdump.fleet.job.spread import LostTask, spread  # noqa: E402
+from kdump.fleet.job.spread import spread  # noqa: E402
 from kdump.fleet.session.session import Cluster, Session, open_session  # noqa: E402
 from kdump.fleet.session.signals import hold_signals  # noqa: E402
 

@@ -1,5 +1,6 @@
 """The passes of a run over many partitions.
 
+spread        Where the tasks of a run are done: in workers of this process, or on Spark.
 ahead         Requests to object stores for what will be read next, at the same time.
 quick_survey  quick_survey(): reads the ends of a segment's files.
 gather        gather(): reads the facts of a partition from its small files and ``.swap`` logs.

@@ -4,7 +4,6 @@ parquet   Records to a Parquet file.
 output    A file of a task: its format, and the digest of its bytes.
 files     The files of a task: by the size of its log and the hour of the records, with what each
           holds.
-spread    Where the tasks of an export run: in workers of this process, or on Spark.
 starts    The log start offset of each partition, and its offsets that are in remote storage only.
 task      One task: reads some logs of a topic, and writes their records into files.
 manifest  The manifest of an export: its files and their content.

@@ -23,10 +23,10 @@ from kdump.values import frozen
 
 if TYPE_CHECKING:
     from kdump.audit.facts.cluster import Configs
+    from kdump.audit.run.spread import Spread
     from kdump.audit.targets.context import Context
     from kdump.audit.targets.target import Target, TopicSelection
     from kdump.commands.export.manifest import Manifest, PartitionEntry
-    from kdump.commands.export.spread import Spread
     from kdump.storage.paths import AnyPath
     from kdump.storage.selection import Selection
 
@@ -231,9 +231,9 @@ def _open_source(
             context = listing.scope.context
             yield _Source(listing.open(), listing.sizes(), context, partial(spread, session))
         return
+    from kdump.audit.run.spread import Workers
     from kdump.audit.targets.listing import list_scope
     from kdump.audit.targets.target import log_bytes
-    from kdump.commands.export.spread import Workers
 
     scope = list_scope(paths, settings, selection)
     refuse_wrong_paths(scope.roots)

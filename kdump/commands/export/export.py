@@ -16,13 +16,13 @@ from typing import Any, Final
 
 from kdump.audit.facts.coordinator import TopicPartition
 from kdump.audit.facts.remote_storage import ranges_text
+from kdump.audit.run.spread import Spread
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target, without_nested
 from kdump.commands.export.files import FileLayout, Ledger, file_name
 from kdump.commands.export.manifest import FileEntry, Manifest, PartitionEntry, partition_entry
 from kdump.commands.export.output import FileFormat
 from kdump.commands.export.parts import ExportPart, ExportRequest, make_parts, plan
-from kdump.commands.export.spread import Spread
 from kdump.commands.export.starts import log_starts, remote_only
 from kdump.commands.export.task import (
     ExportResult,

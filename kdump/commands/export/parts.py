@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from kdump.audit.facts.coordinator import Coordinator
+from kdump.audit.run.spread import Spread
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
-from kdump.commands.export.spread import Spread
 from kdump.commands.export.task import Share, Trouble, missing_result
 from kdump.storage.paths import AnyPath
 from kdump.storage.selection import LOWEST, Selection

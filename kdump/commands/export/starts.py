@@ -19,9 +19,9 @@ from typing import Final
 from kdump.audit.facts.coordinator import TopicPartition
 from kdump.audit.facts.remote_storage import RemoteStorage, remote_offsets
 from kdump.audit.facts.small_files import log_start_line, read_small, read_topic_id
+from kdump.audit.run.spread import Spread
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
-from kdump.commands.export.spread import Spread
 from kdump.errors import SourceError
 from kdump.format.checkpoint import decode_epochs
 from kdump.storage.access import open_source

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 import pyarrow as pa
 from pyspark import TaskContext
 
+from kdump.audit.run.spread import LostTask, failure_text
 from kdump.errors import KdumpError
 from kdump.fleet.job.job import Job, JobFailed, Jobs
 from kdump.fleet.job.packing import JobSize, pack_tasks, task_cost
@@ -62,18 +63,6 @@ _RESULTS_DDL: Final = "results binary"
 _BATCH_BYTES: Final = 4 << 20
 _FAILURES: Final = "spark.task.maxFailures"
 _FAILURES_DEFAULT: Final = "4"
-
-
-@frozen
-class LostTask:
-    """The result of a task that has sent none; ``text`` is the reason."""
-
-    text: str
-
-
-def failure_text(result: WorkerDied | LostTask) -> str:
-    """Return what was found in the place of the result of a task."""
-    return result.text if isinstance(result, LostTask) else f"a process that {result.label} killed"
 
 
 class _Kind(IntEnum):

@@ -13,8 +13,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Generic
 
 from kdump.audit.run.groups import G, R, Stages, T, W
+from kdump.audit.run.spread import LostTask, failure_text
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.fleet.job.spread import LostTask, failure_text, spread
+from kdump.fleet.job.spread import spread
 from kdump.fleet.verify.listing import FleetListing
 from kdump.fleet.verify.task import Depth
 from kdump.fleet.verify.verify import conclusions

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 from kdump.audit.checks.read_errors import killed_reader
 from kdump.audit.findings import Finding
 from kdump.audit.judge import judge
+from kdump.audit.run.spread import LostTask
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Conclude, Verdict, keep_all
 from kdump.fleet.job.packing import FILE_BYTES, max_task_bytes, task_cost
-from kdump.fleet.job.spread import LostTask, Stream, StreamEntry
+from kdump.fleet.job.spread import Stream, StreamEntry
 from kdump.fleet.state.directory import FleetState, directory_of
 from kdump.fleet.verify.inventory import Inventory
 from kdump.fleet.verify.ledger import LedgerLine, coverage_findings, missing_result

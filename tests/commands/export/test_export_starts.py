@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from kdump.audit.run.spread import Workers
 from kdump.audit.targets.target import assign, open_roots
 from kdump.commands.export.command import _report
 from kdump.commands.export.manifest import Manifest
-from kdump.commands.export.spread import Workers
 from kdump.commands.export.starts import log_starts
 from kdump.storage.liveness import BrokerState, Liveness
 from support.exports import exported, lines_of, one_batch

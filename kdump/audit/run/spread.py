@@ -1,4 +1,4 @@
-"""Where the tasks of an export run: in workers of this process, or on Spark."""
+"""Where the tasks of a run are done: in workers of this process, or on Spark."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from typing import Any, Protocol
 from kdump.errors import KdumpError
 from kdump.storage import workers
 from kdump.values import frozen
+
+
+@frozen
+class LostTask:
+    """The result of a task that has sent none; ``text`` is the reason."""
+
+    text: str
+
+
+def failure_text(result: workers.WorkerDied | LostTask) -> str:
+    """Return what was found in the place of the result of a task."""
+    return result.text if isinstance(result, LostTask) else f"a process that {result.label} killed"
 
 
 class Spread(Protocol):
@@ -26,9 +38,9 @@ class Spread(Protocol):
         """Yield task numbers with results, in any order; ``sizes`` are the bytes that tasks read.
 
         ``careful`` returns a task as it is done once more, after the truncation of a log that was
-        mapped killed its process. The result of a task whose process died has a ``label`` or a
-        ``text`` that says so. Raise the KdumpError that ``work`` raises. ``on_progress`` gets the
-        fraction of tasks done.
+        mapped killed its process. The result is ``WorkerDied`` if a signal killed the process, and
+        ``LostTask`` if no executor finished the task. Raise the KdumpError that ``work`` raises.
+        ``on_progress`` gets the fraction of tasks done.
         """
 
 
