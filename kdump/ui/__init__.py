@@ -6,8 +6,8 @@ exits             The ending of a run, and the exit code that follows from it.
 units             Counts, sizes, durations and times in words.
 paragraphs        Paragraphs of at most 80 columns.
 folding           Lists in which equal entries are counted after the first few.
-table             Tables of columns as wide as their longest cell.
 jsonl             JSON Lines: header, typed lines, summary.
+table             Tables of columns: rows as text, as JSON Lines and as CSV.
 progress          Progress on standard error: a bar, or a line a minute.
 coordinator_logs  Faults in the logs of coordinators, in text and in JSON.
 options/          Options that several commands share.

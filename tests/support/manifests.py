@@ -17,8 +17,7 @@ from kdump.audit.run.reconcile import reconcile_directories, requested_findings
 from kdump.audit.targets.listing import list_scope
 from kdump.audit.targets.target import TopicSelection
 from kdump.audit.verdicts.next_start import add_forecast
-from kdump.commands.compare.json_lines import JsonComparisons
-from kdump.commands.compare.text import TextComparisons
+from kdump.commands.compare.report import JsonComparisons, TextComparisons
 from kdump.commands.manifest.making import Made, ManifestRequest, NamedRoot, make_manifest
 from kdump.commands.manifest.names import Names
 from kdump.commands.manifest.output import new_manifest
@@ -90,7 +89,7 @@ def compared(*files: Path) -> list[str]:
                 raise root.content
         reports = (
             JsonComparisons(lines.append, [root.path for root in scope.roots]),
-            TextComparisons(lines.append, ("kdump", "compare"), everything=True),
+            TextComparisons(lines.append, ("kdump", "compare"), everything=True, wide=True),
         )
         here = GroupWorkers(scope.targets, scope.context, jobs=1)
         comparisons = here(CopyStages.of(scope), group_copies(scope))

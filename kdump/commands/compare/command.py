@@ -14,7 +14,7 @@ import click
 
 from kdump.ui.options.jobs import jobs_option, reading_jobs
 from kdump.ui.options.rate import rate_option, reading_rate
-from kdump.ui.options.reports import format_option
+from kdump.ui.options.reports import format_option, wide_option
 from kdump.ui.options.spark import (
     SparkOptions,
     refuse_worker_options,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 )
 @click.option("--all", "everything", is_flag=True, help="Show partitions with equal copies too.")
 @format_option("Text for people, or JSON Lines of all partitions.")
+@wide_option
 @jobs_option()
 @rate_option("Default: 50MB beside a running broker, else none. On Spark only none.")
 @progress_option
@@ -56,6 +57,7 @@ def compare(
     targets: TargetOptions,
     everything: bool,
     form: Literal["text", "json"],
+    wide: bool,
     jobs: int | None,
     limit_rate: int | None,
     progress: Mode,
@@ -81,8 +83,7 @@ def compare(
     A shorter copy that is the beginning of the longer one lags; that is no difference. It changes
     nothing, and can run beside a broker: of live copies the ends are those of the moment.
     """
-    from kdump.commands.compare.json_lines import JsonComparisons
-    from kdump.commands.compare.text import TextComparisons
+    from kdump.commands.compare.report import JsonComparisons, TextComparisons
     from kdump.ui.progress import Progress
 
     report: TextComparisons | JsonComparisons
@@ -93,7 +94,8 @@ def compare(
         if form == "json":
             report = JsonComparisons(click.echo, [root.path for root in copies.scope.roots])
         else:
-            report = TextComparisons(click.echo, _again(targets), everything=everything)
+            again = _again(targets)
+            report = TextComparisons(click.echo, again, everything=everything, wide=wide)
         meter.expect(copies.size)
         with closing(copies.compare(meter.advance)) as found:
             for comparison in found:

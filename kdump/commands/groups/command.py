@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from kdump.ui.options.jobs import jobs_option, reading_jobs
-from kdump.ui.options.reports import format_option
+from kdump.ui.options.reports import format_option, wide_option
 from kdump.ui.options.targets import TargetOptions, find_read_scope, path_options
 from kdump.ui.progress import progress_option
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     "kafka-consumer-groups.sh --reset-offsets --from-file takes them.",
     "csv",
 )
+@wide_option
 @jobs_option()
 @progress_option
 @path_options
@@ -44,6 +45,7 @@ def groups(
     targets: TargetOptions,
     patterns: tuple[str, ...],
     form: Literal["text", "json", "csv"],
+    wide: bool,
     jobs: int | None,
     progress: Mode,
 ) -> int:
@@ -62,9 +64,7 @@ def groups(
     written as metadata of a commit. It changes nothing, and can run beside a broker.
     """
     from kdump.commands.groups.consumption import find_offsets, report_groups
-    from kdump.commands.groups.csv_lines import CsvGroups
-    from kdump.commands.groups.json_lines import JsonGroups
-    from kdump.commands.groups.text import TextGroups
+    from kdump.commands.groups.report import CsvGroups, JsonGroups, TextGroups
     from kdump.format.lines.text import printable
     from kdump.ui.progress import Progress
 
@@ -78,7 +78,7 @@ def groups(
     if form == "json":
         report = JsonGroups(click.echo, [root.path for root in scope.roots])
     else:
-        report = CsvGroups(click.echo, warn) if form == "csv" else TextGroups(click.echo)
+        report = CsvGroups(click.echo, warn) if form == "csv" else TextGroups(click.echo, wide=wide)
     with Progress(progress) as meter:
         meter.expect(sum(partition.size for partition in partitions))
         jobs = reading_jobs(jobs, scope.targets)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from kdump.ui.options.reports import format_option
+from kdump.ui.options.reports import format_option, wide_option
 from kdump.ui.options.targets import LogPath, TargetOptions, path_options
 from kdump.ui.units import LARGEST_LONG
 
@@ -58,12 +58,14 @@ class _OffsetOrPath(LogPath):
     "quotas and ACLs again in an empty cluster.",
     "commands",
 )
+@wide_option
 @path_options
 def metadata(
     targets: TargetOptions,
     last: int | None,
     other: AnyPath | int | None,
     form: Literal["text", "json", "commands"],
+    wide: bool,
 ) -> int:
     """Show the cluster as the metadata log at PATH has it.
 
@@ -84,7 +86,7 @@ def metadata(
     partition = _find_partition(targets)
     state = read_state(partition, last)
     if other is None:
-        return _print_image(state, form)
+        return _print_image(state, form, wide)
     if isinstance(other, int):
         before = read_state(partition, other)
     else:
@@ -92,13 +94,14 @@ def metadata(
     return _print_differences(before, state, form)
 
 
-def _print_image(state: MetadataState, form: Literal["text", "json", "commands"]) -> int:
+def _print_image(state: MetadataState, form: str, wide: bool) -> int:
     from kdump.commands.metadata.json_lines import emit_image
     from kdump.commands.metadata.kafka_commands import print_commands
     from kdump.commands.metadata.text import print_image
 
-    report = {"text": print_image, "json": emit_image, "commands": print_commands}[form]
-    return report(click.echo, state)
+    if form == "text":
+        return print_image(click.echo, state, wide=wide)
+    return (emit_image if form == "json" else print_commands)(click.echo, state)
 
 
 def _print_differences(before: MetadataState, after: MetadataState, form: str) -> int:

@@ -6,8 +6,7 @@ transaction_state  The state of a transactional id, from the last records of
 transactions       Transactions of coordinators beside the logs that they write to: which are late,
                    which hang.
 selection          Which transactions of a run are shown, and the exit code.
-json_lines         JSON Lines: a line for each transactional id and each open transaction.
-text               Tables of transactional ids and of open transactions, and commands.
+report             Transactional ids and open transactions: tables and commands, and JSON Lines.
 command            ``kdump transactions``: transactions of coordinators and in logs, from the disk
                    of a broker.
 """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from kdump.ui.options.jobs import jobs_option, reading_jobs
-from kdump.ui.options.reports import format_option
+from kdump.ui.options.reports import format_option, wide_option
 from kdump.ui.options.targets import TargetOptions, find_read_scope, path_options
 from kdump.ui.progress import progress_option
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     help="Show only transactions whose transactional id matches this pattern; repeatable.",
 )
 @format_option("Tables for people, or JSON Lines.")
+@wide_option
 @jobs_option()
 @progress_option
 @path_options
@@ -41,6 +42,7 @@ def transactions(
     hanging: bool,
     patterns: tuple[str, ...],
     form: Literal["text", "json"],
+    wide: bool,
     jobs: int | None,
     progress: Mode,
 ) -> int:
@@ -61,9 +63,8 @@ def transactions(
     behind that, as for a broker that starts. The age counts up to the last write of a stopped
     broker. kdump changes nothing, and can run beside a broker.
     """
-    from kdump.commands.transactions.json_lines import emit_transactions
+    from kdump.commands.transactions.report import emit_transactions, print_transactions
     from kdump.commands.transactions.selection import Shown
-    from kdump.commands.transactions.text import print_transactions
     from kdump.commands.transactions.transactions import find_transactions
     from kdump.ui.progress import Progress
 
@@ -75,4 +76,4 @@ def transactions(
     shown = Shown(found, patterns, hanging)
     if form == "json":
         return emit_transactions(shown, [root.path for root in scope.roots], click.echo)
-    return print_transactions(shown, click.echo)
+    return print_transactions(shown, click.echo, wide=wide)

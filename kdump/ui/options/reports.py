@@ -19,6 +19,12 @@ def format_option(help_text: str, *more: str) -> Decorator:
     )
 
 
+wide_option = click.option(
+    "--wide",
+    is_flag=True,
+    help="In text: tables of more than 80 columns as tables, not as records.",
+)
+
 fail_on_option = click.option(
     "--fail-on",
     type=click.Choice(["error", "warning"]),

@@ -340,7 +340,7 @@ def test_a_file_that_cannot_be_read_makes_the_run_incomplete(name: str, tmp_path
     assert (problem["type"], problem["kind"]) == ("problem", "unreadable")
     assert name in problem["reason"]
     printed.clear()
-    assert print_image(printed.append, read_state(partition)) == 5
+    assert print_image(printed.append, read_state(partition), wide=False) == 5
     assert printed[1].startswith("incomplete: ")
 
 

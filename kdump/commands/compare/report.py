@@ -1,31 +1,74 @@
-"""The copies of each partition, what parts them, and what follows from that, for people."""
+"""The copies of each partition, what parts them, and what follows from that: text and JSON Lines.
+
+Scripts rely on JSON: fields may be added, but none is changed or removed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from kdump.audit.commands import Remedy
 from kdump.audit.facts.remote_storage import ranges_text
 from kdump.commands.compare.advice import Advice
 from kdump.commands.compare.summary import CompareSummary
 from kdump.copies.comparison import Comparison, ComparisonState, Difference, FollowerCut, Held
-from kdump.copies.copy import LostOffsets, OffsetRange
+from kdump.copies.copy import Copy, LostOffsets, OffsetRange
+from kdump.copies.fields import copy_fields, difference_fields, leader_fields, partition_fields
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
+from kdump.storage.paths import AnyPath
+from kdump.ui import jsonl
 from kdump.ui.paragraphs import LABEL, paragraph
-from kdump.ui.table import NONE, table
+from kdump.ui.table import FIELDS, Column, ReportTable
 from kdump.ui.units import count_text, size_text
 
-_HEAD: Final = (
-    "COPY", "NODE", "ISR", "CHOICE", "EPOCH", "START", "END", "WATERMARK", "SIZE", "DAMAGE", "PATH",
-)  # fmt: skip
-#: The first columns, which are printed even if they hold nothing.
-_ALWAYS: Final = 2
 #: How many ranges of offsets are listed.
 _LISTED: Final = 8
+
+
+class _CopyRow(NamedTuple):
+    found: Comparison
+    place: int
+    copy: Copy
+
+
+def _copies(found: Comparison) -> list[_CopyRow]:
+    return [_CopyRow(found, *placed) for placed in enumerate(found.copies)]
+
+
+def _in_sync(row: _CopyRow) -> str | None:
+    in_sync = row.found.in_sync(row.place)
+    if row.found.eligible(row.place):
+        return "elr"
+    return None if in_sync is None else "yes" if in_sync else "no"
+
+
+def _end(row: _CopyRow) -> str:
+    copy = row.copy
+    return "stray" if copy.stray else str(copy.end) if copy.starts else "offline"
+
+
+_COPIES: Final = ReportTable[_CopyRow](
+    "copy",
+    (
+        Column("COPY", None, lambda row: row.place + 1),
+        Column(None, FIELDS, lambda row: copy_fields(row.found, row.place, jsonl.path_field)),
+        Column("NODE", None, lambda row: row.copy.node_id),
+        Column("ISR", None, _in_sync),
+        Column("CHOICE", None, lambda row: row.found.order.index(row.place) + 1),
+        Column("EPOCH", None, lambda row: row.copy.started.latest),
+        Column("START", None, lambda row: row.copy.log_start),
+        Column("END", None, _end),
+        Column("WATERMARK", None, lambda row: row.copy.high_watermark),
+        Column("SIZE", None, lambda row: row.copy.size, size_text),
+        Column("DAMAGE", None, lambda row: len(row.copy.lost) or None),
+        Column("PATH", None, lambda row: row.copy.path),
+    ),
+    always=2,
+)
 
 
 class TextComparisons:
@@ -34,9 +77,12 @@ class TextComparisons:
     ``again`` is the command that compares the same copies once more.
     """
 
-    def __init__(self, emit: Callable[[str], None], again: Remedy, *, everything: bool) -> None:
+    def __init__(
+        self, emit: Callable[[str], None], again: Remedy, *, everything: bool, wide: bool
+    ) -> None:
         self._emit = emit
         self._everything = everything
+        self._wide = wide
         self._summary = CompareSummary()
         self._advice = Advice(again)
 
@@ -47,9 +93,7 @@ class TextComparisons:
         if found.state in (ComparisonState.EQUAL, ComparisonState.ALONE) and not self._everything:
             return
         self._emit(printable(f"PARTITION {found.topic}-{found.partition}: {_title(found)}"))
-        for line in table(
-            _HEAD, [_cells(found, index) for index in range(len(found.copies))], _ALWAYS
-        ):
+        for line in _COPIES.text(_copies(found), wide=self._wide):
             self._emit(line)
         for label, text in _rows(found):
             self._print(f"  {label}", text)
@@ -93,6 +137,44 @@ class TextComparisons:
             self._emit(printable(line))
 
 
+class JsonComparisons:
+    """Emits the header at once, and the lines of each partition as soon as it is compared.
+
+    Copies are numbered from 1 in each partition.
+    """
+
+    def __init__(self, emit: Callable[[str], None], paths: Iterable[AnyPath]) -> None:
+        self._emit = emit
+        self._summary = CompareSummary()
+        emit(jsonl.line("header", jsonl.header("compare", paths)))
+
+    def add(self, found: Comparison) -> None:
+        """Emit the lines of a partition."""
+        self._summary.add(found)
+        name: dict[str, object] = {"topic": found.topic, "partition": found.partition}
+        for row in _copies(found):
+            self._emit(_COPIES.json(row, **name))
+        for leadership in found.leaderships:
+            self._emit(jsonl.line("leader", name | leader_fields(leadership)))
+        for difference in found.differences:
+            self._emit(jsonl.line("difference", name | difference_fields(difference)))
+        self._emit(jsonl.line("partition", name | partition_fields(found)))
+
+    def finish(self) -> int:
+        """Emit the last line, and return the exit code."""
+        summary = self._summary
+        fields: dict[str, object] = {
+            "exit": summary.exit_code,
+            "partitions": summary.partitions,
+            **{state.value: summary.states[state] for state in ComparisonState},
+            "copies": summary.copies,
+            "log_bytes": summary.log_bytes,
+            "batches": summary.batches,
+        }
+        self._emit(jsonl.line("summary", fields))
+        return summary.exit_code
+
+
 def _title(found: Comparison) -> str:
     if found.state is ComparisonState.LAGGING:
         most = max(copy.end for copy in found.copies) - min(copy.end for copy in found.copies)
@@ -100,25 +182,6 @@ def _title(found: Comparison) -> str:
             return "log starts differ"
         return f"lagging, by {count_text(most, 'offset')} at most" if most else "lagging"
     return found.state.value
-
-
-def _cells(found: Comparison, index: int) -> tuple[str, ...]:
-    copy, in_sync = found.copies[index], found.in_sync(index)
-    latest = copy.started.latest
-    sync = NONE if in_sync is None else "yes" if in_sync else "no"
-    return (
-        str(index + 1),
-        NONE if copy.node_id is None else str(copy.node_id),
-        "elr" if found.eligible(index) else sync,
-        str(found.order.index(index) + 1),
-        NONE if latest is None else str(latest),
-        str(copy.log_start),
-        "stray" if copy.stray else str(copy.end) if copy.starts else "offline",
-        NONE if copy.high_watermark is None else str(copy.high_watermark),
-        size_text(copy.size),
-        str(len(copy.lost)) if copy.lost else NONE,
-        str(copy.path),
-    )
 
 
 def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
