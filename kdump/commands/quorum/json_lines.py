@@ -19,69 +19,45 @@ from kdump.ui import jsonl
 
 def print_json(quorum: Quorum, emit: Callable[[str], None]) -> int:
     """Print the lines; return the exit code. Copies are counted from 1."""
-    emit(jsonl.line("header", jsonl.header("quorum", [each.path for each in quorum.replicas])))
+
+    def say(kind: str, **fields: object) -> None:
+        emit(jsonl.line(kind, fields))
+
+    say("header", **jsonl.header("quorum", [each.path for each in quorum.replicas]))
     for number, replica in enumerate(quorum.replicas, 1):
-        emit(jsonl.line("copy", {"copy": number, **_copy_fields(replica)}))
+        say("copy", copy=number, **_copy_fields(replica))
         for entry in replica.voter_history:
-            emit(
-                jsonl.line(
-                    "voters",
-                    {
-                        "copy": number,
-                        "offset": entry.offset,
-                        "epoch": entry.epoch,
-                        "voters": _voters(entry.voters),
-                        **jsonl.path_field(entry.path),
-                    },
-                )
-            )
+            voters, path = _voters(entry.voters), jsonl.path_field(entry.path)
+            say(
+                "voters", copy=number, offset=entry.offset, epoch=entry.epoch, voters=voters, **path
+            )  # fmt: skip
         for change in replica.leader_changes:
-            emit(
-                jsonl.line(
-                    "leader_change",
-                    {
-                        "copy": number,
-                        "offset": change.offset,
-                        "epoch": change.epoch,
-                        "time_ms": change.timestamp_ms,
-                        "leader_id": change.leader_id,
-                        "granting": _listed(change.granting),
-                        "voters": _voters(change.voters),
-                    },
-                )
-            )
+            say(
+                "leader_change", copy=number, offset=change.offset, epoch=change.epoch,
+                time_ms=change.timestamp_ms, leader_id=change.leader_id,
+                granting=_listed(change.granting), voters=_voters(change.voters),
+            )  # fmt: skip
     for candidacy in quorum.candidacies:
-        emit(
-            jsonl.line(
-                "election",
-                {
-                    "copy": candidacy.replica + 1,
-                    "node_id": quorum.replicas[candidacy.replica].node_id,
-                    "can_lead": candidacy.wins,
-                    "obstacle": candidacy.obstacle,
-                    "voters": candidacy.voters and _voters(candidacy.voters),
-                    "granted": candidacy.granted,
-                    "votes": [
-                        {
-                            "node_id": vote.voter.node_id,
-                            "copy": None if vote.replica is None else vote.replica + 1,
-                            "answer": vote.answer.name.lower(),
-                        }
-                        for vote in candidacy.votes
-                    ],
-                },
-            )
-        )
+        votes = [
+            {
+                "node_id": vote.voter.node_id,
+                "copy": None if vote.replica is None else vote.replica + 1,
+                "answer": vote.answer.name.lower(),
+            }
+            for vote in candidacy.votes
+        ]
+        say(
+            "election", copy=candidacy.replica + 1,
+            node_id=quorum.replicas[candidacy.replica].node_id, can_lead=candidacy.wins,
+            obstacle=candidacy.obstacle, voters=candidacy.voters and _voters(candidacy.voters),
+            granted=candidacy.granted, votes=votes,
+        )  # fmt: skip
     for leader in quorum.leaders:
-        emit(jsonl.line("leader", _leader_fields(quorum, leader)))
+        say("leader", **_leader_fields(quorum, leader))
     for problem in quorum.problems:
-        fields: dict[str, object] = {
-            "kind": problem.kind.value,
-            "copies": [number + 1 for number in problem.replicas],
-            "note": problem.is_note,
-            "text": problem.text,
-        }
-        emit(jsonl.line("problem", fields))
+        copies = [number + 1 for number in problem.replicas]
+        fields = {"kind": problem.kind.value, "copies": copies, "note": problem.is_note}
+        emit(jsonl.line("problem", {**fields, "text": problem.text}))
     code = exit_code(quorum)
     nodes = [quorum.replicas[leader.replica].node_id for leader in quorum.leaders]
     first = [leader.replica for leader in quorum.leaders[:1]] + list(quorum.companions)

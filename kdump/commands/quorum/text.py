@@ -28,9 +28,8 @@ def print_text(quorum: Quorum, emit: Callable[[str], None], leader_changes: int)
         _print(emit, f"  {node_text(quorum, candidacy.replica)}: {_candidacy_text(candidacy)}")
     emit("")
     for problem in quorum.problems:
-        _print(
-            emit, f"{'note' if problem.is_note else 'problem'}: {_problem_text(quorum, problem)}"
-        )
+        kind = "note" if problem.is_note else "problem"
+        _print(emit, f"{kind}: {_problem_text(quorum, problem)}")
     if quorum.problems:
         emit("")
     for sentence in verdict(quorum):
@@ -116,11 +115,8 @@ def _snapshot_text(replica: MetadataReplica) -> str:
         return "none"
     usable = replica.usable_snapshot
     text = count_text(len(replica.snapshots), "snapshot")
-    text += (
-        ""
-        if usable is None
-        else f", newest usable up to offset {usable.end_offset}, epoch {usable.epoch}"
-    )
+    if usable is not None:
+        text += f", newest usable up to offset {usable.end_offset}, epoch {usable.epoch}"
     for snapshot in replica.snapshots:
         if snapshot.fault is not None:
             text += f"; {snapshot.path.name} is damaged: {snapshot.fault}"
@@ -152,8 +148,4 @@ def _candidacy_text(candidacy: Candidacy) -> str:
 
 def _problem_text(quorum: Quorum, problem: Problem) -> str:
     named = " and ".join(node_text(quorum, number) for number in problem.replicas)
-    return (
-        f"{problem.kind.value}: {named}: {problem.text}"
-        if named
-        else (f"{problem.kind.value}: {problem.text}")
-    )
+    return ": ".join(filter(None, (problem.kind.value, named, problem.text)))
