@@ -8,10 +8,10 @@ import pytest
 
 from kdump.audit.judge import judge
 from kdump.audit.run.quick_survey import quick_survey
+from kdump.audit.run.spread import Workers
 from kdump.audit.startup.outcome import Outcome
 from kdump.audit.verdicts.next_start import next_start
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.commands.export.spread import Workers
 from kdump.commands.export.starts import log_starts
 from kdump.coordinators.extents import log_end, log_start
 from kdump.copies.copy import copy_of
