@@ -60,12 +60,12 @@ def _run_here(
     jobs: int,
     *,
     retry: object = None,
-    on_progress: Callable[[Any], None] = lambda _: None,
+    on_progress: Callable[[Any], None] | None = None,
 ) -> Generator[workers.Result[Any, Any], None, None]:
     """Do what ``workers.run`` does, in this process."""
     for number, task in enumerate(tasks):
         try:
-            value = work(task, on_progress)
+            value = work(task, on_progress or (lambda _: None))
         except KdumpError as error:
             value = error
         yield workers.Result(number, task, value)
