@@ -8,7 +8,8 @@ snapshot_reload  The producer snapshots that a loader deletes and writes, and th
                  reads for them.
 inputs           Reads the facts of logs that the loader needs.
 room             The room that a start takes on a file system.
-loader           The loader's work on one partition, step by step, on facts alone.
+loader           The loader's work on one partition, step by step, on facts alone, with the reason
+                 why each segment is recovered.
 swap_loss        The records that a ``.swap`` file leaves out when it replaces segments.
 future_loss      The records of a current log that the future log in its place does not hold.
 forecast         forecast(): predicts the next start of a partition and of a log directory.

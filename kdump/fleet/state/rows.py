@@ -27,7 +27,7 @@ from kdump.storage.source import Identity
 from kdump.values import frozen
 
 _FILE: Final = (("inode", pa.int64()), ("size", pa.int64()), ("mtime_ns", pa.int64()))
-#: Programs rely on them: columns may be added, but none is changed or removed.
+#: A file with other columns is no state: what it has is read again.
 COLUMNS: Final = pa.schema(
     [
         ("base_offset", pa.int64()),
