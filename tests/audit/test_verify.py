@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import fcntl
 import os
 import signal
 import time
@@ -26,6 +25,7 @@ from kdump.storage.workers import WorkerBug
 from support.children import children
 from support.damaged import FIRST, LAST, RECIPES, Recipe, batches, name
 from support.fixtures_loader import FIXTURES, copy_fixture
+from support.stand_in import stand_in
 
 pytestmark = pytest.mark.forks
 
@@ -64,22 +64,8 @@ def log_directory(tmp_path: Path) -> Path:
 @pytest.fixture
 def beside_a_broker(log_directory: Path) -> Iterator[Path]:
     """The log directory while another process holds its lock."""
-    lock = log_directory / ".lock"
-    lock.touch()
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        descriptor = os.open(lock, os.O_RDWR)
-        fcntl.lockf(descriptor, fcntl.LOCK_EX)
-        os.write(write, b"x")
-        time.sleep(60)
-        os._exit(0)
-    os.read(read, 1)
-    yield log_directory
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    os.close(read)
-    os.close(write)
+    with stand_in(log_directory):
+        yield log_directory
 
 
 @pytest.fixture

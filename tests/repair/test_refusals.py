@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,19 +25,18 @@ from support.crashing.subjects import CONVERT, HEAL, LOSSY, MOVED, PARTITION, RE
 from support.crashing.trees import put, take
 from support.damaged import name
 from support.long_samples import first_of
+from support.stand_in import child
 
 pytestmark = pytest.mark.once
 
 LOG, INDEX = name(0, ".log"), name(0, ".index")
 NOBODY = 65534
-#: Has a file open, and takes its lock as Java does if there is a third argument.
-HOLDER = """
+#: Has a file open, and takes its lock as Java does if that is asked for.
+HELD = """
 import fcntl, sys
 file = open(sys.argv[1], sys.argv[2])
-if sys.argv[3:]:
-    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-print(flush=True)
-input()
+if sys.argv[3] == "True":
+    fcntl.lockf(file, fcntl.LOCK_EX)
 """
 
 
@@ -52,14 +49,8 @@ def trial() -> Iterator[Trial]:
 @contextmanager
 def holding(path: Path, mode: str = "r+", *, locked: bool = False) -> Iterator[int]:
     """Another process has ``path`` open, and locked; its id."""
-    arguments = [sys.executable, "-c", HOLDER, str(path), mode, *(["lock"] if locked else [])]
-    process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"\n"
-    try:
-        yield process.pid
-    finally:
-        process.communicate(b"\n")
+    with child(HELD, path, mode, locked) as pid:
+        yield pid
 
 
 def refused(trial: Trial, argv: Sequence[str], prepare: Callable[[], None] = lambda: None) -> Run:

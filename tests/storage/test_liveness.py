@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from kdump.errors import SourceError, VanishedError
 from kdump.storage import liveness as module
 from kdump.storage.liveness import BrokerState, Process, liveness
 from support.descriptors import none_left_open
+from support.stand_in import child
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
@@ -41,22 +41,6 @@ def log_directory(tmp_path: Path) -> Path:
 def no_leaked_descriptors() -> Iterator[None]:
     with none_left_open():
         yield
-
-
-@contextmanager
-def child(code: str, *arguments: Path | int) -> Iterator[int]:
-    """Another process that runs ``code`` and then waits for a line of input."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", f"{code}\nprint(flush=True)\ninput()", *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"\n"
-    try:
-        yield process.pid
-    finally:
-        process.communicate(b"\n")
 
 
 POSIX_LOCK = """

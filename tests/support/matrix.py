@@ -14,7 +14,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -45,6 +44,7 @@ from support.crashing.subjects import (
 from support.fixtures_loader import copy_fixture
 from support.forge import batch, record, write_partition
 from support.object_stores import Bucket
+from support.stand_in import stand_in
 
 #: What is imported on the way, from where nobody else may be allowed to read.
 for _module in (
@@ -318,28 +318,8 @@ def _configs(top: Path) -> tuple[str, ...]:
 @contextmanager
 def _broker(data: Path) -> Iterator[None]:
     """A process that holds the lock of a log directory, and has its files open for writing."""
-    (data / ".lock").touch()
-    process = subprocess.Popen(
-        [sys.executable, "-c", _HOLDER, data, data / _MAIN / f"{200:020}.log"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"\n"
-    try:
+    with stand_in(data, data / _MAIN / f"{200:020}.log"):
         yield
-    finally:
-        process.communicate(b"\n")
-
-
-_HOLDER: Final = """
-import fcntl, sys
-lock = open(sys.argv[1] + "/.lock", "r+b")
-fcntl.lockf(lock, fcntl.LOCK_EX)
-log = open(sys.argv[2], "r+b")
-print(flush=True)
-input()
-"""
 
 
 def _kinds(top: Path) -> Iterator[Kind]:
