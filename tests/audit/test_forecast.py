@@ -139,6 +139,13 @@ def test_replaced_files_are_named(tmp_path: Path) -> None:
     assert forecast_of(named("swap-above-a-cleaned"), tmp_path).replaced == ()
 
 
+def test_a_swap_that_a_clean_startup_replays_is_read(tmp_path: Path) -> None:
+    files = {name(200, ".log.swap"): SOUND[200][0], name(100, ".snapshot"): forge.snapshot()}
+    found = forecast_of(Forged("swap-replayed", files=files, clean=True, end=210), tmp_path)
+    assert (found.exact, found.unread) == (True, ())
+    assert found.log_end_offset == 210
+
+
 def test_lost_snapshots_are_named(tmp_path: Path) -> None:
     taken = {name(offset, ".snapshot"): forge.snapshot() for offset in (100, 200, 290, 300)}
     clean = forecast_of(Forged("kept", files=taken, clean=True), tmp_path)

@@ -188,7 +188,8 @@ def _violations(segment: SegmentReplay) -> Iterator[RejectedBatch]:
 
 
 def _swap(segment: Segment, facts: PartitionFacts) -> LogFacts:
-    recovered = None if facts.clean else _recover(segment, facts, None)
+    # A startup after a clean shutdown may replay it too, for the producers.
+    recovered = _recover(segment, facts, None)
     size, index_sizes = _sizes(segment, None)
     return LogFacts(segment, size, recovered, _end(segment), index_sizes)
 
