@@ -95,12 +95,12 @@ def test_a_command_that_another_needs_is_missed(tmp_path: Path) -> None:
     ]
 
 
-def picked() -> list[str]:
-    """Three commands that the hash of the commit picks."""
+def picking() -> random.Random:
+    """The chance that the hash of the commit is."""
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=PACKAGE, capture_output=True, text=True, check=False
     ).stdout
-    return random.Random(commit).sample(sorted(_COMMANDS), 3)
+    return random.Random(commit)
 
 
 def stands_on_any(path: Path, commands: Iterable[str]) -> bool:
@@ -166,10 +166,11 @@ def commands_imported(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def works_without(commands: list[str], top: Path) -> None:
+def works_without(commands: list[str], top: Path, chance: random.Random | None = None) -> None:
     """The rest types, and the tests of the other commands pass that run none of ``commands``.
 
-    Of each test two cases: what is missing misses in all of them.
+    Of each test two cases: what is missing misses in all of them. ``chance`` picks half of the
+    modules of tests.
     """
     package, gone = without(commands, top)
     config, cache = PACKAGE.parent / "pyproject.toml", top / "cache"
@@ -188,6 +189,8 @@ def works_without(commands: list[str], top: Path) -> None:
         for path in sorted(TESTS.rglob("test_*.py"))
         if path.parent.name not in gone and not stands_on_any(path, deleted)
     ]
+    if chance is not None:
+        others = chance.sample(others, len(others) // 2)
     plugins = ("-p", "no:cacheprovider", "-p", "support.two_cases")
     tested = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "2", *plugins, *others],
@@ -204,9 +207,10 @@ def works_without(commands: list[str], top: Path) -> None:
 @pytest.mark.once
 @pytest.mark.timeout(1500)
 def test_the_rest_works_without_three(tmp_path: Path) -> None:
-    commands = picked()
+    chance = picking()
+    commands = chance.sample(sorted(_COMMANDS), 3)
     print("without", *commands)
-    works_without(commands, tmp_path)
+    works_without(commands, tmp_path, chance)
 
 
 @pytest.mark.nightly
