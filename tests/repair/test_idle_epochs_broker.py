@@ -61,9 +61,13 @@ def test_a_replica_keeps_its_end_by_the_line_that_reindex_keeps(
         outcomes = cluster.truncations(1, [TOPIC])[TOPIC]
         assert {node: found.end for node, found in outcomes.items()} == {2: END, 3: END}
         assert {node: found.offset for node, found in outcomes.items()} == {2: None, 3: PARTING}
-        below = f"Truncating {TOPIC}-0 to offset {PARTING} below high watermark {END}"
-        assert any(below in line for line in cluster.log_lines(3))
-        assert not any(below in line for line in cluster.log_lines(2))
+        # 3.9 asks for the high watermark after it has truncated, and so does not warn of it.
+        below = {
+            "4.3.1": f"Truncating {TOPIC}-0 to offset {PARTING} below high watermark {END}",
+            "3.9.1": f"Non-monotonic update of high watermark from (offset={END}, ",
+        }[version]
+        assert any(below in line for line in cluster.log_lines(3) if f"{TOPIC}-0" in line)
+        assert not any(below in line for line in cluster.log_lines(2) if f"{TOPIC}-0" in line)
         cluster.stop(*NODES, CONTROLLER)
     segments = {node: sorted(path.name for path in paths[node].glob("*.log")) for node in NODES}
     assert segments[1] == segments[2] == [f"{0:020}.log", f"{END:020}.log"]
