@@ -1,4 +1,5 @@
-"""The loader's work on one partition, step by step, on facts alone.
+"""The loader's work on one partition, step by step, on facts alone, with the reason why each
+segment is recovered.
 
 The steps follow those of the loader, in order: swaps, opening, recovery, the end of the log,
 producer state. A step that stops the broker raises ``StartFailure``.
