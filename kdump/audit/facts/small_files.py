@@ -412,10 +412,13 @@ def log_start_offset(line: int | None, partition: Partition, *, remote: bool) ->
 
     It is the base offset of the first segment where that is higher: a broker writes no line for a
     log that begins with its first segment, and an old line may be left behind. With remote storage
-    (KIP-405) records below the first segment are served too, so that the line alone decides.
+    (KIP-405) records below the first segment are served too, so that the line alone decides, and
+    without one the log starts at 0.
     Spec: ``UnifiedLog.logStartOffset``.
     """
-    if remote or not partition.segments:
+    if remote:
+        return line or 0
+    if not partition.segments:
         return line
     return max(line or 0, partition.segments[0].base_offset)
 

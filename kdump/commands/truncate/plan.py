@@ -66,7 +66,7 @@ def plan_truncate(verdict: Verdict, *, at: int | None, arguments: tuple[str, ...
     before = _replay(verdict, facts, surveys, () if isinstance(start, str) else start)
     refused = recovery_cut_point(surveys, _violations(verdict, facts, surveys))
     cut_point = refused if at is None else offset_cut_point(surveys, at)
-    log_start = facts.log_start_offset or 0
+    log_start = max(facts.log_start or 0, surveys[0].segment.base_offset)
     plan = replace(plan, log_start=log_start, log_end=(before.end_offset, before.end_offset))
     if cut_point is None:
         notes = [] if at is None else [f"no batch reaches offset {at}"]
@@ -124,7 +124,8 @@ def _check_verdict(verdict: Verdict) -> tuple[PartitionFacts, tuple[Survey, ...]
 
 
 def _check_offset(at: int, facts: PartitionFacts, surveys: tuple[Survey, ...]) -> None:
-    lowest = facts.log_start_offset or 0
+    # With remote storage the log starts below, but nothing there is on disk.
+    lowest = max(facts.log_start or 0, surveys[0].segment.base_offset)
     if at < lowest:
         raise UsageError(
             f"{facts.partition.path}: expected an offset from {lowest} on, where the log starts, "

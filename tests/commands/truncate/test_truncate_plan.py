@@ -714,6 +714,20 @@ def test_the_metadata_of_a_cluster(top: Path) -> None:
         planned(top, path)
 
 
+def test_a_log_with_remote_storage_is_cut_at_what_is_on_disk(top: Path) -> None:
+    """Its log start lies below the first segment, in remote storage."""
+    path = write(top, log_start=FIRST + 30)
+    for file in path.glob(f"{FIRST:020}.*"):
+        file.unlink()
+    found = verdict(top, path)
+    assert found.facts is not None
+    settings = replace(found.facts.settings, remote_storage=True)
+    found = replace(found, facts=replace(found.facts, settings=settings))
+    with pytest.raises(UsageError, match=f"from {LAST} on"):
+        plan_truncate(found, at=FIRST + 50, arguments=())
+    assert plan_truncate(found, at=LAST + 10, arguments=()).log_start == LAST
+
+
 def test_a_segment_alone_or_a_partition_not_read_whole(top: Path) -> None:
     path = write(top, FLIPPED)
     found = verdict(top, path)
