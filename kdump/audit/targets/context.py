@@ -82,12 +82,12 @@ class Context:
         return {path: node.node_id for path, node in self.nodes.items()}
 
     def about(self, targets: Iterable[Target]) -> Context:
-        """Return what the verification of ``targets`` uses of it."""
-        targets = tuple(targets)
+        """Return what the verification of the targets uses that are in directories of these."""
         paths = {each.directory.directory.path for each in targets if each.directory is not None}
         nodes = {path: self.nodes[path] for path in paths if path in self.nodes}
-        wanted = {target.path for target in targets} if self.futures else set()
-        futures = tuple(future for future in self.futures if future.current in wanted)
+        futures = tuple(
+            future for future in self.futures if future.current and future.current.parent in paths
+        )
         bare = replace(self, siblings=(), strays=frozenset(), missing={}, beyond=())
         return replace(bare, futures=futures, nodes=nodes)
 
