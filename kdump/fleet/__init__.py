@@ -2,7 +2,6 @@
 
 session/    Sessions of Spark.
 job/        Jobs of Spark: tasks in, rows out.
-state/      What runs on Spark remember: the evidence of sealed segments, in files that tasks write.
 verify/     ``kdump verify`` on Spark.
 source/     What the Spark data source reads: options, paths, offsets and columns.
 datasource  The Spark data source: ``spark.read.format("kdump").load(path)``.

@@ -8,5 +8,7 @@ state        State: what was read of each segment, when, and what was found, in 
 directories  Which directory of the state a root is, also after a move to another mount.
 due          What is due: the segments of log directories beside the state, and the order of
              reading.
+evidence/    What runs on Spark remember: the evidence of sealed segments, in files that tasks
+             write.
 state_file   Opens the file of a state: its lock, its version, and that it is a state at all.
 """

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import kdump.audit.run.prescan
-import kdump.audit.run.verify
+import kdump.audit.run.verification
 from kdump.audit.facts.small_files import read_directory
 from kdump.audit.run.gather import gather
 from kdump.audit.run.prescan import Small, quick_pass
@@ -187,7 +187,7 @@ def test_what_is_known_is_not_read_again(directory: Path, monkeypatch: pytest.Mo
         read.append(as_local(target.path))
         return plain(target, context, deep=deep)
 
-    monkeypatch.setattr(kdump.audit.run.verify, "gather", partial(note, gather))
+    monkeypatch.setattr(kdump.audit.run.verification, "gather", partial(note, gather))
     found = list(verify(targets, deep=False, jobs=1, context=context, known=known))
     assert read == [targets[left].path]
     assert [verdict.target for verdict in found] == targets

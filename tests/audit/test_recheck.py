@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kdump.audit.run.reconcile
-import kdump.audit.run.tasks
+import kdump.audit.run.verification
 import kdump.audit.run.verify
 from kdump.audit.checks.batches import SEGMENTS_OVERLAP
 from kdump.audit.checks.indexes import INDEX_ORDER
@@ -328,7 +328,7 @@ def test_errors_of_files_that_changed_though_believed_stopped_are_read_again(
         assert options["mapped"] or segment.base_offset == LAST or not found.gaps
         return found
 
-    monkeypatch.setattr(kdump.audit.run.tasks, "survey", healed_behind)
+    monkeypatch.setattr(kdump.audit.run.verification, "survey", healed_behind)
     (verdict,) = verify(targets(directory, BrokerState.STOPPED), deep=False, jobs=1)
     assert names(verdict) == ["changed-while-read"]
 
@@ -355,7 +355,7 @@ def test_a_swap_file_that_is_gone_though_believed_stopped_is_a_note(
         return found
 
     assert "swap-overlaps" in names(verdict())
-    monkeypatch.setattr(kdump.audit.run.tasks, "survey", discard)
+    monkeypatch.setattr(kdump.audit.run.verification, "survey", discard)
     monkeypatch.setattr(time, "sleep", lambda _: None)
     assert names(verdict()) == ["changed-while-read"]
 
@@ -379,7 +379,7 @@ def test_what_changes_though_believed_stopped_has_time_to_finish(
         for path in partition.glob(f"{doomed:020}.*"):
             path.unlink()
 
-    monkeypatch.setattr(kdump.audit.run.tasks, "survey", append)
+    monkeypatch.setattr(kdump.audit.run.verification, "survey", append)
     monkeypatch.setattr(time, "sleep", finish)
     (root,) = open_roots([partition])
     assert root.directory is not None
@@ -408,7 +408,7 @@ def test_a_file_that_comes_while_logs_are_read_again(
             aside.rename(index)
         return survey(segment, *args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(kdump.audit.run.tasks, "survey", read)
+    monkeypatch.setattr(kdump.audit.run.verification, "survey", read)
     (root,) = open_roots([partition])
     assert root.directory is not None
     (verdict,) = verify(

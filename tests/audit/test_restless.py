@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-import kdump.audit.run.tasks
-import kdump.audit.run.verify
 import kdump.audit.survey.survey
 import kdump.audit.targets.target
+from kdump.audit.run import verification, verify
 from kdump.audit.survey.survey import Survey
 from kdump.cli.main import main
 from kdump.storage import access, source, workers
@@ -36,7 +35,7 @@ _RUNS, _ENOUGH = 200, 10
 def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """What happened to the workers, of ``HAPPENS``, counted by file."""
     counts: Counter[str] = Counter()
-    unmapped, survey_of = kdump.audit.run.verify._retry_unmapped, kdump.audit.run.tasks.survey_of
+    unmapped, survey_of = verify._retry_unmapped, verification.survey_of
     run = workers.run
 
     def watched(*args: Any, **options: Any) -> Iterator[workers.Result[object, object]]:
@@ -47,22 +46,23 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
                 counts[outcome.value.label] += 1
             yield outcome
 
-    def retry(task: kdump.audit.run.tasks.SurveyTask, died: workers.WorkerDied) -> object:
+    def retry(task: verification.SurveyTask, died: workers.WorkerDied) -> object:
         counts[died.label] += 1
         return unmapped(task, died)
 
     def note(
-        target: kdump.audit.targets.target.Target, outcome: workers.Result[object, Survey]
+        target: kdump.audit.targets.target.Target,
+        outcome: workers.Result[verification.SurveyTask, Survey],
     ) -> object:
         if isinstance(outcome.value, Survey):
             for unread in outcome.value.unread:
                 truncated = "was truncated during the read" in unread.text
                 counts["shortened" if truncated else "vanished"] += 1
-        return survey_of(target, outcome)  # type: ignore[arg-type]
+        return survey_of(target, outcome)
 
     monkeypatch.setattr(workers, "run", watched)
-    monkeypatch.setattr(kdump.audit.run.verify, "_retry_unmapped", retry)
-    for module in (kdump.audit.run.verify, kdump.audit.run.tasks):
+    monkeypatch.setattr(verify, "_retry_unmapped", retry)
+    for module in (verify, verification):
         monkeypatch.setattr(module, "survey_of", note)
     return counts
 

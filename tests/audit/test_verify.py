@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import kdump.audit.run.tasks
+import kdump.audit.run.verification
 import kdump.audit.run.verify
 from kdump.audit.finding_code import Severity
 from kdump.audit.run.verify import verify
@@ -71,7 +71,7 @@ def beside_a_broker(log_directory: Path) -> Iterator[Path]:
 @pytest.fixture
 def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Survey]], None]:
     """``instead(other)``: workers call ``other`` where they would call ``survey``."""
-    return lambda other: monkeypatch.setattr(kdump.audit.run.tasks, "survey", other)
+    return lambda other: monkeypatch.setattr(kdump.audit.run.verification, "survey", other)
 
 
 def test_all_recipes_at_once(log_directory: Path) -> None:

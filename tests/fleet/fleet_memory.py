@@ -27,9 +27,9 @@ def list_absent(path: Path, order: Any) -> Any:
     """In the place of ``_list_path``: a log directory with its checkpoints, and its targets."""
     from kdump.audit.facts.small_files import DirectoryFacts, Offsets, Read
     from kdump.audit.targets.target import Root, Target
-    from kdump.fleet.verify.inventory import PackedTargets
     from kdump.fleet.verify.listing import _Part
     from kdump.fleet.verify.packed import pack_root
+    from kdump.fleet.verify.packed_targets import PackedTargets
     from kdump.storage.liveness import BrokerState, Liveness
     from kdump.storage.logdir import LogDirectory, Partition, Segment, directory_name
 
@@ -71,20 +71,22 @@ def measure(brokers: int, top: Path) -> dict[str, int]:
     from pyspark import cloudpickle
 
     from fleet import fleet_memory  # by its own name, also as a program
+    from kdump.audit.run import target_tasks as task
+    from kdump.audit.run.verification import Verification
     from kdump.audit.targets.context import Context
+    from kdump.audit.targets.inventory import Inventory
     from kdump.audit.targets.target import assign, open_roots
     from kdump.audit.verdicts.next_start import Conclusion
     from kdump.cli.main import main
     from kdump.commands.verify import engine as verify_engine
-    from kdump.fleet.verify import listing, task, verify
-    from kdump.fleet.verify.inventory import Inventory
+    from kdump.fleet.verify import listing, verify
     from kdump.ui.options.spark import spark_session
     from support import forge
 
     forge.write_partition(top, "real", 0, {0: [forge.batch(0, [forge.record()])]})
     (root,) = open_roots([top / "real-0"])
     (target,) = assign(root)
-    one = task.TargetTask(0, target, Inventory.of(target), Context(0), task.Depth(deep=False))
+    one = task.TargetTask(target, Inventory.of(target), Verification(Context(0)))
     conclude = task.WithoutDirectory(Conclusion(frozenset()))
     found = task.run_task(one, conclude=conclude)
     start, taken = spark_session, dict[str, int]()

@@ -97,15 +97,17 @@ def dividing(number: int) -> float:
 
 def logs_of(task: Any) -> list[Path]:
     """The logs that a task of verify reads."""
-    from kdump.fleet.verify.task import SegmentTask
+    from kdump.audit.run.target_tasks import SegmentTask, VerdictTask
 
+    if isinstance(task, VerdictTask):
+        return []
     if isinstance(task, SegmentTask):
         return [] if task.path is None else [as_local(task.path)]
     return [task.inventory.folder / name for name in task.inventory.logs]
 
 
 def deadly_work(task: Any, log: Path, **options: Any) -> object:
-    from kdump.fleet.verify import task as verify_task
+    from kdump.audit.run import target_tasks as verify_task
 
     if log in logs_of(task):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -113,7 +115,7 @@ def deadly_work(task: Any, log: Path, **options: Any) -> object:
 
 
 def work_killed_once(task: Any, flag: Path, **options: Any) -> object:
-    from kdump.fleet.verify import task as verify_task
+    from kdump.audit.run import target_tasks as verify_task
 
     found = verify_task.run_task(task, **options)
     if not flag.exists():
@@ -124,7 +126,7 @@ def work_killed_once(task: Any, flag: Path, **options: Any) -> object:
 
 def work_without_executor(task: Any, flag: Path, **options: Any) -> object:
     """The first that comes here kills its executor, a JVM two processes above."""
-    from kdump.fleet.verify import task as verify_task
+    from kdump.audit.run import target_tasks as verify_task
 
     try:
         flag.touch(exist_ok=False)
@@ -141,27 +143,19 @@ def work_without_executor(task: Any, flag: Path, **options: Any) -> object:
 def forgetful_work(task: Any, log: Path, **options: Any) -> object:
     from dataclasses import replace
 
-    from kdump.fleet.verify import task as verify_task
+    from kdump.audit.run import target_tasks as verify_task
 
     found = verify_task.run_task(task, **options)
     return replace(found, lines=()) if log in logs_of(task) else found
 
 
-def deadly_whole(task: Any, path: Path, **options: Any) -> object:
-    """Who is to judge that partition at once is killed."""
-    from kdump.fleet.verify import task as verify_task
+def deadly_verdict(task: Any, path: Path, **options: Any) -> object:
+    """Who is to judge that partition is killed, also where its segments were read before."""
+    from kdump.audit.run import target_tasks as verify_task
 
-    if isinstance(task, verify_task.TargetTask) and task.target.path == path:
+    if not isinstance(task, verify_task.SegmentTask) and task.target.path == path:
         os.kill(os.getpid(), signal.SIGKILL)
     return verify_task.run_task(task, **options)
-
-
-def deadly_judge(case: Any, path: Path, **options: Any) -> object:
-    from kdump.fleet.verify import task as verify_task
-
-    if case.target.path == path:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return verify_task.make_verdict(case, **options)
 
 
 def deadly_combination(stages: Any, task: Any) -> object:
@@ -230,7 +224,7 @@ def last_after(number: int, flag: Path, last: int) -> bool:
 
 def held_partition(task: Any, path: Path, flag: Path, **options: Any) -> object:
     """Who comes to that partition touches ``flag``, and stays there."""
-    from kdump.fleet.verify import task as verify_task
+    from kdump.audit.run import target_tasks as verify_task
 
     if task.target.path == path:
         flag.touch()

@@ -42,7 +42,7 @@ class World:
         """A run with the state, ``later_s`` after the one before."""
         self.now_s += later_s
         now_ns = _BEGIN_NS + self.now_s * 1_000_000_000
-        self.put("kdump.fleet.state.directory.time", SimpleNamespace(time_ns=lambda: now_ns))
+        self.put("kdump.history.evidence.directory.time", SimpleNamespace(time_ns=lambda: now_ns))
         return self.verified("--master", "local[2]", "--state", self.state, *options, *self.paths)
 
     def in_pieces(self) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from kdump.audit.run.target_tasks import LedgerLine
 from kdump.audit.survey.survey import survey
+from kdump.audit.targets.inventory import Inventory
 from kdump.audit.targets.target import assign, open_roots
-from kdump.fleet.verify.inventory import Inventory
-from kdump.fleet.verify.ledger import LedgerLine, coverage_findings
+from kdump.fleet.verify.ledger import coverage_findings
 from support.damaged import FIRST, LAST, RECIPES
 
 pytestmark = pytest.mark.once

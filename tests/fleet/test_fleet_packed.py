@@ -16,14 +16,15 @@ import pytest
 
 from kdump.audit.facts.small_files import read_directory
 from kdump.audit.judge import judge
+from kdump.audit.targets.inventory import Inventory
 from kdump.audit.targets.target import Root, Target, TopicSelection, assign, open_roots
 from kdump.audit.verdicts import packs
 from kdump.audit.verdicts.packs import PACK, PackedList, PackedVerdicts, Packs, Written, pack
 from kdump.errors import SourceError
 from kdump.fleet.job.packing import JobSize
 from kdump.fleet.verify import listing
-from kdump.fleet.verify.inventory import Inventory, PackedColumn, PackedTargets
 from kdump.fleet.verify.packed import PackedOffsets, PackedPaths, pack_root
+from kdump.fleet.verify.packed_targets import PackedColumn, PackedTargets
 from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory
 from support import forge

@@ -26,7 +26,7 @@ from fleet.remembering import (
 )
 from kdump.cli.main import main
 from kdump.commands.verify import engine as verify_engine
-from kdump.fleet.state.rows import EvidenceRow, decode_rows, encode_rows
+from kdump.history.evidence.rows import EvidenceRow, decode_rows, encode_rows
 from kdump.storage.liveness import BrokerState, Liveness
 from kdump.ui import exits
 from support.fixtures_loader import ROOT
@@ -131,7 +131,7 @@ def test_a_large_partition_has_files_of_some_segments(
     """What is new replaces few of them, and a segment's task reads no other."""
     if pieces:
         runs.in_pieces()
-    monkeypatch.setattr("kdump.fleet.state.memory._FULL_ROWS", 2)
+    monkeypatch.setattr("kdump.history.evidence.memory._FULL_ROWS", 2)
     partition = data / "compacted-0"
     runs.paths = [partition]
     logs = sorted(log.name for log in partition.glob("*.log"))

@@ -272,8 +272,7 @@ def test_what_surveys_have_shown_is_told_without_a_judgement(
 ) -> None:
     top = fleet_broker(tmp_path / "broker", 5)
     partition = top / "orders-94"
-    deadly("run_task", partial(fleet_work.deadly_whole, path=partition))
-    deadly("make_verdict", partial(fleet_work.deadly_judge, path=partition))
+    deadly("run_task", partial(fleet_work.deadly_verdict, path=partition))
     code, lines = on_spark(top)
     assert code == exits.INCOMPLETE
     found = {(line["code"], line["path"]) for line in lines if line["type"] == "finding"}

@@ -16,8 +16,8 @@ import pytest
 from kdump.audit.survey.statistics import BatchSums
 from kdump.audit.survey.survey import Survey, survey
 from kdump.errors import DecodeError
-from kdump.fleet.state.encoding import decode_survey, encode_survey, survey_form
-from kdump.fleet.state.rows import EvidenceRow, SegmentFiles, decode_rows, encode_rows
+from kdump.history.evidence.encoding import decode_survey, encode_survey, survey_form
+from kdump.history.evidence.rows import EvidenceRow, SegmentFiles, decode_rows, encode_rows
 from kdump.history.records import SegmentReading, SegmentRecord
 from kdump.storage.logdir import Segment, open_path
 from support import damaged, recipes_indexes, recipes_producers

@@ -34,7 +34,7 @@ OWNED = {
     "click": "ui, commands, cli",
     "rich": "ui, commands, cli",
     "pyspark": "fleet",
-    "pyarrow": "tables, output, fleet, commands",
+    "pyarrow": "tables, output, history, fleet, commands",
     "botocore": "",
     "numpy": "",
     "pandas": "",
@@ -234,7 +234,7 @@ def plant(tmp_path: Path) -> Callable[[str, str], list[str]]:
         (
             "kdump/storage/a.py",
             "import pyarrow.fs",
-            "storage imports pyarrow, which is for tables, output, fleet, commands",
+            "storage imports pyarrow, which is for tables, output, history, fleet, commands",
         ),
         ("kdump/storage/a.py", "os.unlink(path)", "storage changes files: os.unlink"),
         ("kdump/audit/a.py", "path.write_text('')", "audit changes files: path.write_text"),
@@ -300,6 +300,18 @@ def test_the_walk_alone_tells_which_damage_ends_a_log() -> None:
         if both <= {name for _, name in _names(ast.parse(path.read_bytes()))}
     ]
     assert naming == [Path("storage/walk.py")]
+
+
+def test_what_runs_on_spark_is_described_in_the_core() -> None:
+    """Its side carries stages out: it neither reads segments, nor judges, nor compares."""
+    foreign = {"judge", "survey", "Survey", "comparison", "compare", "replay"}
+    found = [
+        f"{path.relative_to(PACKAGE)}:{line} {name}"
+        for path in sorted((PACKAGE / "fleet").rglob("*.py"))
+        for line, name in _imports(ast.parse(path.read_bytes()))
+        if foreign & set(name.split("."))
+    ]
+    assert found == []
 
 
 def test_the_runs_of_records_are_read_in_one_place() -> None:

@@ -4,10 +4,13 @@ spread        Where the tasks of a run are done: in workers of this process, or 
 ahead         Requests to object stores for what will be read next, at the same time.
 quick_survey  quick_survey(): reads the ends of a segment's files.
 gather        gather(): reads the facts of a partition from its small files and ``.swap`` logs.
-tasks         Surveys as tasks for a worker or a Spark executor.
 recheck       The rules of a second read: what is read again, which findings remain. Reads nothing.
 reconcile     The second read of a partition whose files have changed, and its verdict.
+verification  The full pass over a target, as stages: each segment is surveyed, then the results are
+              judged.
 prescan       The quick pass over all partitions that every run begins with.
+target_tasks  A verification as tasks that travel: each reads segments, or gives the verdict on a
+              target.
 verify        verify(): verifies all segments over a pool of workers, partition by partition.
 groups        A run over groups of targets, described as stages, and its runner in this process.
 """

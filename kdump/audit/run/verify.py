@@ -19,20 +19,16 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field
 
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding
-from kdump.audit.judge import judge
-from kdump.audit.run.gather import gather
-from kdump.audit.run.reconcile import reconcile
-from kdump.audit.run.tasks import SurveyTask, rerun_surveys, run_survey, survey_of, survey_tasks
+from kdump.audit.run.verification import SurveyTask, Verification, run_survey, survey_of
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Conclude, Verdict, keep_all
 from kdump.storage import workers
-from kdump.storage.logdir import Segment
 from kdump.storage.throttle import Pace, use_idle_io
 
 LeftOut = Callable[[int, Target], Collection[int]]
@@ -66,15 +62,15 @@ def verify(
 ) -> Generator[Verdict, None, None]:
     """Yield the verdict on each of ``targets``, in order, from surveys in at most ``jobs`` workers.
 
-    ``rebuild`` also rebuilds the indexes of each segment, for its survey, ``digest`` makes a digest
-    of its headers, ``statistics`` makes those of its batches and of the reading. Without a
-    ``context`` only the logs are verified. ``known`` has the verdicts, by the index of their
-    target, on targets that need no further read. ``conclude`` is called as soon as there is a
-    verdict, so that what it leaves out is not held until the target's turn. The workers keep to
-    ``pace`` together, and read when disks are idle if a broker may be using any of the targets.
-    ``on_progress`` gets counts of log bytes that were read since its last call. Of segments that
-    are ``left_out`` only the ends are read. Leaving early ends the workers. Raises KdumpError.
+    ``deep``, ``rebuild``, ``digest``, ``statistics`` and ``context`` are those of a
+    ``Verification``. ``known`` has the verdicts, by the index of their target, on targets that need
+    no further read. ``conclude`` is called as soon as there is a verdict, so that what it leaves
+    out is not held until the target's turn. The workers keep to ``pace`` together, and read when
+    disks are idle if a broker may be using any of the targets. ``on_progress`` gets counts of log
+    bytes that were read since its last call. Of segments that are ``left_out`` only the ends are
+    read. Leaving early ends the workers. Raises KdumpError.
     """
+    verification = Verification(context, deep, rebuild, digest, statistics)
     live = beside_broker(targets)
 
     def work(task: SurveyTask, report: Callable[[int], None]) -> Survey:
@@ -82,16 +78,7 @@ def verify(
             use_idle_io()
         return run_survey(task, report, pace=pace)
 
-    def resurvey(now: Target, suspects: Sequence[Segment]) -> list[Survey | Finding]:
-        tasks = survey_tasks(
-            0, now, context, deep=deep, rebuild=rebuild, digest=digest, statistics=statistics
-        )
-        return rerun_surveys(now, suspects, tasks, work)
-
-    listed: dict[int, Target] = {}
-    partial: set[int] = set()
-    facts: dict[int, PartitionFacts | None] = {}
-    results: dict[int, list[Survey | Finding]] = {}
+    reading: dict[int, _Reading] = {}
     known = known or {}
     empty: list[int] = []
 
@@ -99,34 +86,17 @@ def verify(
         for number, target in enumerate(targets):
             if number not in known:
                 # Shortly before the logs, because a broker may go on writing them.
-                now = listed[number] = target.with_listing()
-                results[number] = []
-                facts[number] = None if context is None else gather(now, context, deep=deep)
+                now = target.with_listing()
+                facts, without = verification.facts(now), left_out(number, now)
+                reading[number] = _Reading(now, facts, quick=bool(without))
                 if not now.segments:
                     empty.append(number)
-                without = left_out(number, now)
-                if without:
-                    partial.add(number)
-                yield from survey_tasks(
-                    number,
-                    now,
-                    context,
-                    deep=deep,
-                    rebuild=rebuild,
-                    digest=digest,
-                    statistics=statistics,
-                    left_out=without,
-                )
+                yield from verification.tasks(now, number, without)
 
     def conclusion(number: int) -> tuple[int, Verdict]:
-        verdict = judge(
-            listed.pop(number),
-            results.pop(number),
-            facts.pop(number),
-            context,
-            quick=number in partial,
-        )
-        return number, conclude(reconcile(verdict, context, resurvey))
+        of = reading.pop(number)
+        verdict = verification.verdict(of.target, of.results, of.facts, work, quick=of.quick)
+        return number, conclude(verdict)
 
     def verdicts() -> Generator[tuple[int, Verdict], None, None]:
         yield from known.items()
@@ -134,8 +104,9 @@ def verify(
         with closing(outcomes):
             for outcome in outcomes:
                 number = outcome.task.target_index
-                results[number].append(survey_of(listed[number], outcome))
-                if len(results[number]) == len(listed[number].segments):
+                of = reading[number]
+                of.results.append(survey_of(of.target, outcome))
+                if len(of.results) == len(of.target.segments):
                     yield conclusion(number)
                 while empty:
                     yield conclusion(empty.pop(0))
@@ -145,8 +116,16 @@ def verify(
         yield from workers.in_order(numbered)
 
 
+@dataclass(slots=True)
+class _Reading:
+    """A target that is being read; ``quick``: of some segments only the ends are."""
+
+    target: Target
+    facts: PartitionFacts | None
+    quick: bool
+    results: list[Survey | Finding] = field(default_factory=list)
+
+
 def _retry_unmapped(task: SurveyTask, died: workers.WorkerDied) -> SurveyTask | None:
     # The file was cut while it was mapped: a process writes there after all.
-    if died.of_map and task.mapped:
-        return replace(task, mapped=False)
-    return None
+    return task.unmap() if died.of_map and task.mapped else None

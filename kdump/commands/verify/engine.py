@@ -37,8 +37,8 @@ from kdump.values import frozen
 if TYPE_CHECKING:
     from kdump.commands.verify.unchanged import Unchanged
     from kdump.fleet.session.session import Session
-    from kdump.fleet.state.directory import FleetState
     from kdump.fleet.verify.listing import FleetListing
+    from kdump.history.evidence.directory import FleetState
     from kdump.ui.options.state import MemoryOptions
 
 
@@ -171,7 +171,7 @@ def _start_fleet(request: VerifyRequest, meter: Progress) -> Iterator[Engine]:
     starting = spark_session(request.spark, seen)  # what it refuses leaves no state
     state = None
     if request.state is not None:
-        from kdump.fleet.state.directory import open_state
+        from kdump.history.evidence.directory import open_state
 
         state = open_state(request.state, paths, request.max_age_s, version())
     with starting as session:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from kdump.fleet.source.columns import corrupt_rows
 from kdump.fleet.source.options import Options
-from kdump.fleet.state.files import write_file
+from kdump.history.evidence.files import write_file
 from kdump.output.files import check_outside, make_directory, writing_rights
 from kdump.storage.objects.remote_path import RemotePath, as_path
 from kdump.storage.paths import as_local

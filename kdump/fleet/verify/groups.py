@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Generic
 
 from kdump.audit.run.groups import G, R, Stages, T, W
 from kdump.audit.run.spread import LostTask, failure_text
+from kdump.audit.run.verification import Verification
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.fleet.job.spread import spread
 from kdump.fleet.verify.listing import FleetListing
-from kdump.fleet.verify.task import Depth
 from kdump.fleet.verify.verify import conclusions
 from kdump.storage.throttle import use_idle_io
 from kdump.storage.workers import WorkerDied, in_order
@@ -48,8 +48,7 @@ class GroupsOnSpark:
         packed = conclusions(
             self.session,
             list(listed.values()),
-            Depth(deep=False, digest=True),
-            context=self.listing.scope.context,
+            Verification(self.listing.scope.context, digest=True),
             conclude=partial(_pack, stages),
             on_progress=on_progress,
         )

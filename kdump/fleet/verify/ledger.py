@@ -7,38 +7,10 @@ from collections.abc import Iterable, Iterator
 
 from kdump.audit.checks.read_errors import UNREADABLE, verify_again
 from kdump.audit.findings import Detail, Finding
-from kdump.audit.survey.survey import Survey
+from kdump.audit.run.target_tasks import LedgerLine
+from kdump.audit.targets.inventory import Inventory
 from kdump.audit.targets.target import Target
-from kdump.fleet.verify.inventory import Inventory
 from kdump.storage.paths import AnyPath
-from kdump.values import frozen
-
-
-@frozen
-class LedgerLine:
-    """The reading of one log on ``host``; the offsets are None without a sound batch.
-
-    ``bytes`` are those that this run read: 0 for a log that an earlier run has read.
-    """
-
-    path: AnyPath
-    host: str
-    bytes: int
-    batches: int
-    first_offset: int | None
-    last_offset: int | None
-
-    @classmethod
-    def from_survey(cls, survey: Survey, host: str) -> LedgerLine:
-        """Return the line of a survey that was made on ``host``."""
-        return cls(
-            survey.segment.log,
-            host,
-            survey.read_bytes if survey.read_ms is None else 0,
-            survey.batches,
-            survey.first_offset,
-            survey.last_offset,
-        )
 
 
 def coverage_findings(

@@ -22,6 +22,7 @@ from kdump.audit.findings import Finding
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.run.spread import LostTask, failure_text
 from kdump.audit.targets.context import Context, read_context
+from kdump.audit.targets.inventory import Inventory
 from kdump.audit.targets.listing import time_of
 from kdump.audit.targets.scope import Scope, check_patterns, directories_of
 from kdump.audit.targets.target import (
@@ -35,8 +36,8 @@ from kdump.audit.targets.target import (
 from kdump.audit.verdicts.packs import Packs
 from kdump.errors import SourceError
 from kdump.fleet.job.spread import run_single, spread
-from kdump.fleet.verify.inventory import Inventory, PackedColumn, PackedTargets
 from kdump.fleet.verify.packed import pack_root
+from kdump.fleet.verify.packed_targets import PackedColumn, PackedTargets
 from kdump.storage.manifests.path import paths_in
 from kdump.storage.paths import AnyPath
 from kdump.storage.workers import WorkerDied

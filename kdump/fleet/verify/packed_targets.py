@@ -1,4 +1,4 @@
-"""The targets of a listing and their files, as the driver keeps them.
+"""The targets of a listing with their inventories, as the driver keeps them.
 
 A driver may have a million partitions, and needs each of them for a moment: when executors get it,
 and when its verdict is there. Measured: a target and its files take 1.1 KB as objects, and 25 bytes
@@ -7,47 +7,19 @@ in a compressed pack.
 
 from __future__ import annotations
 
-import pickle
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from kdump.audit.facts.small_files import DirectoryFacts
-from kdump.audit.targets.target import Target, log_bytes, log_cost
+from kdump.audit.targets.inventory import Inventory
+from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.packs import PACK, MadeSequence, Pack, Packs, pack, unpack
-from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 T = TypeVar("T")
-
-
-@frozen
-class Inventory:
-    """A listed target, pickled; ``logs`` are the sizes in bytes of the logs in ``folder``, by name.
-
-    The log directory is left out: it may be large, and targets share it.
-    """
-
-    folder: AnyPath
-    logs: Mapping[str, int]
-    pickled: bytes
-
-    @classmethod
-    def of(cls, target: Target) -> Inventory:
-        """Return the inventory of a listed target."""
-        folder = target.path if target.partition is not None else target.path.parent
-        logs = {segment.log.name: log_bytes(segment) for segment in target.segments}
-        return cls(folder, logs, pickle.dumps(replace(target, directory=None)))
-
-    def cost(self, name: str) -> int:
-        """Return the cost of a log in bytes read, 0 for one that is not listed."""
-        return log_cost(self.folder, self.logs.get(name, 0))
-
-    def open(self, target: Target) -> Target:
-        """Return ``target`` as it was listed."""
-        return replace(cast("Target", pickle.loads(self.pickled)), directory=target.directory)
 
 
 @frozen

@@ -16,18 +16,9 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from kdump.audit.checks.read_errors import killed_reader
 from kdump.audit.findings import Finding
-from kdump.audit.judge import judge
 from kdump.audit.run.spread import LostTask
-from kdump.audit.targets.context import Context
-from kdump.audit.targets.target import Target
-from kdump.audit.verdicts.verdict import Conclude, Verdict, keep_all
-from kdump.fleet.job.packing import FILE_BYTES, max_task_bytes, task_cost
-from kdump.fleet.job.spread import Stream, StreamEntry
-from kdump.fleet.state.directory import FleetState, directory_of
-from kdump.fleet.verify.inventory import Inventory
-from kdump.fleet.verify.ledger import LedgerLine, coverage_findings, missing_result
-from kdump.fleet.verify.task import (
-    Depth,
+from kdump.audit.run.target_tasks import (
+    LedgerLine,
     QuickTask,
     SegmentResult,
     SegmentTask,
@@ -36,21 +27,29 @@ from kdump.fleet.verify.task import (
     VerdictTask,
     WithoutDirectory,
     inspect,
-    make_careful,
     make_partial_verdict,
-    make_verdict,
     run_task,
     segment_tasks,
-    unmap,
+    unread_verdict,
 )
+from kdump.audit.run.verification import Verification
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.inventory import Inventory
+from kdump.audit.targets.target import Target
+from kdump.audit.verdicts.verdict import Conclude, Verdict, keep_all
+from kdump.fleet.job.packing import FILE_BYTES, max_task_bytes, task_cost
+from kdump.fleet.job.spread import Stream, StreamEntry
+from kdump.fleet.verify.ledger import coverage_findings, missing_result
+from kdump.history.evidence.directory import FleetState, directory_of
+from kdump.history.evidence.memory import DirectoryMemory
 from kdump.storage.paths import AnyPath
 from kdump.storage.workers import WorkerDied, in_order, progress_counter
-from kdump.values import frozen
 
 if TYPE_CHECKING:
     from kdump.fleet.session.session import Session
 
 T = TypeVar("T")
+U = TypeVar("U", TargetTask | SegmentTask | VerdictTask, QuickTask)
 
 #: The cost of checking a survey, in bytes read.
 _SEGMENT_BYTES: Final = 256 << 10
@@ -75,8 +74,7 @@ def verify(
     verdicts = conclusions(
         session,
         pairs,
-        Depth(deep, digest=remembers, statistics=statistics or remembers),
-        context=context,
+        Verification(context, deep, digest=remembers, statistics=statistics or remembers),
         state=state,
         conclude=WithoutDirectory(conclude),
         on_progress=on_progress,
@@ -88,9 +86,8 @@ def verify(
 def conclusions(
     session: Session,
     pairs: Sequence[tuple[Target, Inventory]],
-    depth: Depth,
+    verification: Verification,
     *,
-    context: Context,
     state: FleetState | None = None,
     conclude: Callable[[Verdict], T],
     on_progress: Callable[[int], None] | None = None,
@@ -108,16 +105,17 @@ def conclusions(
         total_bytes += sum(inventory.logs.values())
         total_cost += task_cost(_target_cost(inventory))
     report = None if on_progress is None else progress_counter(total_bytes, on_progress)
-    work = _Work(partial(run_task, conclude=conclude), partial(make_verdict, conclude=conclude))
 
-    def depth_of(target: Target) -> Depth:
-        return depth if state is None else replace(depth, state=state.about(target))
+    def about(target: Target) -> Verification:
+        """Return what executors need, to read the targets of one directory."""
+        memories = None if state is None else DirectoryMemory(state.about(target))
+        context = verification.context and verification.context.about([target])
+        return replace(verification, context=context, memories=memories)
 
     plan = _Plan(
         pairs,
-        _contexts(context),
-        _Shared(depth_of),
-        Stream(session, work, unmap),
+        _Shared(about),
+        Stream(session, partial(run_task, conclude=conclude), _unmap),
         max_task_bytes(total_cost, session.cores),
     )
 
@@ -126,19 +124,6 @@ def conclusions(
 
     with closing(plan.run(fallback, total_cost, report)) as found:
         yield from in_order(found)
-
-
-@frozen
-class _Work(Generic[T]):
-    """The work of the executors, by the kind of the task."""
-
-    read: Callable[[TargetTask | SegmentTask], TargetResult[T] | SegmentResult]
-    judge: Callable[[VerdictTask], T]
-
-    def __call__(
-        self, task: TargetTask | SegmentTask | VerdictTask
-    ) -> TargetResult[T] | SegmentResult | T:
-        return self.judge(task) if isinstance(task, VerdictTask) else self.read(task)
 
 
 _Task = TargetTask | SegmentTask | VerdictTask
@@ -154,14 +139,12 @@ class _Plan(Generic[T]):
     def __init__(
         self,
         pairs: Sequence[tuple[Target, Inventory]],
-        contexts: _Shared[Context],
-        depths: _Shared[Depth],
+        verifications: _Shared[Verification],
         stream: Stream[tuple[int, _Task], _Task, TargetResult[T] | SegmentResult | T],
         most: int,
     ) -> None:
         self._pairs = pairs
-        self._contexts = contexts
-        self._depths = depths
+        self._verifications = verifications
         self._stream = stream
         self._most = most  # the largest cost of a target that is one task
         self._parts: dict[int, _Parts] = {}
@@ -197,8 +180,7 @@ class _Plan(Generic[T]):
         for number, (target, inventory) in enumerate(self._pairs):
             cost = _target_cost(inventory)
             if task_cost(cost) <= self._most:
-                context, depth = self._contexts.about(target), self._depths.about(target)
-                task = TargetTask(number, target, inventory, context, depth)
+                task = TargetTask(target, inventory, self._verifications.about(target))
                 yield StreamEntry((number, task), task, cost)
             else:
                 yield from self._segments(number, target, inventory)
@@ -206,9 +188,9 @@ class _Plan(Generic[T]):
     def _segments(
         self, number: int, target: Target, inventory: Inventory
     ) -> Iterator[StreamEntry[tuple[int, _Task], _Task]]:
-        context, depth = self._contexts.about(target), self._depths.about(target)
-        tasks = [*segment_tasks(number, inventory.open(target), context, depth)]
-        self._parts[number] = _Parts(target, inventory, context, depth, len(tasks))
+        verification = self._verifications.about(target)
+        tasks = segment_tasks(inventory.open(target), verification)
+        self._parts[number] = _Parts(target, inventory, verification, len(tasks))
         for task in tasks:
             cost = 0 if task.path is None else inventory.cost(task.path.name)
             yield StreamEntry((number, task), task, cost)
@@ -237,8 +219,7 @@ class _Parts:
 
     target: Target
     inventory: Inventory
-    context: Context
-    depth: Depth
+    verification: Verification
     missing: int
     evidence: list[bytes] = field(default_factory=list)
     lines: list[LedgerLine] = field(default_factory=list)
@@ -263,7 +244,7 @@ class _Parts:
             *coverage_findings(self.target, self.inventory, self.lines, self.reported),
         )
         target = self.inventory.open(self.target)
-        return VerdictTask(target, tuple(self.evidence), findings, self.context, self.depth)
+        return VerdictTask(target, tuple(self.evidence), findings, self.verification)
 
 
 def quick_pass(
@@ -280,26 +261,31 @@ def quick_pass(
     ``conclude`` and ``statistics`` are as for ``verify``. ``on_progress`` gets counts of targets
     since its last call.
     """
-    contexts = _contexts(context)
-    entries = (
-        StreamEntry(number, QuickTask(target, inventory, contexts.about(target)), 0)
-        for number, (target, inventory) in enumerate(pairs)
-    )
+    contexts = _Shared(lambda target: context.about([target]))
+
+    def entries() -> Iterator[StreamEntry[tuple[int, QuickTask], QuickTask]]:
+        for number, (target, inventory) in enumerate(pairs):
+            task = QuickTask(target, inventory, contexts.about(target))
+            yield StreamEntry((number, task), task, 0)
+
     report = None if on_progress is None else progress_counter(len(pairs), on_progress)
     work = partial(inspect, conclude=conclude, statistics=statistics)
-    stream: Stream[int, QuickTask, Verdict] = Stream(session, work, make_careful)
+    stream: Stream[tuple[int, QuickTask], QuickTask, Verdict] = Stream(session, work, _unmap)
 
-    def verdict(number: int, result: Verdict | WorkerDied | LostTask) -> Verdict:
+    def verdict(task: QuickTask, result: Verdict | WorkerDied | LostTask) -> Verdict:
         if isinstance(result, Verdict):
             return result
-        small, inventory = pairs[number]
-        target = inventory.open(small)
-        finding = _missing(target, target.path, result)
-        return conclude(judge(target, [finding], context=context, quick=True))
+        target = task.target
+        return conclude(unread_verdict(task, _missing(target, target.path, result)))
 
-    with closing(stream.run(entries, task_cost(0) * len(pairs), report)) as results:
-        verdicts = in_order((number, verdict(number, result)) for number, result in results)
+    with closing(stream.run(entries(), task_cost(0) * len(pairs), report)) as results:
+        verdicts = in_order((number, verdict(task, result)) for (number, task), result in results)
         yield from map(_with_directory, verdicts, pairs)
+
+
+def _unmap(task: U) -> U:
+    """Return a task for a second attempt: the first may have died of a mapped file."""
+    return task.unmap()
 
 
 class _Shared(Generic[T]):
@@ -315,11 +301,6 @@ class _Shared(Generic[T]):
         if path not in self._by_directory:
             self._by_directory[path] = self._make(target)
         return self._by_directory[path]
-
-
-def _contexts(context: Context) -> _Shared[Context]:
-    """Return what the verification of targets uses."""
-    return _Shared(lambda target: context.about([target]))
 
 
 def _with_directory(verdict: Verdict, pair: tuple[Target, Inventory]) -> Verdict:

@@ -18,9 +18,9 @@ from urllib.parse import quote
 
 from kdump.audit.targets.target import Root, Target
 from kdump.errors import SourceError, StateError, UsageError, VanishedError
-from kdump.fleet.state.files import read_file, write_file
 from kdump.format.properties import MetaProperties
 from kdump.history.due import topic_id_of
+from kdump.history.evidence.files import read_file, write_file
 from kdump.output.files import make_directory, writing_rights
 from kdump.storage.objects.remote_path import RemotePath
 from kdump.storage.paths import AnyPath, as_local, scan

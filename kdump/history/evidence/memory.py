@@ -20,15 +20,16 @@ from typing import Final
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.findings import Finding
 from kdump.audit.run.gather import gather
-from kdump.audit.run.tasks import SurveyTask
+from kdump.audit.run.verification import SurveyTask
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.remembered import NOTHING_REMEMBERED, Remembered
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import DecodeError, SourceError, StateError, VanishedError
-from kdump.fleet.state.directory import DirectoryState, check_visible
-from kdump.fleet.state.files import (
+from kdump.history.changes import NewReading, compare, steady_since
+from kdump.history.evidence.directory import DirectoryState, check_visible
+from kdump.history.evidence.files import (
     list_files,
     may_hold,
     new_name,
@@ -36,7 +37,7 @@ from kdump.fleet.state.files import (
     remove_files,
     write_file,
 )
-from kdump.fleet.state.rows import (
+from kdump.history.evidence.rows import (
     EvidenceRow,
     SegmentFiles,
     base_of,
@@ -44,7 +45,6 @@ from kdump.fleet.state.rows import (
     encode_rows,
     settings_text,
 )
-from kdump.history.changes import NewReading, compare, steady_since
 from kdump.history.records import SegmentRecord, encode_findings, signed
 from kdump.storage.names import FileKind, parse_file_name
 from kdump.storage.objects.listings import listed_status
@@ -63,25 +63,17 @@ _SURVEYED: Final = (FileKind.LOG, FileKind.INDEX, FileKind.TIME_INDEX)
 
 
 @frozen
-class PartitionState:
-    """A partition, without its listing, and the state of its log directory."""
+class DirectoryMemory:
+    """The evidence of the partitions of a log directory, for the tasks that read them."""
 
-    directory: DirectoryState
-    target: Target
+    state: DirectoryState
 
-    @classmethod
-    def of(cls, directory: DirectoryState | None, target: Target) -> PartitionState | None:
-        """Return the partition of a target; None without a state, and for a lone segment."""
-        if directory is None or target.partition is None:
-            return None
-        return cls(directory, target.without_listing())
-
-    def open(self, context: Context, base: int | None = None) -> Memory:
-        """Read the evidence of the partition, or of its segment with the base offset ``base``."""
-        return Memory(self.directory, self.target, context, base)
+    def open(self, target: Target, context: Context, base: int | None) -> PartitionMemory:
+        """Read the evidence of a partition, or of its segment with the base offset ``base``."""
+        return PartitionMemory(self.state, target, context, base)
 
 
-class Memory:
+class PartitionMemory:
     """The evidence of the sealed segments of ``target``, and what this task adds.
 
     With ``base`` only files are read that may have the segment with this base offset. ``findings``

@@ -19,7 +19,7 @@ from kdump.audit.facts.small_files import TopicSettings
 from kdump.audit.survey.header_digest import DIGEST_FORM
 from kdump.audit.survey.survey import Survey
 from kdump.errors import DecodeError
-from kdump.fleet.state.encoding import decode_survey, encode_survey, survey_form
+from kdump.history.evidence.encoding import decode_survey, encode_survey, survey_form
 from kdump.history.records import FileState, SegmentReading, SegmentRecord, decode_findings, signed
 from kdump.storage.logdir import Segment
 from kdump.storage.paths import AnyPath
