@@ -33,11 +33,17 @@ from support.damaged import FIRST, LAST, RECIPES, Recipe, batches, name
 from support.fixtures_loader import copy_fixture
 from support.forge import batch, flip, record
 from support.pipeline import NOW_MS
+from support.runners import RUNNERS, by
 
 STANDING = (
     *("crc-sealed", "crc-last", "size-large", "torn-sealed", "zeros-sealed", "below", "twice"),
     *("overlap", "several", "index-swapped", "times-zeros"),
 )
+
+
+@pytest.fixture(autouse=True, params=RUNNERS)
+def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    by(request.param, monkeypatch, __name__)
 
 
 def recipe(title: str) -> Recipe:

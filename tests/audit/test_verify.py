@@ -25,9 +25,18 @@ from kdump.storage.workers import WorkerBug
 from support.children import children
 from support.damaged import FIRST, LAST, RECIPES, Recipe, batches, name
 from support.fixtures_loader import FIXTURES, copy_fixture
+from support.runners import RUNNERS, by
 from support.stand_in import stand_in
 
 pytestmark = pytest.mark.forks
+
+
+@pytest.fixture(params=RUNNERS)
+def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    by(request.param, monkeypatch, __name__)
+
+
+all_runners = pytest.mark.usefixtures("runner")
 
 
 def roots(*paths: Path) -> list[Root]:
@@ -74,6 +83,7 @@ def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Survey]]
     return lambda other: monkeypatch.setattr(kdump.audit.run.verification, "survey", other)
 
 
+@all_runners
 def test_all_recipes_at_once(log_directory: Path) -> None:
     for recipe_ in RECIPES:
         recipe_.write(log_directory)
@@ -88,6 +98,7 @@ def test_all_recipes_at_once(log_directory: Path) -> None:
     assert [each.target.path.name for each in results] == sorted(by_name)
 
 
+@all_runners
 @pytest.mark.parametrize("fixture", FIXTURES)
 def test_what_a_broker_wrote_has_nothing_wrong(fixture: str, tmp_path: Path) -> None:
     directory = copy_fixture(fixture, tmp_path / "data")
@@ -105,6 +116,7 @@ def test_what_a_broker_wrote_has_nothing_wrong(fixture: str, tmp_path: Path) -> 
     assert covered.records > 500
 
 
+@all_runners
 def test_what_was_covered_is_counted(log_directory: Path) -> None:
     recipe("sound").write(log_directory)
     recipe("marker").write(log_directory)
@@ -148,17 +160,20 @@ def test_partitions_come_in_order_however_workers_finish(
 # --- what a path means
 
 
+@all_runners
 def test_a_lone_segment_knows_that_others_follow(tmp_path: Path) -> None:
     directory = recipe("torn-sealed").write(tmp_path)
     assert found(directory / name(FIRST, ".log")) == ["torn-tail-sealed"]
     assert found(directory / name(LAST, ".log")) == []
 
 
+@all_runners
 def test_a_lone_last_segment_is_the_last(tmp_path: Path) -> None:
     directory = recipe("torn-last").write(tmp_path)
     assert found(directory / name(LAST, ".log")) == ["torn-tail"]
 
 
+@all_runners
 def test_an_index_stands_for_its_segment(tmp_path: Path) -> None:
     directory = recipe("index-cut").write(tmp_path)
     (one,) = verdict(directory / name(FIRST, ".index"))
@@ -172,6 +187,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
         roots(directory / "leader-epoch-checkpoint")
 
 
+@all_runners
 def test_a_missing_path_is_a_finding_and_the_others_go_on(tmp_path: Path) -> None:
     directory = recipe("sound").write(tmp_path)
     missing, sound = verdict(tmp_path / "missing-0", directory)
@@ -201,6 +217,7 @@ def test_an_unreadable_partition_is_a_finding(
     assert second.findings == ()
 
 
+@all_runners
 def test_a_log_that_goes_while_listing_has_no_size(
     log_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,10 +235,12 @@ def test_a_log_that_goes_while_listing_has_no_size(
     assert target.with_listing().size == sum(map(len, batches(LAST)))
 
 
+@all_runners
 def test_no_groups_need_no_workers() -> None:
     assert list(verify([], deep=False, jobs=2)) == []
 
 
+@all_runners
 def test_a_partition_without_segments_comes_out(log_directory: Path) -> None:
     (log_directory / "empty-0").mkdir()
     recipe("sound").write(log_directory)
@@ -233,6 +252,7 @@ def test_a_partition_without_segments_comes_out(log_directory: Path) -> None:
 # --- beside a broker
 
 
+@all_runners
 def test_beside_a_broker_a_torn_tail_is_a_note(beside_a_broker: Path) -> None:
     recipe("torn-last").write(beside_a_broker)
     recipe("torn-sealed").write(beside_a_broker)
@@ -255,6 +275,7 @@ def test_beside_a_broker_nothing_is_mapped(
     assert len(verdict(beside_a_broker)[0].surveys) == 2
 
 
+@all_runners
 @pytest.mark.parametrize("extension", [".log", ".index"])
 def test_beside_a_broker_a_vanished_file_is_a_note(beside_a_broker: Path, extension: str) -> None:
     directory = recipe("sound").write(beside_a_broker)
@@ -266,6 +287,7 @@ def test_beside_a_broker_a_vanished_file_is_a_note(beside_a_broker: Path, extens
     assert {finding.code.severity for finding in verdict.findings} == {Severity.INFO}
 
 
+@all_runners
 def test_a_vanished_file_of_a_stopped_directory_is_incomplete(log_directory: Path) -> None:
     directory = recipe("sound").write(log_directory)
     (root,) = roots(log_directory)
@@ -278,6 +300,7 @@ def test_a_vanished_file_of_a_stopped_directory_is_incomplete(log_directory: Pat
     assert verdict.covered.segments == 1
 
 
+@all_runners
 def test_a_missing_path_beside_a_broker_is_still_missing(beside_a_broker: Path) -> None:
     assert found(beside_a_broker / "missing-0") == ["vanished"]
 
@@ -348,6 +371,7 @@ def test_leaving_early_leaves_no_child(log_directory: Path) -> None:
     assert children() == before
 
 
+@all_runners
 def test_an_error_group_says_what_it_could_not_list(tmp_path: Path) -> None:
     error = SourceError(tmp_path / "x", "cannot be read: on purpose")
     target = Target(tmp_path / "x", (), None, stopped=True, size=0, error=error)

@@ -285,9 +285,13 @@ def _verdict(task: VerdictTask, evidence: _Evidence) -> Verdict:
         now, facts = _read_small_files(task.target, task.verification)
     elif now.error is None:
         now = replace(now, directory=task.target.directory)
-    # Logs that a running broker has deleted since they were read are left out.
+    # Logs that a running broker has deleted since they were read are left out, not those that were
+    # gone before: the cleaner puts another one in their place, and they are read again.
     listed = {segment.log for segment in now.segments}
-    surveys = [survey for survey in evidence.surveys if survey.segment.log in listed]
+    surveys = [each for each in evidence.surveys if each.segment.log in listed or each.unread]
+    missed = [each.segment for each in surveys if each.segment.log not in listed]
+    segments = sorted((*now.segments, *missed), key=lambda segment: segment.base_offset)
+    now = replace(now, segments=tuple(segments))
     return task.verification.verdict(now, [*surveys, *task.findings], facts)
 
 
