@@ -294,13 +294,7 @@ _TABLES: Final = """
     topicName string 0+
 
 ~ ShareGroupStatePartitionMetadataValue | 4.0 | 0 | 0+
-  initializedTopics []struct 0+
-    topicId uuid 0+
-    topicName string 0+
-    partitions []int32 0+
-  deletingTopics []struct 0+
-    topicId uuid 0+
-    topicName string 0+
+  without initializingTopics
 
 @ ConsumerGroupRegularExpressionKey | 16 | 0 | -
   groupId string 0

@@ -43,35 +43,19 @@ _TABLES: Final = """
   cordonedLogDirs []uuid 4+ null=4+ tag=1/4+ def=null
 
 ~ RegisterBrokerRecord | 2.8 | 0 | -
-  brokerId int32 0+
-  incarnationId uuid 0+
-  brokerEpoch int64 0+
-  endPoints []struct 0+
-    name string 0+
-    host string 0+
-    port uint16 0+
-    securityProtocol int16 0+
-  features []struct 0+
-    name string 0+
-    minSupportedVersion int16 0+
-    maxSupportedVersion int16 0+
-  rack string 0+ null=0+
+  without isMigratingZkBroker fenced inControlledShutdown logDirs cordonedLogDirs
 
 @ UnregisterBrokerRecord | 1 | 0 | 0+
   brokerId int32 0+
   brokerEpoch int64 0+
 
 ~ UnregisterBrokerRecord | 2.8 | 0 | -
-  brokerId int32 0+
-  brokerEpoch int64 0+
 
 @ TopicRecord | 2 | 0 | 0+
   name string 0+
   topicId uuid 0+
 
 ~ TopicRecord | 2.8 | 0 | -
-  name string 0+
-  topicId uuid 0+
 
 @ PartitionRecord | 3 | 0-2 | 0+
   partitionId int32 0+ def=-1
@@ -138,22 +122,17 @@ _TABLES: Final = """
   epoch int64 0+
 
 ~ FenceBrokerRecord | 2.8 | 0 | -
-  id int32 0+
-  epoch int64 0+
 
 @ UnfenceBrokerRecord | 8 | 0 | 0+
   id int32 0+
   epoch int64 0+
 
 ~ UnfenceBrokerRecord | 2.8 | 0 | -
-  id int32 0+
-  epoch int64 0+
 
 @ RemoveTopicRecord | 9 | 0 | 0+
   topicId uuid 0+
 
 ~ RemoveTopicRecord | 2.8 | 0 | -
-  topicId uuid 0+
 
 @ DelegationTokenRecord | 10 | 0 | 0+
   owner string 0+
@@ -165,20 +144,10 @@ _TABLES: Final = """
   tokenId string 0+
 
 ~ DelegationTokenRecord | 3.0-3.5 | 0 | 0+
-  owner string 0+
-  renewers []string 0+
-  issueTimestamp int64 0+
-  maxTimestamp int64 0+
-  expirationTimestamp int64 0+
-  tokenId string 0+
+  without requester
 
 ~ DelegationTokenRecord | 2.8 | 0 | -
-  owner string 0+
-  renewers []string 0+
-  issueTimestamp int64 0+
-  maxTimestamp int64 0+
-  expirationTimestamp int64 0+
-  tokenId string 0+
+  without requester
 
 @ UserScramCredentialRecord | 11 | 0 | 0+
   name string 0+
@@ -227,12 +196,6 @@ _TABLES: Final = """
   remove bool 0+
 
 ~ QuotaRecord | 2.8 | 0 | -
-  entity []struct 0+
-    entityType string 0+
-    entityName string 0+ null=0+
-  key string 0+
-  value float64 0+
-  remove bool 0+
 
 @ ProducerIdsRecord | 15 | 0 | 0+
   brokerId int32 0+

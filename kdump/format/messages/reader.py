@@ -12,7 +12,8 @@ number in a frame or a key, or ``-`` for a message without a number. ``[]x`` is 
 fields of ``struct`` and ``[]struct`` are indented below them. Names are those of Kafka's JSON.
 
 Some releases wrote other fields under a version number. Such a layout follows its message, newest
-first, as ``~ Name | releases | versions | flexible versions``.
+first, as ``~ Name | releases | versions | flexible versions``. Where it only lacks some of the
+message's fields, ``without`` names them; without any line it has the same ones.
 """
 
 from __future__ import annotations
@@ -82,24 +83,30 @@ def parse_tables(text: str) -> dict[str, Message]:
     """Return the messages of a table text by name."""
     messages: dict[str, Message] = {}
     for section in text.split("@ ")[1:]:
-        (number, newest), *older = map(_parse_layout, section.split("~ "))
-        type_id = None if number == "-" else int(number)
+        first, *further = section.split("~ ")
+        number, newest = _parse_layout(first, ())
+        newest = replace(newest, type_id=None if number == "-" else int(number))
+        older = (_parse_layout(each, newest.fields) for each in further)
         messages[newest.name] = replace(
             newest,
-            type_id=type_id,
             older=tuple(
-                replace(layout, type_id=type_id, releases=releases) for releases, layout in older
+                replace(layout, type_id=newest.type_id, releases=releases)
+                for releases, layout in older
             ),
         )
     return messages
 
 
-def _parse_layout(section: str) -> tuple[str, Message]:
+def _parse_layout(section: str, newest: tuple[Field, ...]) -> tuple[str, Message]:
     """Return the second column of the first line, and the layout."""
     head, *lines = [line for line in section.splitlines() if line.strip()]
     name, second, versions, flexible = (part.strip() for part in head.split("|"))
-    layout = Message(name, None, _versions(versions), _versions(flexible), _parse_fields(lines))
-    return second, layout
+    word, *left_out = lines[0].split() if lines else ["without"]
+    if word == "without":
+        fields = tuple(field for field in newest if field.name not in left_out)
+    else:
+        fields = _parse_fields(lines)
+    return second, Message(name, None, _versions(versions), _versions(flexible), fields)
 
 
 def _versions(text: str) -> range:

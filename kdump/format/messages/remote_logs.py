@@ -37,22 +37,7 @@ _TABLES: Final = """
   txnIndexEmpty bool 0+ tag=0/0+
 
 ~ RemoteLogSegmentMetadataRecord | 3.0-3.5 | 0 | 0+
-  remoteLogSegmentId struct 0+
-    topicIdPartition struct 0+
-      name string 0+
-      id uuid 0+
-      partition int32 0+
-    id uuid 0+
-  startOffset int64 0+
-  endOffset int64 0+
-  brokerId int32 0+
-  maxTimestampMs int64 0+
-  eventTimestampMs int64 0+
-  segmentLeaderEpochs []struct 0+
-    leaderEpoch int32 0+
-    offset int64 0+
-  segmentSizeInBytes int32 0+
-  remoteLogSegmentState int8 0+
+  without customMetadata txnIndexEmpty
 
 @ RemoteLogSegmentMetadataUpdateRecord | 1 | 0 | 0+
   remoteLogSegmentId struct 0+
@@ -67,15 +52,7 @@ _TABLES: Final = """
   remoteLogSegmentState int8 0+
 
 ~ RemoteLogSegmentMetadataUpdateRecord | 3.0-3.5 | 0 | 0+
-  remoteLogSegmentId struct 0+
-    topicIdPartition struct 0+
-      name string 0+
-      id uuid 0+
-      partition int32 0+
-    id uuid 0+
-  brokerId int32 0+
-  eventTimestampMs int64 0+
-  remoteLogSegmentState int8 0+
+  without customMetadata
 
 @ RemotePartitionDeleteMetadataRecord | 2 | 0 | 0+
   topicIdPartition struct 0+
@@ -102,17 +79,7 @@ _TABLES: Final = """
   txnIndexEmpty bool 0+ tag=0/0+
 
 ~ RemoteLogSegmentMetadataSnapshotRecord | 3.1-3.5 | 0 | 0+
-  segmentId uuid 0+
-  startOffset int64 0+
-  endOffset int64 0+
-  brokerId int32 0+
-  maxTimestampMs int64 0+
-  eventTimestampMs int64 0+
-  segmentLeaderEpochs []struct 0+
-    leaderEpoch int32 0+
-    offset int64 0+
-  segmentSizeInBytes int32 0+
-  remoteLogSegmentState int8 0+
+  without customMetadata txnIndexEmpty
 """
 SEGMENT_STATES: Final = {
     0: "COPY_SEGMENT_STARTED", 1: "COPY_SEGMENT_FINISHED", 2: "DELETE_SEGMENT_STARTED",
