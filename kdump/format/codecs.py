@@ -82,13 +82,12 @@ def check_start(codec: Codec, data: memoryview) -> None:
         _lz4_start(data, 2)
 
 
-def compress(codec: Codec, data: bytes | memoryview, magic: int = 2) -> bytes:
+def compress(codec: Codec, data: bytes | memoryview) -> bytes:
     """Return ``data`` as one block of the structure that Kafka's Java client writes.
 
     The bytes may differ from those of that client, by the version of the library.
     """
-    block = _ENCODERS[codec](data)
-    return _lz4_of_magic_0(block) if codec is Codec.LZ4 and magic == 0 else block
+    return _ENCODERS[codec](data)
 
 
 def _over(codec: Codec, limit: int) -> LimitError:
@@ -336,16 +335,6 @@ def _lz4_checksum(data: bytes | bytearray) -> int:
     The library writes that hash as the content checksum of a frame.
     """
     return int(lz4.frame.compress(data, content_checksum=True)[-3])
-
-
-def _lz4_of_magic_0(frame: bytes) -> bytes:
-    """Return ``frame`` with the header checksum that clients before magic 1 wrote.
-
-    It covers the magic of the frame too. Their readers refuse the checksum of the specification;
-    later readers ignore it in magic 0 (KAFKA-3160).
-    """
-    frame_header = frame[: _LZ4_DESCRIPTOR + 2]
-    return frame_header + bytes([_lz4_checksum(frame_header)]) + frame[len(frame_header) + 1 :]
 
 
 def _lz4_encode(data: bytes | memoryview) -> bytes:

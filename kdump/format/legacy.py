@@ -12,22 +12,18 @@ key or value of another such size than -1 is empty; aiokafka 0.14 raises an erro
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Final
-from zlib import crc32
 
 from kdump.errors import CutError, DecodeError
 from kdump.format.batch import (
     CODEC_MASK,
-    LOG_APPEND_TIME,
     MIN_OFFSET,
     Chunk,
-    Record,
     RecordBatch,
     TimestampType,
 )
-from kdump.format.codecs import DEFAULT_LIMIT, Codec, compress, decompress
+from kdump.format.codecs import DEFAULT_LIMIT, Codec, decompress
 from kdump.format.kernel import records as _records
 
 #: offset, size, crc
@@ -184,52 +180,3 @@ def _base_offset(batch: RecordBatch, block: memoryview) -> int:
         )
     # The bytes may hold an offset below 0: the difference wraps to 64 bits, as in Java.
     return int((batch.last_offset - last_offset - MIN_OFFSET) % 2**64 + MIN_OFFSET)
-
-
-def encode_message(
-    record: Record,
-    magic: int,
-    *,
-    codec: Codec = Codec.NONE,
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-) -> bytes:
-    """Return a message of magic 0, which has no timestamp, or 1; ``codec`` marks a wrapper."""
-    body = bytearray((magic, codec))
-    if magic > 0:
-        if timestamp_type is TimestampType.LOG_APPEND_TIME:
-            body[1] |= LOG_APPEND_TIME
-        body += _TIMESTAMP.pack(record.timestamp)
-    for field in (record.key, record.value):
-        body += _SIZE.pack(-1) if field is None else _SIZE.pack(len(field)) + field
-    return _PREFIX.pack(record.offset, 4 + len(body), crc32(body)) + body
-
-
-def encode_wrapper(
-    records: Sequence[Record],
-    magic: int,
-    codec: Codec,
-    *,
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-    append_timestamp: int = -1,
-) -> bytes:
-    """Return ``records``, at least one, in a wrapper as a broker writes it.
-
-    ``append_timestamp`` is the timestamp of the wrapper for LogAppendTime; the messages inside have
-    their own.
-    """
-    last = records[-1].offset
-    relative_to = records[0].offset if magic > 0 else 0
-    run = b"".join(
-        encode_message(
-            replace(record, offset=record.offset - relative_to),
-            magic,
-            timestamp_type=timestamp_type,
-        )
-        for record in records
-    )
-    timestamp = append_timestamp
-    if timestamp_type is TimestampType.CREATE_TIME:
-        timestamp = max(record.timestamp for record in records)
-    value = compress(codec, run, magic)
-    wrapper = Record(last, timestamp, None, value)
-    return encode_message(wrapper, magic, codec=codec, timestamp_type=timestamp_type)

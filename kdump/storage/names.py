@@ -138,7 +138,6 @@ _DIRECTORY_SUFFIXES: tuple[DirectorySuffix, ...] = ("delete", "stray", "future")
 _NUMBER = re.compile(r"[+-]?\d{1,255}")
 _SEGMENT_FILE = re.compile(r"(\d{20})(\.(?:log|index|timeindex|txnindex|snapshot))", re.ASCII)
 _SUFFIXED_DIRECTORY = re.compile(r"\S+-\S+\.(\S+)-(?:delete|stray|future)", re.ASCII)
-_LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _OFFSET_DIGITS = 20
 #: The longest name in the file systems of Linux.
 _LONGEST_NAME = 255
@@ -175,7 +174,7 @@ def parse_file_name(name: str) -> FileName:
 def parse_directory_name(name: str) -> DirectoryName | None:
     """Parse the name of a partition directory; return None for a name that stops a broker's start.
 
-    Like brokers, accept a topic that could not be created: see ``is_legal_topic``.
+    Like brokers, accept a topic that could not be created.
     """
     # A manifest may have thousands of names of 64 KiB.
     parse = _known_directory_name if len(name) <= _LONGEST_NAME else _parse_directory_name
@@ -203,19 +202,9 @@ def _parse_directory_name(name: str) -> DirectoryName | None:
 _known_directory_name = lru_cache(maxsize=8192)(_parse_directory_name)
 
 
-def is_legal_topic(topic: str) -> bool:
-    """Return whether a broker would create a topic of this name."""
-    return topic not in (".", "..") and _LEGAL_TOPIC.fullmatch(topic) is not None
-
-
 def format_file_name(kind: FileKind, base_offset: int, suffix: Suffix = "") -> str:
     """Return the name of a segment's file; ``kind`` is one of ``EXTENSIONS``."""
     return f"{base_offset:0{_OFFSET_DIGITS}d}{EXTENSIONS[kind]}{suffix}"
-
-
-def format_snapshot_name(end_offset: int, epoch: int) -> str:
-    """Return the name of a metadata snapshot, which holds the offsets below ``end_offset``."""
-    return f"{end_offset:020d}-{epoch:010d}.checkpoint"
 
 
 def format_directory_name(topic: str, partition: int) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kdump.format.batch import Record, encode_batch
 from kdump.format.codecs import Codec
-from kdump.format.legacy import encode_message, encode_wrapper
+from support.legacy_messages import encode_message, encode_wrapper
 
 KIB = 1024
 MIB = 1024 * KIB
