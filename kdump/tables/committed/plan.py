@@ -1,4 +1,10 @@
-"""What one log holds: its offsets, gaps and transactions, read once before an export."""
+"""What one log holds: its offsets, gaps and transactions, read once before an export.
+
+The pass is made of a survey's parts, and is no survey. A survey lists some of the gaps of a log,
+the plan needs all. A broker's replay goes on over missing offsets, so a survey does too; here each
+transaction begins again after them, as its end may be among them. And the pass reads the records
+that copies share.
+"""
 
 from __future__ import annotations
 
