@@ -181,6 +181,7 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "command", first_of([("dump",), ("verify", "--info", "--jobs", "1"), ("dump", "--summary")])
 )
+@pytest.mark.slow
 def test_in_text_names_show_them_escaped(
     command: tuple[str, ...], named: Path, capfdbinary: Capture
 ) -> None:
@@ -211,6 +212,7 @@ def test_in_json_paths_that_are_no_text_are_base64(
 @pytest.mark.once
 @pytest.mark.parametrize("command", ["dump", "verify"])
 @pytest.mark.parametrize("form", first_of(["text", "json"]))
+@pytest.mark.slow
 def test_paths_that_are_not_there_are_told_escaped(
     command: str, form: str, tmp_path: Path, capfdbinary: Capture
 ) -> None:
@@ -248,6 +250,7 @@ FILES = {
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", first_of(FILES))
+@pytest.mark.slow
 def test_text_files_show_them_escaped(name: str, tmp_path: Path, capfdbinary: Capture) -> None:
     paths = []
     for place, char in enumerate(UNSAFE):

@@ -65,6 +65,7 @@ def test_every_command_that_takes_a_path_is_here() -> None:
 
 
 @pytest.mark.parametrize("arguments", READING.values(), ids=READING)
+@pytest.mark.slow
 def test_reading_changes_nothing(
     untouched: tuple[Path, State],
     arguments: list[str],

@@ -208,6 +208,7 @@ def test_every_command_that_takes_a_log_is_here() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=KIND_IDS)
+@pytest.mark.slow
 def test_a_wrong_path_is_one_line_and_exit_5(
     kind: Callable[[Path], Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

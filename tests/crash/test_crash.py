@@ -92,12 +92,14 @@ def killed_undos(trial: Trial, states: Sequence[tuple[int, Tree]]) -> list[str]:
 
 
 @pytest.mark.parametrize("subject", first_of(ORDERED, 2), ids=str)
+@pytest.mark.slow
 def test_a_killed_repair(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
     assert killed_repairs(trial, sampled(trial.applied, SEED)) == []
 
 
 @pytest.mark.parametrize("subject", first_of(ORDERED, 2), ids=str)
+@pytest.mark.slow
 def test_a_killed_undo(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
     assert killed_undos(trial, sampled(trial.undone, SEED)) == []
@@ -120,6 +122,7 @@ def test_an_undo_killed_before_each_call(subject: Subject, trials: Trials) -> No
 @pytest.mark.parametrize(
     "subject", [LOSSY, REINDEX, CONVERT, HEAL, *AS_OWNER, HEAL_AS_OWNER], ids=str
 )
+@pytest.mark.slow
 def test_an_uninterrupted_repair_and_its_undo(subject: Subject, trials: Trials) -> None:
     trial = trials(subject)
     assert trial.wrong_when_undone(trial.undone.before[-1]) == []
@@ -179,6 +182,7 @@ def strace(tmp_path: Path) -> Callable[..., TracedRun]:
 @pytest.mark.strace
 @pytest.mark.parametrize("undoing", [False, True], ids=["repair", "undo"])
 @pytest.mark.parametrize("subject", first_of([HEAL, LOSSY, REINDEX, CONVERT], 2), ids=str)
+@pytest.mark.slow
 def test_every_call_that_changes_something_is_made_by_disk(
     subject: Subject, undoing: bool, trials: Trials, strace: Callable[..., TracedRun]
 ) -> None:

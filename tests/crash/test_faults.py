@@ -121,6 +121,7 @@ def from_on(number: int, lasting: bool) -> Callable[[int], bool]:
 @pytest.mark.parametrize(
     "subject", first_of([HEAL, LOSSY, REINDEX, CONVERT, *AS_OWNER], 2), ids=str
 )
+@pytest.mark.slow
 def test_a_call_fails(subject: Subject, undoing: bool, trials: Trials) -> None:
     assert wrong_after_faults(trials(subject), undoing, 31) == []
 

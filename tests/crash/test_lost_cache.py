@@ -35,6 +35,7 @@ Trials = Callable[[Subject], Trial]
 
 @pytest.mark.parametrize("undoing", first_of([False, True]))
 @pytest.mark.parametrize("subject", first_of(SUBJECTS), ids=str)
+@pytest.mark.slow
 def test_power_is_lost(subject: Subject, undoing: bool, trials: Trials) -> None:
     assert wrong_after(trials(subject), undoing, FEW) == []
 
@@ -47,6 +48,7 @@ def test_power_is_lost_at_many_moments(subject: Subject, undoing: bool, trials: 
 
 
 @pytest.mark.parametrize("subject", first_of(SUBJECTS), ids=str)
+@pytest.mark.slow
 def test_power_is_lost_after_a_kill(subject: Subject, trials: Trials) -> None:
     assert wrong_behind_kills(trials(subject), 2, 4) == []
 

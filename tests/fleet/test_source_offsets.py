@@ -398,6 +398,7 @@ def lines(path: Path) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("name", few_first())
+@pytest.mark.slow
 def test_rows_are_what_consumers_read(name: str, grown: Callable[[str], Path]) -> None:
     """Of every topic that a broker left, of any magic, at both isolation levels."""
     directory, rows = grown(name), 0

@@ -258,6 +258,7 @@ def test_no_file_is_written_into_a_log_directory(world: World) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.slow
 def test_root_writes_with_the_rights_of_the_owner(world: World, place: Path) -> None:
     """Whoever owns the directory of the state can redirect nothing."""
     secret, home = place / "secret", place / "of-nobody"

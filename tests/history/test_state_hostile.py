@@ -97,6 +97,7 @@ def never_fine(data: Path, what: str) -> None:
 
 
 @pytest.mark.parametrize("place_of", first_of(COLUMNS, 8, every=9), ids=".".join)
+@pytest.mark.slow
 def test_a_value_that_flipped_is_never_believed(data: Path, place_of: tuple[str, str]) -> None:
     table, column = place_of
     chance = random.Random(f"{table} {column}")
@@ -190,6 +191,7 @@ def plant(data: Path, name: str, link: str | None) -> Path:
 @pytest.mark.root
 @pytest.mark.parametrize("link", [None, "symbolic", "hard"])
 @pytest.mark.parametrize("name", ["", ".lock", "-wal", "-shm", "-journal"])
+@pytest.mark.slow
 def test_files_of_another_user_are_refused(data: Path, name: str, link: str | None) -> None:
     target = plant(data, name, link)
     before = target.read_bytes()

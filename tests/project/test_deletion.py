@@ -70,6 +70,7 @@ def run(package: Path, *argv: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.once
 @pytest.mark.parametrize("command", sorted(_COMMANDS))
+@pytest.mark.slow
 def test_nothing_misses_it(command: str, tmp_path: Path) -> None:
     package, gone = without([command], tmp_path)
     assert list(dangling(package)) == []

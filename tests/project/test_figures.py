@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from project.figures import figures
 from support.maps import PACKAGE
 
 
+@pytest.mark.slow
 def test_the_package_has_no_circles_and_maps_all() -> None:
     found = figures(PACKAGE)
     assert found.circles == []

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,7 @@ def breaches(package: Path) -> list[str]:
     return [
         f"{path.relative_to(package.parent)}:{line} {what}"
         for path in sorted(package.rglob("*.py"))
-        for line, what in _of_module(ast.parse(path.read_bytes()), _module(path, package))
+        for line, what in _of_module(path, _module(path, package))
     ]
 
 
@@ -85,13 +86,14 @@ def _module(path: Path, package: Path) -> list[str]:
     return list(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _of_module(tree: ast.Module, module: list[str]) -> Iterator[tuple[int, str]]:
+def _of_module(path: Path, module: list[str]) -> Iterator[tuple[int, str]]:
     layer = _layer(module)
     if len(module) > 1 and layer is None:
         yield 1, f"{'.'.join(module)} lies in no layer"
-    for line, name in _imports(tree):
+    imported, used = _read(path)
+    for line, name in imported:
         yield from ((line, what) for what in _import_breach(layer, name, module))
-    for line, name in _names(tree):
+    for line, name in used:
         yield from ((line, what) for what in _name_breach(layer, name, module))
 
 
@@ -99,6 +101,13 @@ def _layer(module: list[str]) -> str | None:
     if module == ["kdump", "__main__"]:
         return "cli"
     return module[1] if module[0] == "kdump" and module[1:2] and module[1] in LAYERS else None
+
+
+@cache
+def _read(path: Path) -> tuple[tuple[tuple[int, str], ...], tuple[tuple[int, str], ...]]:
+    """The imports of a module, and the names that it uses, with their lines."""
+    tree = ast.parse(path.read_bytes())
+    return tuple(_imports(tree)), tuple(_names(tree))
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -285,7 +294,7 @@ def test_one_module_decides_the_exit_code() -> None:
     found = {
         f"{path.relative_to(PACKAGE)}:{line} {name}"
         for path in PACKAGE.rglob("*.py")
-        for line, name in _imports(ast.parse(path.read_bytes()))
+        for line, name in _read(path)[0]
         if name in deciding and path != PACKAGE / "cli" / "main.py"
     }
     assert found == set()
@@ -297,7 +306,7 @@ def test_the_walk_alone_tells_which_damage_ends_a_log() -> None:
     naming = [
         path.relative_to(PACKAGE)
         for path in PACKAGE.rglob("*.py")
-        if both <= {name for _, name in _names(ast.parse(path.read_bytes()))}
+        if both <= {name for _, name in _read(path)[1]}
     ]
     assert naming == [Path("storage/walk.py")]
 
@@ -308,7 +317,7 @@ def test_what_runs_on_spark_is_described_in_the_core() -> None:
     found = [
         f"{path.relative_to(PACKAGE)}:{line} {name}"
         for path in sorted((PACKAGE / "fleet").rglob("*.py"))
-        for line, name in _imports(ast.parse(path.read_bytes()))
+        for line, name in _read(path)[0]
         if foreign & set(name.split("."))
     ]
     assert found == []

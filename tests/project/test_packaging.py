@@ -120,6 +120,7 @@ def test_the_licence_is_apache_2() -> None:
     assert "END OF TERMS AND CONDITIONS" in text
 
 
+@pytest.mark.slow
 def test_what_is_imported_is_declared() -> None:
     trees = [ast.parse(path.read_bytes()) for path in (ROOT / "kdump").rglob("*.py")]
     nodes = [node for tree in trees for node in ast.walk(tree)]

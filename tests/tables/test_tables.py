@@ -326,6 +326,7 @@ def test_names_that_are_not_utf_8_have_escapes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", first_of(["manifests", "directories"]))
+@pytest.mark.slow
 def test_copies_are_those_of_compare(form: str, tmp_path: Path) -> None:
     top = copy_fixture(REPLICAS[0], tmp_path / "top")
     log = top / "1" / "same-0" / f"{0:020d}.log"

@@ -140,6 +140,7 @@ def test_a_follower_fetches_its_end_itself() -> None:
     assert found.heal_sources(1) == ()
 
 
+@pytest.mark.slow
 def test_all_commands_are_printed(tmp_path: Path) -> None:
     nodes = [copies.node(tmp_path, number) for number in range(2)]
     names = [f"t{number}" for number in range(5)]
@@ -193,6 +194,7 @@ def test_commands_for_manifests_are_for_their_hosts(made: tuple[int, ...], tmp_p
         for seed in range(ALL)
     ],
 )
+@pytest.mark.slow
 def test_followed_to_its_end_nothing_is_left_to_heal(seed: int, tmp_path: Path) -> None:
     """Of copies with damage that no two of them share."""
     rng = random.Random(seed)

@@ -26,6 +26,7 @@ ORDINARY, ALL = 2, 400
         for number, recipe in enumerate(RECIPES)
     ],
 )
+@pytest.mark.slow
 def test_a_copy_with_each_damage(tmp_path: Path, recipe: Recipe) -> None:
     sound = Recipe(recipe.name, (), batches(FIRST), batches(LAST)).write(tmp_path / "sound")
     damaged = recipe.write(tmp_path / "damaged")
