@@ -204,8 +204,8 @@ _FINDINGS = """
 
     - **error**: records are lost, a broker serves them wrongly, or it does not start, or leaves
       the log directory out. The exit code is 4.
-    - **incomplete**: something could not be checked; no damage is known. The exit code is 5.
-    - **warning**: a broker repairs the problem at its start, or ignores it, at a cost. With
+    - **incomplete**: something could not be checked; no corruption is known. The exit code is 5.
+    - **warning**: a broker repairs the problem at startup, or ignores it, at a cost. With
       `--fail-on warning` the exit code is 4.
     - **info**: normal operation leaves this. The text report counts these; `--info` lists them.
 """

@@ -55,7 +55,7 @@ class Family(Enum):
     PRODUCERS = "Producers, transactions, snapshots and leader epochs"
     REPAIRS = "Backups and unfinished repairs"
     CHANGES = "Changes between two scrubs"
-    UNCHECKED = "What could not be checked"
+    UNCHECKED = "Files that could not be checked"
 
 
 #: The modules with findings. Their checks run in this order.

@@ -96,22 +96,22 @@ def find_code(name: str) -> FindingCode:
 
 #: The advice where data may be lost.
 REPLICA_FIRST: Final = (
-    "If another replica is in sync, start its broker first. Then move this partition directory "
-    "out of the log directory and start this broker: it fetches the whole partition from the "
-    "leader. If this is the only copy, keep a copy of the directory before a broker starts on it."
+    "If another replica is in sync, start its broker first. Then move this partition directory out "
+    "of the log directory and start this broker: it fetches the whole partition from the leader. "
+    "If this is the only replica, keep a copy of the directory before a broker starts on it."
 )
 #: The advice where recovery cuts a log.
 SALVAGE_OR_CUT: Final = (
-    "If another replica is in sync, start its broker first. Then move this partition directory "
-    "out of the log directory and start this broker: it fetches the whole partition from the "
-    "leader. If this is the only copy, run kdump salvage before a broker starts: it writes a new "
-    "partition directory with every sound batch, also those after the damage. kdump "
-    "truncate-to-valid truncates the log here and removes all later records, sound ones included. "
-    "kdump undo takes that back."
+    "If another replica is in sync, start its broker first. Then move this partition directory out "
+    "of the log directory and start this broker: it fetches the whole partition from the leader. "
+    "If this is the only replica, run kdump salvage before a broker starts: it writes a new "
+    "partition directory with every valid batch, also the batches after the corruption. kdump "
+    "truncate-to-valid truncates the log here and removes all later records, valid records "
+    "included. kdump undo reverts this."
 )
 #: The advice for an index that only recovery rebuilds.
 REINDEX: Final = (
-    "While the broker is stopped, kdump reindex rebuilds the file. Without kdump, only recovery "
-    "of the segment rebuilds it: if the segment's log is sound, delete its .index while the "
-    "broker is stopped, and the next start recovers the segment."
+    "While the broker is stopped, kdump reindex rebuilds the file. Without kdump, only recovery of "
+    "the segment rebuilds it: if the segment's .log is valid, delete its .index while the broker "
+    "is stopped, and the next startup recovers the segment."
 )

@@ -13,7 +13,7 @@ from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 #: The text of a finding that is milder because a broker runs or may be running.
-AS_LIVE: Final = "as beside a running broker"
+AS_LIVE: Final = "as while a broker is running"
 
 _READABLE: Final = "something that can be read"
 _ERROR: Final = "an error: "

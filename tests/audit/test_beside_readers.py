@@ -172,7 +172,7 @@ def test_a_finding_that_is_milder_says_so(
         assert main(["verify", "--info", str(tmp_path)]) == 0
         said = " ".join(capfd.readouterr().out.split())
         assert f"broker unknown: process {pid} (python" in said
-        assert "cannot determine whether for writing; read as beside a running broker" in said
+        assert "cannot determine whether for writing; read as while a broker is running" in said
         _, report = verify([tmp_path], capfd)
     (finding,) = [line for line in timeless(report) if line.get("code") == "torn-tail-live"]
-    assert finding["detail"]["found"].endswith(", as beside a running broker")
+    assert finding["detail"]["found"].endswith(", as while a broker is running")

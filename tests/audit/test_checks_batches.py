@@ -164,7 +164,7 @@ def test_exactly_as_many_as_are_listed_have_no_repeats(tmp_path: Path) -> None:
 def test_an_unknown_codec_is_reported_once(tmp_path: Path) -> None:
     finding = only(recipe("codec-5").write(tmp_path), deep=True)
     assert finding.code.name == "batch-codec-unknown"
-    assert finding.detail == Detail("a codec of at most 4 (zstd)", "5")
+    assert finding.detail == Detail("a compression type of at most 4 (zstd)", "5")
 
 
 def test_a_magic_says_which(tmp_path: Path) -> None:

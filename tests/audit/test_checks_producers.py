@@ -154,7 +154,7 @@ def test_a_damaged_marker_is_named_as_one(recipe: str, is_marker: bool, findings
     every = (finding for found in findings(recipe).values() for finding in found)
     (damage,) = (finding for finding in every if finding.code.name == "batch-crc-mismatch")
     assert damage.detail is not None
-    assert damage.detail.found.endswith(", in what was a transaction marker") is is_marker
+    assert damage.detail.found.endswith(", in a former transaction marker") is is_marker
 
 
 def test_a_hanging_transaction_comes_with_the_command_that_aborts_it(findings: Findings) -> None:

@@ -24,26 +24,29 @@ from kdump.values import frozen
 REPLICA_DIRECTORY_MISSING: Final = FindingCode(
     "replica-directory-missing",
     Severity.WARNING,
-    "The cluster's metadata assigns replicas of this node to a log directory that is not in sight: "
-    "log.dirs no longer names it, or it is not among the paths. Other replicas may lead.",
-    "If log.dirs does not name the directory, the broker creates the replicas again in another "
-    "one, empty, and fetches all records from their leaders.",
+    "The cluster's metadata assigns replicas of this node to a log directory that kdump does not "
+    "see: log.dirs no longer names it, or it is not among the paths. Other replicas may become "
+    "leader.",
+    "If log.dirs does not name the directory, the broker creates empty replicas in another log "
+    "directory, and fetches all records from their leaders.",
     "If this was not intended, name the directory in log.dirs again before the broker starts. "
-    "Otherwise make sure that the other replicas are in sync and run.",
+    "Otherwise make sure that the other replicas are online and in sync.",
     check=26,
     harm=Harm.REFETCHED,
 )
 REPLICA_DIRECTORY_MISSING_ONLY: Final = FindingCode(
     "replica-directory-missing-only",
     Severity.ERROR,
-    "The cluster's metadata assigns replicas of this node to a log directory that is not in sight: "
-    "log.dirs no longer names it, or it is not among the paths. No other replica may lead: this is "
-    "the only one, or the only one in sync, or in the ELR where none is in sync.",
-    "If log.dirs does not name the directory, the broker creates the replicas again in another "
-    "one, empty, and leads them: offsets are assigned a second time, starting at 0, and other "
+    "The cluster's metadata assigns replicas of this node to a log directory that kdump does not "
+    "see: log.dirs no longer names it, or it is not among the paths. No other replica may become "
+    "leader: this node has the only replica, or the only in-sync replica, or, while none is in "
+    "sync, the only replica in the ELR.",
+    "If log.dirs does not name the directory, the broker creates empty replicas in another log "
+    "directory, and leads them: offsets are assigned a second time, starting at 0, and other "
     "replicas truncate their logs.",
     "Name the directory in log.dirs again, or bring its file system back, before the broker "
-    "starts. If the disk is lost and other replicas exist, kdump compare shows what these hold.",
+    "starts. If the disk is lost and other replicas exist, kdump compare shows which records they "
+    "hold.",
     check=26,
     harm=Harm.EMPTY,
 )

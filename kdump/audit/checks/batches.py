@@ -30,10 +30,10 @@ BATCH_CRC_MISMATCH: Final = FindingCode(
     "batch-crc-mismatch",
     Severity.ERROR,
     "A batch does not match its checksum: nothing in the batch can be trusted.",
-    "Consumers and followers stop at the batch. After an unclean stop, recovery reads the "
-    "segments from the recovery point on: it truncates the segment at this batch and deletes "
-    "every later segment, sound records included. Otherwise the broker does not check the batch "
-    "at its start.",
+    "Consumers and followers stop at the batch. After an unclean shutdown, recovery reads the "
+    "segments from the recovery point on: it truncates the segment at this batch and deletes every "
+    "later segment, valid records included. Otherwise the broker does not check the batch at "
+    "startup.",
     SALVAGE_OR_CUT,
     check=2,
     cure=Cure.CUT,
@@ -42,10 +42,10 @@ BATCH_SIZE_IMPOSSIBLE: Final = FindingCode(
     "batch-size-impossible",
     Severity.ERROR,
     "The size field of a batch has an impossible value. It is too small, or it extends past the "
-    "end of the file although sound batches follow.",
-    "Consumers and followers stop at the batch. After an unclean stop, recovery reads the "
-    "segments from the recovery point on: it truncates the segment at this batch and deletes "
-    "every later segment, sound records included.",
+    "end of the file although valid batches follow.",
+    "Consumers and followers stop at the batch. After an unclean shutdown, recovery reads the "
+    "segments from the recovery point on: it truncates the segment at this batch and deletes every "
+    "later segment, valid records included.",
     SALVAGE_OR_CUT,
     check=1,
     cure=Cure.CUT,
@@ -55,7 +55,7 @@ TORN_TAIL: Final = FindingCode(
     Severity.WARNING,
     "The last segment ends inside a batch (a torn write): the broker died during the append, or "
     "the log was copied while a broker wrote to it.",
-    "Recovery after an unclean stop removes the fragment. No whole batch is lost.",
+    "Recovery after an unclean shutdown removes the fragment. No whole batch is lost.",
     "Let recovery remove the fragment, or run kdump truncate-to-valid.",
     check=1,
     cure=Cure.CUT,
@@ -65,7 +65,7 @@ TORN_TAIL_SEALED: Final = FindingCode(
     Severity.ERROR,
     "A segment that is not the last ends inside a batch: the end of the segment is lost.",
     "Consumers cannot read the offsets up to the next segment. Recovery removes the fragment and "
-    "deletes every later segment, sound records included.",
+    "deletes every later segment, valid records included.",
     SALVAGE_OR_CUT,
     check=1,
     cure=Cure.CUT,
@@ -85,7 +85,7 @@ PREALLOCATED_TAIL: Final = FindingCode(
     "Zeros follow the last batch of the last segment. With preallocate=true, a segment has them "
     "until it is rolled or closed cleanly. A power failure also leaves them, where appended data "
     "did not reach the disk.",
-    "A running broker writes over the zeros. Recovery after an unclean stop removes them.",
+    "A running broker writes over the zeros. Recovery after an unclean shutdown removes them.",
     "If the topic has preallocate=true, there is nothing to do. If it does not, the end of the "
     "log may be lost: if another replica is in sync, start its broker first.",
     check=1,
@@ -95,7 +95,7 @@ PREALLOCATED_TAIL_SEALED: Final = FindingCode(
     Severity.ERROR,
     "Zeros follow the last batch of a segment that is not the last.",
     "Consumers that receive the zeros stop there. Recovery removes the zeros and deletes every "
-    "later segment, sound records included.",
+    "later segment, valid records included.",
     SALVAGE_OR_CUT,
     check=1,
     cure=Cure.CUT,
@@ -103,31 +103,32 @@ PREALLOCATED_TAIL_SEALED: Final = FindingCode(
 BATCH_MAGIC_UNKNOWN: Final = FindingCode(
     "batch-magic-unknown",
     Severity.ERROR,
-    "A batch has a magic that no release writes. The checksum of magic 2 does not cover the magic: "
-    "most likely it changed on disk, and the rest of the batch is sound.",
-    "The broker treats any magic above 2 as 2 and serves the batch unchanged. Recovery leaves the "
-    "batch in the log. Consumers and followers stop at it.",
+    "The magic byte of a batch names a message format that no release writes. The checksum of "
+    "message format v2 does not cover this byte: most likely it changed on disk, and the rest of "
+    "the batch is valid.",
+    "The broker treats any magic above 2 as message format v2 and serves the batch unchanged. "
+    "Recovery leaves the batch in the log. Consumers and followers stop at it.",
     REPLICA_FIRST,
     check=3,
 )
 BATCH_CODEC_UNKNOWN: Final = FindingCode(
     "batch-codec-unknown",
     Severity.ERROR,
-    "A batch matches its checksum, but names a codec that does not exist, or that its magic does "
-    "not allow. It was written that way.",
+    "A batch matches its checksum, but names a compression type that does not exist, or that its "
+    "message format does not allow. It was written that way.",
     "The broker serves the batch unchanged, and recovery leaves it in the log. Consumers stop at "
-    "the batch until they seek past it. If the codec does not exist, a follower cannot append the "
-    "batch: a new replica never gets in sync. On a compacted topic, the broker marks the "
-    "partition as uncleanable, and does not compact it until a restart.",
+    "the batch until they seek past it. If the compression type does not exist, a follower cannot "
+    "append the batch: a new replica never gets in sync. On a compacted topic, the broker marks "
+    "the partition as uncleanable, and does not compact it until a restart.",
     "Seek consumers past the batch.",
     check=3,
 )
 BATCH_ATTRIBUTES_UNKNOWN: Final = FindingCode(
     "batch-attributes-unknown",
     Severity.INFO,
-    "A batch's attributes have bits set that have no meaning up to 4.4. A client or a later "
-    "release set them.",
-    "The broker ignores these bits, as do consumers.",
+    "The attributes of a batch have bits set that have no meaning in releases up to 4.4. A client "
+    "or a later release set them.",
+    "The broker and consumers ignore these bits.",
     "Nothing to do.",
     check=3,
 )
@@ -136,9 +137,9 @@ OFFSETS_NOT_INCREASING: Final = FindingCode(
     Severity.ERROR,
     "A batch does not begin after the end of the batch before it: offsets occur twice or run "
     "backwards.",
-    "Recovery accepts the batch. The log end offset follows the last batch, even if that is "
-    "lower. If the index entries that recovery writes do not rise, recovery deletes all records "
-    "of the segment.",
+    "Recovery accepts the batch. The log end offset follows the last batch, even if this batch has "
+    "lower offsets. If the index entries that recovery writes do not rise, recovery deletes all "
+    "records of the segment.",
     REPLICA_FIRST,
     check=4,
     cure=Cure.CUT_IF_REFUSED,
@@ -171,7 +172,7 @@ OFFSET_OVERFLOW: Final = FindingCode(
     "Recovery splits the segment, and accepts the offset even if it is wrong. Without recovery, "
     "the next append fails.",
     "If the cleaner merged too many segments, every record is valid: recovery splits the segment "
-    "and loses nothing. If the offset is wrong, it is damage. " + SALVAGE_OR_CUT,
+    "and loses nothing. If the offset is wrong, the batch is corrupt. " + SALVAGE_OR_CUT,
     check=4,
     cure=Cure.CUT_IF_REFUSED,
 )
@@ -208,14 +209,14 @@ RECORDS_UNREADABLE: Final = FindingCode(
 RECORDS_CUT_OFF: Final = FindingCode(
     "records-cut-off",
     Severity.ERROR,
-    "The last message in a wrapper of magic 0 or 1 is cut off. The wrapper matches its checksum: "
-    "it was written that way.",
-    "Java consumers read the messages in front of it and go on behind the wrapper without an "
-    "error: they skip what is cut off. In magic 1 they count the offsets of these messages back "
-    "from that of the wrapper, so that all are too high by the number of messages that are "
-    "missing. Consumers of kafka-python and aiokafka stop. On a compacted topic, the cleaner drops "
-    "what is cut off when it drops another message of the wrapper.",
-    "Write the missing message again, from where it came from. No replica has more of it.",
+    "The last inner message of a wrapper message (message format v0 or v1) is incomplete. The "
+    "wrapper matches its checksum: it was written that way.",
+    "Java consumers read the messages before it, skip the incomplete message and continue after "
+    "the wrapper, without an error. In message format v1 they count the offsets of these messages "
+    "back from the offset of the wrapper: all are too high by the number of missing messages. "
+    "Consumers of kafka-python and aiokafka stop. On a compacted topic, the cleaner drops the "
+    "incomplete message when it drops another message of the wrapper.",
+    "Send the missing message again from its source. No replica has more of it.",
     check=6,
 )
 RECORDS_NULL_SIZES: Final = FindingCode(
@@ -223,27 +224,28 @@ RECORDS_NULL_SIZES: Final = FindingCode(
     Severity.WARNING,
     "A key, a value or the value of a header has a negative size other than -1, the size of null. "
     "A client wrote it that way.",
-    "The broker and Java consumers read null. So do kafka-python and aiokafka in magic 2. "
-    "Consumers on librdkafka, such as confluent-kafka, stop in front of the record and report no "
-    "error; if the null is that of a header, they leave out all headers of the record. In magic 0 "
-    "and 1 aiokafka stops too, and kafka-python reads an empty key or value.",
-    "Java consumers need nothing. Seek consumers on librdkafka past the batch. kdump export writes "
-    "these records, with null.",
+    "The broker and Java consumers read null. So do kafka-python and aiokafka in message format "
+    "v2. Consumers on librdkafka, such as confluent-kafka, stop before the record and report no "
+    "error; if the null is the value of a header, they omit all headers of the record. In message "
+    "formats v0 and v1, aiokafka stops too, and kafka-python reads an empty key or value.",
+    "Nothing to do for Java consumers. Seek consumers on librdkafka past the batch. kdump export "
+    "writes these records, with null.",
     check=6,
 )
 RECORDS_UNDECODABLE: Final = FindingCode(
     "records-undecodable",
     Severity.ERROR,
     "The coordinator of an internal topic cannot decode a record. The batch matches its checksum: "
-    "it was written that way, by a newer release or a broken one.",
+    "it was written that way, by a later release or a faulty one.",
     "A coordinator of 4.0 and later does not load the partition: its groups, or its transactional "
     "ids, have no coordinator, and their clients wait. A group coordinator of 3.9 loads none of "
     "its groups, and answers that they have no offsets: consumers reset their position.",
-    "Start the release that wrote the record. If none reads it, keep the offsets of the partition "
-    "with kdump groups --format csv, stop the brokers that have a copy of it, move these "
-    "directories out of the log directories, start the brokers, and commit the offsets again with "
-    "kafka-consumer-groups.sh --reset-offsets --from-file. Of __transaction_state, abort what then "
-    "hangs with the commands of kdump transactions --hanging.",
+    "Start the release that wrote the record. If no release reads it, save the offsets of the "
+    "partition with kdump groups --format csv. Stop the brokers that have a replica of the "
+    "partition, move these replicas out of the log directories, and start the brokers. Then commit "
+    "the offsets again with kafka-consumer-groups.sh --reset-offsets --from-file. For "
+    "__transaction_state, abort the transactions that then hang: kdump transactions --hanging "
+    "shows the commands.",
     check=41,
 )
 RECORDS_OFFSETS: Final = FindingCode(
@@ -261,15 +263,15 @@ RECORDS_TIMESTAMPS: Final = FindingCode(
     "A record has a later timestamp than the largest timestamp in its batch header.",
     "The broker trusts the header: lookups by time miss the record, and time-based retention may "
     "delete it early.",
-    "Nothing repairs this. Find such records by offset.",
+    "No repair corrects this. Find such records by offset.",
     check=7,
 )
 TORN_TAIL_CLEAN: Final = FindingCode(
     "torn-tail-clean",
     Severity.ERROR,
-    "The last segment ends inside a batch, as no clean stop leaves it. The clean shutdown marker "
-    "is not from the last stop, or something changed the file after it.",
-    "The broker trusts the clean shutdown marker and appends new batches after the fragment: "
+    "The last segment ends inside a batch, which no clean shutdown leaves. The clean shutdown file "
+    "is not from the last shutdown, or the segment was changed after the shutdown.",
+    "The broker trusts the clean shutdown file and appends new batches after the fragment: "
     "consumers and followers will stop there.",
     "While the broker is stopped, kdump truncate-to-valid removes the fragment. If another "
     "replica is in sync, start its broker first: this broker then fetches the lost end from the "
@@ -280,9 +282,9 @@ TORN_TAIL_CLEAN: Final = FindingCode(
 PREALLOCATED_TAIL_CLEAN: Final = FindingCode(
     "preallocated-tail-clean",
     Severity.ERROR,
-    "Zeros follow the last batch of the last segment, as no clean stop leaves them. The clean "
-    "shutdown marker is not from the last stop, or something changed the file after it.",
-    "The broker trusts the clean shutdown marker, reads on to the zeros, and does not start.",
+    "Zeros follow the last batch of the last segment, which no clean shutdown leaves. The clean "
+    "shutdown file is not from the last shutdown, or the segment was changed after the shutdown.",
+    "The broker trusts the clean shutdown file, reads up to the zeros, and does not start.",
     "While the broker is stopped, kdump truncate-to-valid removes the zeros.",
     check=37,
     stops=Outcome.REFUSES,
@@ -412,13 +414,14 @@ def _damage_detail(gap: Gap, file_size: int) -> Detail:
     damage = gap.damage
     match damage.reason:
         case Reason.BAD_CHECKSUM:
-            marker = ", in what was a transaction marker" if gap.marker else ""
+            marker = ", in a former transaction marker" if gap.marker else ""
             computed = f"{damage.computed_crc:08x}{marker}"
             return Detail(f"crc {damage.stored_crc:08x} as stored", computed)
         case Reason.IMPOSSIBLE_SIZE:
             left = file_size - damage.position
             return Detail(
-                f"a batch of 61 bytes or more (before magic 2: 26) in the {left} bytes left",
+                "a batch of 61 bytes or more (before message format v2: 26) in the "
+                f"{left} bytes left",
                 f"a batch of {damage.claimed_bytes} bytes",
             )
     if damage.empty:
@@ -446,7 +449,7 @@ def _fault(survey: Survey, fault: Fault, repeats: int) -> Finding:
             detail = Detail("a magic of 0, 1 or 2", str(batch.magic))
         case FaultKind.CODEC:
             known = "4 (zstd)" if batch.magic > 1 else "3 (lz4)"
-            detail = Detail(f"a codec of at most {known}", str(batch.codec_id))
+            detail = Detail(f"a compression type of at most {known}", str(batch.codec_id))
         case FaultKind.BITS:
             unused = "7 to 15" if batch.magic > 1 else "4 to 7"
             bits = f"attributes 0x{batch.attributes & 0xFFFF:04x}"

@@ -19,12 +19,12 @@ from kdump.storage.paths import AnyPath
 BROKER_DENIED: Final = FindingCode(
     "broker-denied",
     Severity.ERROR,
-    "The broker's user may not open a file or directory, as after a restore by root or a start of "
-    "the broker as root. The broker's user is the user that owns most partition directories.",
-    "A running broker keeps the files that it has open. The next start takes the whole log "
-    "directory offline, and the broker stops if it has no other log directory. If the broker may "
-    "open the files of a partition but not change its directory, brokers from 4.0 on also truncate "
-    "a segment that they recover to nothing, a further one at each start.",
+    "The broker's user may not open a file or directory, as after root restored files or started "
+    "the broker. The broker's user is the user that owns most partition directories.",
+    "A running broker continues to use its open files. The next startup takes the whole log "
+    "directory offline, and the broker exits if it has no other log directory. If the broker may "
+    "open the files of a partition but not change its directory, brokers from 4.0 on also delete "
+    "all records of a segment that they recover, and of one more segment at each startup.",
     "Run the command of the finding as root: it gives the files to the broker's user. Then verify "
     "again. Start the broker only as its own user.",
     check=40,

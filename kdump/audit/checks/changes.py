@@ -14,10 +14,10 @@ SEGMENT_CHANGED_SILENTLY: Final = FindingCode(
     Severity.ERROR,
     "A sealed segment holds other bytes than when kdump read it before, although its file has the "
     "same inode, size and modification time: a disk, its controller or a tool below the file "
-    "system changed it. Offsets, leader epochs and the order of batches are compared too, which no "
-    "checksum covers.",
+    "system changed it. kdump also compares offsets, leader epochs and the order of batches, which "
+    "no checksum covers.",
     "The broker does not detect a change that no checksum covers: it serves the changed offsets "
-    "and epochs. It detects others when it or a consumer reads the batch.",
+    "and epochs. It detects other changes when it or a consumer reads the batch.",
     REPLICA_FIRST + " Check the disk: other files may have changed too.",
 )
 SEGMENT_REMOVED: Final = FindingCode(
@@ -26,18 +26,18 @@ SEGMENT_REMOVED: Final = FindingCode(
     "Sealed segments that kdump read before are gone from the beginning of the log. By the topic's "
     "configs and the timestamps of these segments, retention could not have deleted them, and "
     "leader-epoch-checkpoint still has their offsets, which DeleteRecords removes.",
-    "The broker does not detect this. It begins the log at the first segment that is left. If this "
+    "The broker does not detect this. It begins the log at the first remaining segment. If this "
     "replica leads, all others take over its log start offset and delete these records too.",
-    "Find out what removes files in the log directory. Do not let this replica lead: while its "
-    "broker is stopped, kdump heal takes the missing segments from another replica.",
+    "Find out which process removes files from the log directory. Do not let this replica lead: "
+    "while its broker is stopped, kdump heal takes the missing segments from another replica.",
 )
 SEGMENT_REWRITTEN: Final = FindingCode(
     "segment-rewritten",
     Severity.WARNING,
     "A sealed segment of a topic that is not compacted was replaced or written to since kdump "
     "read it before, and holds other batches. No repair by kdump explains it.",
-    "A broker does this only if it becomes a follower and truncates its log to that of the leader, "
-    "or fetches the whole partition again. Otherwise it does not detect the change.",
+    "A broker does this only if it becomes a follower and truncates its log to match the leader's "
+    "log, or fetches the whole partition again. Otherwise it does not detect the change.",
     "If the broker was a follower that truncated its log, or the file was restored from a backup, "
-    "nothing is to be done. Otherwise find out what writes into the log directory.",
+    "there is nothing to do. Otherwise find out which process writes to the log directory.",
 )

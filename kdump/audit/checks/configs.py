@@ -15,13 +15,13 @@ from kdump.audit.findings import Finding, file_finding
 SETTING_REFUSED: Final = FindingCode(
     "setting-refused",
     Severity.ERROR,
-    "A topic of the cluster, or server.properties, has a setting that the release does not accept "
-    "with which this node last registered: brokers from 4.1 on refuse a segment.bytes below 1 MiB "
-    "and a metadata.log.segment.bytes below 8 MiB, brokers from 4.0 on a log.segment.bytes below 1 "
-    "MiB, and brokers from 4.3 on an empty path in log.dirs, as after a comma at its end.",
+    "A topic of the cluster, or server.properties, has a config that this node's release, as last "
+    "registered, does not accept. Brokers from 4.0 on refuse a log.segment.bytes below 1 MiB. "
+    "Brokers from 4.1 on refuse a segment.bytes below 1 MiB and a metadata.log.segment.bytes below "
+    "8 MiB. Brokers from 4.3 on refuse an empty path in log.dirs, as after a comma at its end.",
     "The broker does not start, whether it has a replica of the topic or not.",
     "Correct server.properties. For segment.bytes, start the release from before the upgrade, "
-    "raise segment.bytes of the topic with kafka-configs.sh, and upgrade then.",
+    "raise segment.bytes of the topic with kafka-configs.sh, and then upgrade.",
     stops=Outcome.REFUSES,
 )
 

@@ -24,10 +24,10 @@ from kdump.storage.objects.remote_path import as_path
 FOREIGN_DIRECTORY: Final = FindingCode(
     "foreign-directory",
     Severity.ERROR,
-    "A directory at the top of the log directory does not have the name of a partition. An example "
-    "is lost+found, where the log directory is the top of a file system.",
-    "The broker does not start, even if everything else is sound. By then it has already removed "
-    "the clean shutdown marker.",
+    "A directory at the top of the log directory does not have the name of a partition. For "
+    "example, lost+found is there if the log directory is the root of a file system.",
+    "The broker does not start, even if everything else is valid. Before it fails, it removes the "
+    "clean shutdown file.",
     "Move the directory away. Or move all of the broker's files into a subdirectory, and set "
     "log.dirs to that subdirectory.",
     check=29,
@@ -38,11 +38,11 @@ CHECKPOINT_MALFORMED: Final = FindingCode(
     Severity.ERROR,
     "An offset checkpoint does not follow its format: a version line, a count line, then lines of "
     "three fields.",
-    "The broker takes the whole log directory offline, and stops if it has no other log directory.",
+    "The broker takes the whole log directory offline, and exits if it has no other log directory.",
     "While the broker is stopped, kdump reindex of the log directory writes the file from the "
     "readable lines. Without its line, a partition loses its recovery point or its log start "
-    "offset: the broker recovers the whole log after an unclean stop, or serves deleted records "
-    "again.",
+    "offset: the broker recovers the whole log after an unclean shutdown, or serves deleted "
+    "records again.",
     check=26,
     stops=Outcome.OFFLINE,
 )
@@ -52,8 +52,8 @@ CHECKPOINT_NUMBER: Final = FindingCode(
     "A number in recovery-point-offset-checkpoint, log-start-offset-checkpoint or "
     "cleaner-offset-checkpoint cannot be parsed.",
     "For recovery-point-offset-checkpoint, the broker uses 0 for every partition, and recovers "
-    "every segment after an unclean stop. For log-start-offset-checkpoint, each log begins at its"
-    " first segment, and deleted records come back. For cleaner-offset-checkpoint, the cleaner "
+    "every segment after an unclean shutdown. For log-start-offset-checkpoint, each log begins at "
+    "its first segment, and deleted records come back. For cleaner-offset-checkpoint, the cleaner "
     "thread ends, and compaction stops.",
     "While the broker is stopped, kdump reindex of the log directory writes the file from the "
     "readable lines.",
@@ -82,7 +82,7 @@ LOG_DIRECTORY_MISSING: Final = FindingCode(
     "log-directory-missing",
     Severity.ERROR,
     "A log directory that the configuration names does not exist, or holds none of a broker's "
-    "files. Or it is a file, and may be the one of the metadata log.",
+    "files. Or it is a file, and may be the log directory with the metadata log.",
     "The broker does not start.",
     "Its file system may not be mounted: mount it, and verify again. If the directory is new, "
     "kafka-storage.sh format --ignore-formatted prepares it.",
@@ -104,7 +104,7 @@ LOG_DIRECTORY_FILE: Final = FindingCode(
     Severity.ERROR,
     "A log directory that the configuration names is a file.",
     "The broker takes the log directory offline, and continues with its other log directories. It "
-    "stops if it has no other.",
+    "exits if it has no other.",
     "Correct log.dirs, or move the file away. Its file system may not be mounted: mount it, and "
     "verify again.",
     stops=Outcome.OFFLINE,
@@ -112,20 +112,20 @@ LOG_DIRECTORY_FILE: Final = FindingCode(
 CLEAN_MARKER_LIVE: Final = FindingCode(
     "clean-marker-live",
     Severity.INFO,
-    "The clean shutdown marker is there although a broker uses the directory. The broker is "
-    "starting or stopping, or the marker was put back.",
-    "The broker checks for the marker only when it starts.",
-    "If the marker stays while the broker runs, remove it: otherwise a crash is taken for a clean "
-    "stop.",
+    "The clean shutdown file is there although a broker uses the directory. The broker is starting "
+    "up or shutting down, or the file was put back.",
+    "The broker checks for the file only at startup.",
+    "If the file stays while the broker runs, remove it: otherwise the next startup takes a crash "
+    "for a clean shutdown.",
     check=37,
 )
 CLEAN_MARKER_DIRECTORY: Final = FindingCode(
     "clean-marker-directory",
     Severity.ERROR,
-    "A directory that is not empty has the name of the clean shutdown marker.",
-    "The broker cannot remove it and takes the whole log directory offline. It stops if it has no "
-    "other log directory. An empty directory counts as the marker.",
-    "Move the directory away. The next start then takes the shutdown for unclean.",
+    "A directory that is not empty has the name of the clean shutdown file.",
+    "The broker cannot remove it and takes the whole log directory offline. It exits if it has no "
+    "other log directory. An empty directory counts as the clean shutdown file.",
+    "Move the directory away. The next startup then takes the shutdown for unclean.",
     check=29,
     stops=Outcome.OFFLINE,
 )

@@ -46,8 +46,8 @@ LEADER_EPOCH_NEGATIVE: Final = FindingCode(
 LEADER_EPOCH_ABSENT: Final = FindingCode(
     "leader-epoch-absent",
     Severity.WARNING,
-    "A batch of magic 2 has no leader epoch. The cleaner of 4.0 and later omits the epoch when it "
-    "rewrites messages of magic 0 or 1. No checksum covers the epoch.",
+    "A batch of message format v2 has no leader epoch. The cleaner of 4.0 and later omits the "
+    "epoch when it rewrites messages of message format v0 or v1. No checksum covers the epoch.",
     "The broker serves the batch. A follower of 3.9 or later refuses its epoch of -1, and "
     "replication stops there: a new replica never gets in sync. Replicas that have the batch "
     "continue.",

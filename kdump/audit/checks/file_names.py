@@ -18,8 +18,8 @@ from kdump.storage.names import CLUSTER_METADATA_TOPIC, EXTENSIONS, FileKind
 INDEX_ORPHAN: Final = FindingCode(
     "index-orphan",
     Severity.WARNING,
-    "An index file has no .log beside it.",
-    "The broker deletes the index file at its start.",
+    "An index file exists without the .log of its segment.",
+    "The broker deletes the index file at startup.",
     "If the .log was not deleted on purpose, a segment is missing: look for its .log before a "
     "broker starts.",
     check=12,

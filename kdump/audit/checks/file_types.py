@@ -36,8 +36,8 @@ DIRECTORY_STRAY: Final = FindingCode(
     Severity.INFO,
     "A broker renamed this partition: the cluster's metadata did not assign it to this broker, or "
     "it had no topic id.",
-    "The broker loads the log, and recovers it after an unclean stop, but serves no record of it "
-    "and never deletes it.",
+    "The broker loads the log, and recovers it after an unclean shutdown, but serves no record of "
+    "it and never deletes it.",
     "If the records are not needed, delete the directory. If they are needed, copy them with kdump "
     "salvage.",
     check=28,
@@ -45,7 +45,7 @@ DIRECTORY_STRAY: Final = FindingCode(
 DIRECTORY_FUTURE: Final = FindingCode(
     "directory-future",
     Severity.INFO,
-    "The directory is the copy of a partition that is being moved to this log directory.",
+    "The directory holds the future log of a replica that is being moved to this log directory.",
     "If the partition's current log is in another log directory, the broker continues the move, or "
     "completes it where the cluster's metadata already assigns the replica to this log directory.",
     "Nothing to do, unless another finding names the directory or its partition.",
@@ -56,7 +56,7 @@ FILE_IS_DIRECTORY: Final = FindingCode(
     Severity.ERROR,
     "A directory in a partition has the name of one of the broker's files, or "
     "leader-epoch-checkpoint is a symbolic link to nothing.",
-    "The broker cannot open it and takes the whole log directory offline. It stops if it has no "
+    "The broker cannot open it and takes the whole log directory offline. It exits if it has no "
     "other log directory, or if this is the metadata log.",
     "Move the directory or the link away. The broker rebuilds an index, and kdump reindex writes "
     "leader-epoch-checkpoint and partition.metadata.",
@@ -67,9 +67,9 @@ SNAPSHOT_IS_DIRECTORY: Final = FindingCode(
     "snapshot-is-directory",
     Severity.ERROR,
     "A directory in a partition has the name of a producer snapshot.",
-    "Startup fails where it writes a snapshot at this offset, and the broker takes the log "
-    "directory offline. After an unclean shutdown, brokers from 4.0 on first truncate the segment "
-    "that they recover to nothing, and delete the segments after it.",
+    "Startup fails when it writes a snapshot at this offset, and the broker takes the log "
+    "directory offline. After an unclean shutdown, brokers from 4.0 on first delete all records of "
+    "the segment that they recover, and all later segments.",
     "Move the directory away before the broker starts.",
     check=28,
     harm=Harm.UNSERVED,
@@ -81,7 +81,7 @@ INDEX_IS_DIRECTORY: Final = FindingCode(
     "Startup opens the indexes of the last segment and of segments that it recovers or replays: "
     "the broker then takes the whole log directory offline. It opens other indexes when a consumer "
     "reads the segment, or retention checks it, with the same result.",
-    "Move the directory away. The broker rebuilds the index at its next start.",
+    "Move the directory away. The broker rebuilds the index at the next startup.",
     check=28,
     harm=Harm.UNSERVED,
 )

@@ -18,11 +18,11 @@ from kdump.storage.logdir import directory_name
 FUTURE_BESIDE_CURRENT: Final = FindingCode(
     "future-beside-current",
     Severity.ERROR,
-    "A log directory holds the -future log of a partition beside its current log, and the "
+    "A log directory holds both the current log and the -future log of a partition, and the "
     "cluster's metadata assigns the replica to this log directory. A broker does not create this "
     "state: log directories were merged, or a directory was copied.",
     "The broker tries to rename the -future directory to the name of the current one, and does not "
-    "start. The next try ends the same way.",
+    "start. The next startup fails in the same way.",
     "Compare the two with kdump verify and kdump dump, and move the directory whose log ends "
     "earlier out of the log directory. Without its current log, the broker takes the -future log "
     "for the current one.",
@@ -32,10 +32,10 @@ FUTURE_BESIDE_CURRENT: Final = FindingCode(
 FUTURE_UNUSED: Final = FindingCode(
     "future-unused",
     Severity.WARNING,
-    "A log directory holds the -future log of a partition beside its current log. The cluster's "
+    "A log directory holds both the current log and the -future log of a partition. The cluster's "
     "metadata assigns the replica to another log directory, or is not known.",
     "The broker starts and does not use the -future log. A broker without ZooKeeper reports the "
-    "directory of the current log to the cluster, and then its next start fails.",
+    "directory of the current log to the cluster, and its next startup fails.",
     "Compare the two with kdump verify and kdump dump, and move the directory whose log ends "
     "earlier out of the log directory.",
     check=29,
@@ -52,12 +52,12 @@ FUTURE_STRAY: Final = FindingCode(
 FUTURE_ALONE: Final = FindingCode(
     "future-alone",
     Severity.ERROR,
-    "No log directory holds the current log of a partition of this node, and the start does not "
-    "make the -future log the current one: it has no partition.metadata, or the cluster's metadata "
-    "assigns the replica to another log directory.",
+    "No log directory holds the current log of a partition of this node, and startup does not make "
+    "the -future log the current one: the -future log has no partition.metadata, or the cluster's "
+    "metadata assigns the replica to another log directory.",
     "The broker creates an empty current log. If it leads, offsets are assigned a second time, and "
     "the -future log is truncated to the empty one or renamed to -stray.",
-    "If another replica is in sync, start its broker first: this one fetches all records. "
+    "If another replica is in sync, start its broker first: this broker then fetches all records. "
     "Otherwise rename the directory to the partition's name and move it to the log directory that "
     "the metadata assigns, before a broker starts; kdump reindex writes a missing "
     "partition.metadata.",
@@ -67,7 +67,7 @@ FUTURE_ALONE: Final = FindingCode(
 FUTURE_REPLACES: Final = FindingCode(
     "future-replaces",
     Severity.INFO,
-    "A move between log directories is complete but for the last step: the cluster's metadata "
+    "A move between log directories is complete except for the last step: the cluster's metadata "
     "assigns the replica to the log directory with the -future log.",
     "The broker makes the -future log the current one, and deletes this log.",
     "Nothing to do.",
@@ -79,7 +79,7 @@ FUTURE_SHORTER: Final = FindingCode(
     "The cluster's metadata assigns the replica to the log directory with the -future log, which "
     "ends before the current log.",
     "The broker makes the -future log the current one, and deletes this log with the records that "
-    "the -future log does not hold. It does so after a clean stop too.",
+    "the -future log does not hold. It does so after a clean shutdown too.",
     "If another replica is in sync, the broker fetches the records again from its leader. "
     "Otherwise, before a broker starts, move the -future directory out of its log directory, and "
     "this directory into it: the broker then starts with this log.",

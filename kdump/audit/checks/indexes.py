@@ -21,17 +21,17 @@ from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 _REBUILD: Final = (
-    "While the broker is stopped, kdump reindex rebuilds the file. If the segment's log is sound, "
-    "you can delete the .index instead: the broker rebuilds it at its start."
+    "While the broker is stopped, kdump reindex rebuilds the file. If the segment's .log is valid, "
+    "you can delete the .index instead: the broker rebuilds it at startup."
 )
 INDEX_LENGTH: Final = FindingCode(
     "index-length",
     Severity.WARNING,
-    "The length of an .index file is not a multiple of 8: its last entry is cut off.",
+    "The length of an .index file is not a multiple of 8: its last entry is incomplete.",
     "The broker ignores the incomplete entry, and lookups take longer. Brokers up to 2.2 rebuild "
-    "the index at their start.",
-    "Nothing is lost, and kdump reindex rebuilds the file. If the file was cut short while it was "
-    "copied, check the .log beside it.",
+    "the index at startup.",
+    "Nothing is lost: kdump reindex rebuilds the file. If the file was truncated while it was "
+    "copied, check the .log of the segment too.",
     check=9,
     cure=Cure.REINDEX,
 )
@@ -40,7 +40,7 @@ INDEX_ORDER: Final = FindingCode(
     Severity.ERROR,
     "The entries of an .index file do not rise in offset and position.",
     "The broker trusts the index: lookups start at the wrong position, skip records or fail. It "
-    "rebuilds the index in recovery, or at its start if the file is missing.",
+    "rebuilds the index in recovery, or at startup if the file is missing.",
     _REBUILD,
     check=9,
     cure=Cure.REINDEX,
@@ -57,9 +57,9 @@ INDEX_PADDED: Final = FindingCode(
 TIMEINDEX_LENGTH: Final = FindingCode(
     "timeindex-length",
     Severity.WARNING,
-    "The length of a .timeindex file is not a multiple of 12: its last entry is cut off.",
+    "The length of a .timeindex file is not a multiple of 12: its last entry is incomplete.",
     "The broker ignores the incomplete entry: lookups by time and time-based retention may use a "
-    "timestamp that is too low. Brokers up to 2.2 rebuild the index at their start.",
+    "timestamp that is too low. Brokers up to 2.2 rebuild the index at startup.",
     "While the broker is stopped, kdump reindex rebuilds the file.",
     check=13,
     cure=Cure.REINDEX,
@@ -97,8 +97,8 @@ INDEX_MISPLACED: Final = FindingCode(
 INDEX_SKIPS: Final = FindingCode(
     "index-skips",
     Severity.ERROR,
-    "An entry of an .index file points past records that a lookup through it must find: they have "
-    "its offset or a higher one, but are before its position.",
+    "An entry of an .index file points past records that a lookup must find: these records have "
+    "the entry's offset or a higher offset, but are before its position.",
     "The broker trusts the entry: consumers and followers that fetch one of these offsets receive "
     "later records, without an error.",
     _REBUILD,
@@ -109,11 +109,11 @@ INDEX_BEYOND_LOG: Final = FindingCode(
     "index-beyond-log",
     Severity.ERROR,
     "The last segment's .index file has an offset or a position after the end of the log: the log "
-    "was cut short, or the entry is wrong.",
-    "After a clean stop, the broker takes the base offset of the segment for the log end offset, "
-    "and assigns the offsets of the segment a second time. After an unclean stop, recovery "
-    "rebuilds the index.",
-    "While the broker is stopped, kdump reindex rebuilds the file. If the log was cut short and "
+    "was truncated, or the entry is wrong.",
+    "After a clean shutdown, the broker takes the base offset of the segment for the log end "
+    "offset, and assigns the offsets of the segment a second time. After an unclean shutdown, "
+    "recovery rebuilds the index.",
+    "While the broker is stopped, kdump reindex rebuilds the file. If the log was truncated and "
     "another replica is in sync, start its broker first: this broker then fetches the lost end "
     "from the leader.",
     check=10,
@@ -123,11 +123,11 @@ INDEX_BEYOND_LOG_SEALED: Final = FindingCode(
     "index-beyond-log-sealed",
     Severity.ERROR,
     "An .index file has a position at or after the end of its log, and its segment is not the "
-    "last: the log was cut short, or the entry is wrong.",
+    "last: the log was truncated, or the entry is wrong.",
     "Lookups from the entry's offset on find nothing in this segment and continue in the next "
     "segment.",
     "If the log is whole, kdump reindex rebuilds the file while the broker is stopped. If the log "
-    "was cut short, its last records are missing. " + REPLICA_FIRST,
+    "was truncated, its last records are missing. " + REPLICA_FIRST,
     check=10,
     cure=Cure.REINDEX,
 )
@@ -135,22 +135,22 @@ INDEX_MISSING: Final = FindingCode(
     "index-missing",
     Severity.WARNING,
     "A segment has no .index file.",
-    "At its start, the broker reads the whole segment and rebuilds both indexes. It deletes all "
+    "At startup, the broker reads the whole segment and rebuilds both indexes. It deletes all "
     "later producer snapshots of the partition.",
-    "Nothing is lost if the segment's log is sound. If it is not, the broker truncates the "
-    "segment at the damage and keeps the later segments: offsets are then missing. While the "
-    "broker is stopped, kdump reindex writes the index and truncates nothing: the start then "
-    "skips that recovery.",
+    "Nothing is lost if the segment's .log is valid. If it is corrupt, the broker truncates the "
+    "segment at the corruption and keeps the later segments: offsets are then missing. While the "
+    "broker is stopped, kdump reindex writes the index and truncates nothing: startup then skips "
+    "that recovery.",
     check=12,
     cure=Cure.REINDEX,
 )
 INDEX_REBUILT: Final = FindingCode(
     "index-rebuilt",
     Severity.WARNING,
-    "An index file is wrong, but the next start recovers its segment. Either the last stop was "
-    "unclean and the recovery point is not past the segment, or this is the metadata log, which "
-    "every start recovers.",
-    "The broker rebuilds both indexes of the segment at its start.",
+    "An index file is wrong, but the next startup recovers its segment. Either the last shutdown "
+    "was unclean and the recovery point is not past the segment, or this is the metadata log, "
+    "which every startup recovers.",
+    "The broker rebuilds both indexes of the segment at startup.",
     "Let the broker start, or run kdump reindex first.",
     check=11,
     cure=Cure.REINDEX,
@@ -175,11 +175,11 @@ TIMEINDEX_UNMATCHED: Final = FindingCode(
 TIMEINDEX_BEYOND_LOG: Final = FindingCode(
     "timeindex-beyond-log",
     Severity.ERROR,
-    "The last segment's .timeindex file has an offset after the end of the log: the log was cut "
-    "short, or the entry is wrong.",
-    "After a clean stop, an append fails if its timestamp is later than that of the last entry and "
-    "its offset is lower. After an unclean stop, recovery rebuilds the index.",
-    "While the broker is stopped, kdump reindex rebuilds the file. If the log was cut short and "
+    "The last segment's .timeindex file has an offset after the end of the log: the log was "
+    "truncated, or the entry is wrong.",
+    "After a clean shutdown, an append fails if it has a later timestamp and a lower offset than "
+    "the last entry. After an unclean shutdown, recovery rebuilds the index.",
+    "While the broker is stopped, kdump reindex rebuilds the file. If the log was truncated and "
     "another replica is in sync, start its broker first: this broker then fetches the lost end "
     "from the leader.",
     check=13,

@@ -26,17 +26,17 @@ FOREIGN_FILE: Final = FindingCode(
 LEFTOVER_DELETED: Final = FindingCode(
     "leftover-deleted",
     Severity.INFO,
-    "Files of deleted segments are left, because a broker had no time to remove them.",
-    "The broker removes them at its start.",
+    "Files of deleted segments remain, because a broker had no time to remove them.",
+    "The broker removes them at startup.",
     "To free space, delete the files. To preserve their data, copy them before a broker starts.",
     check=28,
 )
 LEFTOVER_CLEANED: Final = FindingCode(
     "leftover-cleaned",
     Severity.INFO,
-    "Files of an unfinished cleaning, or of an unfinished split of a segment, are left. The "
-    "original segments are there.",
-    "The broker removes them at its start.",
+    "Files of an unfinished cleaning, or of an unfinished split of a segment, remain. The original "
+    "segments still exist.",
+    "The broker removes them at startup.",
     "Nothing to do. To free space, you can delete the files, but not while the same log has a "
     ".swap file: the .cleaned files show the broker that a split is unfinished. Without them, the "
     "broker completes the swap although other parts of the split are missing (KAFKA-6264).",
@@ -45,8 +45,8 @@ LEFTOVER_CLEANED: Final = FindingCode(
 LEFTOVER_TEMPORARY: Final = FindingCode(
     "leftover-temporary",
     Severity.INFO,
-    "A broker died while it wrote this file. The file that it was to replace is whole.",
-    "The broker ignores the file, or removes it at its start.",
+    "A broker died while it wrote this file. The file that it was to replace is complete.",
+    "The broker ignores the file, or removes it at startup.",
     "Nothing to do.",
     check=28,
 )

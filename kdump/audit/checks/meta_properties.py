@@ -20,10 +20,11 @@ META_PROPERTIES_UNREADABLE: Final = FindingCode(
     "meta-properties-unreadable",
     Severity.ERROR,
     "A meta.properties does not follow its format, or lacks a required property.",
-    "The broker does not start. Only where the file does not follow its format, and neither is "
-    "the log directory with the metadata log nor the only one, it starts without the directory.",
-    "Compare the file with meta.properties in the node's other log directories. There cluster.id "
-    "and node.id are the same, and directory.id is not.",
+    "The broker does not start. There is one exception: if the file does not follow its format, "
+    "and the log directory is neither the only one nor the one with the metadata log, the broker "
+    "starts without this log directory.",
+    "Compare the file with meta.properties in the node's other log directories. In all of them, "
+    "cluster.id and node.id are the same; only directory.id differs.",
     stops=Outcome.REFUSES,
 )
 META_PROPERTIES_OFFLINE: Final = FindingCode(
@@ -31,8 +32,8 @@ META_PROPERTIES_OFFLINE: Final = FindingCode(
     Severity.ERROR,
     "A meta.properties does not follow its format. The metadata log is in another log directory.",
     "The broker takes the log directory offline, and continues with its other log directories.",
-    "Compare the file with meta.properties in the node's other log directories. There cluster.id "
-    "and node.id are the same, and directory.id is not.",
+    "Compare the file with meta.properties in the node's other log directories. In all of them, "
+    "cluster.id and node.id are the same; only directory.id differs.",
     stops=Outcome.OFFLINE,
 )
 META_PROPERTIES_MISSING: Final = FindingCode(
@@ -59,19 +60,19 @@ DIRECTORY_ID_RESERVED: Final = FindingCode(
     Severity.ERROR,
     "The directory.id in a meta.properties is one of the first 100 UUIDs, which Kafka reserves.",
     "The broker does not start.",
-    "Remove the line directory.id from the file: the broker writes a new id at its start. Or put "
+    "Remove the line directory.id from the file: the broker writes a new id at startup. Or put "
     "back the id that kdump metadata shows for the directory.",
     stops=Outcome.REFUSES,
 )
 DIRECTORY_ID_TAKEN: Final = FindingCode(
     "directory-id-taken",
     Severity.ERROR,
-    "The directory.id in a meta.properties is that of a log directory which another broker has "
-    "registered: the log directory, or its meta.properties, is a copy.",
-    "The broker does not start: the controller refuses to register it. The broker tries it for a "
-    "minute (initial.broker.registration.timeout.ms) and ends.",
+    "Another broker has registered the directory.id in a meta.properties: the log directory, or "
+    "its meta.properties, is a copy.",
+    "The broker does not start: the controller refuses to register it. The broker retries for a "
+    "minute (initial.broker.registration.timeout.ms) and exits.",
     "If the directory belongs to the other node, mount it there, or put back node.id. If it stays "
-    "here, remove the line directory.id from the file: the broker writes a new id at its start.",
+    "here, remove the line directory.id from the file: the broker writes a new id at startup.",
     stops=Outcome.REFUSES,
 )
 NODE_ID_MISMATCH: Final = FindingCode(
@@ -128,7 +129,7 @@ def check_node(evidence: NodeEvidence) -> Iterator[Finding]:
         elif meta.directory_id is not None:
             owner = ids.setdefault(meta.directory_id, facts.directory.path)
             if owner != facts.directory.path:
-                expected = f"a directory.id of its own, not that of {owner}"
+                expected = f"a directory.id of its own, not the one of {owner}"
                 yield _mismatch(path, expected, meta.directory_id)
 
 

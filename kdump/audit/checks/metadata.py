@@ -39,8 +39,8 @@ METADATA_LOG_MISSING_ONLY: Final = FindingCode(
     "The voters elect a leader, which begins an empty log: the cluster knows no topic. Each broker "
     "renames all its partitions to -stray and no longer serves them. Voters that only the metadata "
     "log names (kraft.version 1) are lost with it: no leader is elected, and the broker waits.",
-    "Do not start the node. Bring back its file system, or __cluster_metadata-0 from a backup. Or "
-    "copy the whole __cluster_metadata-0 of another controller or broker of the cluster, and "
+    "Do not start the node. Mount its file system, or restore __cluster_metadata-0 from a backup. "
+    "Or copy the whole __cluster_metadata-0 of another controller or broker of the cluster, and "
     "delete quorum-state in the copy: kdump quorum shows how far each one reaches. If there is "
     "none, kdump export and kdump salvage copy the records of the partitions.",
     check=36,
@@ -49,7 +49,7 @@ METADATA_LOG_MISSING_ONLY: Final = FindingCode(
 QUORUM_STATE_MALFORMED: Final = FindingCode(
     "quorum-state-malformed",
     Severity.ERROR,
-    "The file quorum-state does not follow its format, or has the largest leader epoch there is.",
+    "The file quorum-state does not follow its format, or has the largest possible leader epoch.",
     "The node does not start.",
     "Deletion of the file discards the node's vote. Delete it only while the other voters have a "
     "leader: the node then learns the leader and its epoch from them. Without a leader, the node "
@@ -60,7 +60,7 @@ QUORUM_STATE_MALFORMED: Final = FindingCode(
 METADATA_TOPIC_ID: Final = FindingCode(
     "metadata-topic-id",
     Severity.ERROR,
-    "The partition.metadata of __cluster_metadata-0 holds another id than that of the metadata "
+    "The partition.metadata of __cluster_metadata-0 does not hold the topic id of the metadata "
     "log, which is the same in all clusters.",
     "The node does not start.",
     "Delete the file: the node writes it again.",
@@ -82,11 +82,11 @@ METADATA_SNAPSHOT_MISSING: Final = FindingCode(
 METADATA_SNAPSHOT_DAMAGED: Final = FindingCode(
     "metadata-snapshot-damaged",
     Severity.ERROR,
-    "The newest metadata snapshot is not whole: it is empty, a batch is damaged, the header is "
-    "missing, or it ends early and the log after it needs records that are gone.",
+    "The newest metadata snapshot is incomplete or corrupt: it is empty, a batch is corrupt, the "
+    "header is missing, or it ends early and the log after it needs the missing records.",
     "The node does not start.",
-    "If an older snapshot is whole and the metadata log begins before the end of that snapshot, "
-    "move the damaged snapshot away. Otherwise, if a majority of the other voters runs and has a "
+    "If an older snapshot is complete and valid, and the metadata log begins before its end, move "
+    "the corrupt snapshot away. Otherwise, if a majority of the other voters runs and has a "
     "leader, move __cluster_metadata-0 away: the node then fetches all metadata from the leader. "
     "If this is the only voter, restore __cluster_metadata-0 from a backup.",
     check=36,
@@ -96,13 +96,13 @@ METADATA_SNAPSHOT_TORN: Final = FindingCode(
     "metadata-snapshot-torn",
     Severity.ERROR,
     "The newest metadata snapshot ends early: its last batch is incomplete, or its footer is "
-    "missing, as after a copy that was interrupted.",
-    "The node starts, and takes what is there for the whole snapshot. It does not know the topics, "
-    "settings and other metadata at the end, and renames partitions that it does not know to "
-    "-stray. If the node leads the quorum, all brokers lose this metadata.",
-    "Before the node starts: if an older snapshot is whole and the metadata log begins before the "
-    "end of that snapshot, move the torn snapshot away. Otherwise, if a majority of the other "
-    "voters runs and has a leader, move __cluster_metadata-0 away: the node then fetches all "
+    "missing, as after an interrupted copy.",
+    "The node starts, and takes the incomplete snapshot for complete. It does not know the topics, "
+    "configs and other metadata of the missing end, and renames partitions that it does not know "
+    "to -stray. If the node leads the quorum, all brokers lose this metadata.",
+    "Before the node starts: if an older snapshot is complete and valid, and the metadata log "
+    "begins before its end, move the incomplete snapshot away. Otherwise, if a majority of the "
+    "other voters runs and has a leader, move __cluster_metadata-0 away: the node then fetches all "
     "metadata from the leader. If this is the only voter, restore __cluster_metadata-0 from a "
     "backup.",
     check=36,
@@ -111,49 +111,49 @@ METADATA_SNAPSHOT_TORN: Final = FindingCode(
 METADATA_SNAPSHOT_DAMAGED_OLD: Final = FindingCode(
     "metadata-snapshot-damaged-old",
     Severity.WARNING,
-    "A metadata snapshot is not whole, and a newer snapshot exists.",
+    "A metadata snapshot is incomplete or corrupt, and a newer snapshot exists.",
     "The node does not read this snapshot, but may send it to another node that asks for it.",
-    "Delete this snapshot once a newer snapshot is whole.",
+    "Delete this snapshot once a newer snapshot is complete and valid.",
     check=36,
 )
 METADATA_UNREPLAYABLE: Final = FindingCode(
     "metadata-unreplayable",
     Severity.ERROR,
-    "A sound batch of the metadata log holds a record that cannot be applied: its type or version "
-    "is unknown, its fields cannot be read, or it is about something that does not exist.",
-    "No node starts if it cannot read the record. A controller also stops when it meets one about "
-    "something that does not exist, and again at each start. A broker that is no controller logs "
-    "an error there, and goes on without what the record says.",
+    "A valid batch of the metadata log holds a record that cannot be applied: its type or version "
+    "is unknown, its fields cannot be read, or it refers to something that does not exist.",
+    "No node starts if it cannot read the record. If the record refers to something that does not "
+    "exist, a controller exits when it applies the record, and again at each startup. A broker "
+    "that is not a controller logs an error, and continues without the change.",
     "If a newer release wrote the record, start that release: kdump metadata shows the finalized "
-    "metadata.version. Otherwise compare this copy with those of the other controllers by kdump "
-    "metadata --diff. If a majority of them runs without this record and has a leader, move "
-    "__cluster_metadata-0 of this node away: it then fetches all metadata from the leader. This "
-    "also discards the node's vote.",
+    "metadata.version. Otherwise compare this log with the metadata logs of the other controllers: "
+    "run kdump metadata --diff. If a majority of them runs without this record and has a leader, "
+    "move __cluster_metadata-0 of this node away: it then fetches all metadata from the leader. "
+    "This also discards the node's vote.",
     check=42,
 )
 METADATA_REPLAY_STOPS: Final = FindingCode(
     "metadata-replay-stops",
     Severity.ERROR,
-    "A sound batch of the metadata log holds a record that ends each start of this node: its type "
-    "or version is unknown, its fields cannot be read, or this node is a controller and the record "
-    "is about something that does not exist, or makes something that exists already.",
-    "The node does not start. Another node that has the record does not start either, if it is a "
-    "controller, or cannot read the record.",
-    "If a newer release wrote the record, start that release. Otherwise compare this copy with "
-    "those of the other controllers by kdump metadata --diff. If a majority of them runs without "
-    "this record and has a leader, move __cluster_metadata-0 of this node away: it then fetches "
-    "all metadata from the leader. This also discards the node's vote. If this is the only voter, "
-    "restore __cluster_metadata-0 from a backup.",
+    "A valid batch of the metadata log holds a record at which each startup of this node fails: "
+    "its type or version is unknown, its fields cannot be read, or this node is a controller and "
+    "the record refers to something that does not exist, or creates something that already exists.",
+    "The node does not start. Another node with this record does not start either if it is a "
+    "controller or cannot read the record.",
+    "If a newer release wrote the record, start that release. Otherwise compare this log with the "
+    "metadata logs of the other controllers: run kdump metadata --diff. If a majority of them runs "
+    "without this record and has a leader, move __cluster_metadata-0 of this node away: it then "
+    "fetches all metadata from the leader. This also discards the node's vote. If this is the only "
+    "voter, restore __cluster_metadata-0 from a backup.",
     check=42,
     stops=Outcome.REFUSES,
 )
 FEATURE_UNSUPPORTED: Final = FindingCode(
     "feature-unsupported",
     Severity.ERROR,
-    "The finalized level of a feature, such as metadata.version, is one that this node did not "
-    "support when it last registered.",
-    "The node does not start. A controller stops when it meets the record of the level, and a "
-    "broker that is no controller is not registered, and ends a minute later.",
+    "This node, when it last registered, did not support the finalized level of a feature, such as "
+    "metadata.version.",
+    "The node does not start. A controller exits when it reads the record of the level. A broker "
+    "that is not a controller is not registered, and exits a minute later.",
     "Start a release that supports the level: kdump metadata shows the finalized levels. After an "
     "upgrade from a release before 4.0, start that release again, raise metadata.version to 3.3 or "
     "later with kafka-features.sh, and then upgrade.",
@@ -169,25 +169,25 @@ METADATA_VERSION_OLD: Final = FindingCode(
 METADATA_DIVERGES: Final = FindingCode(
     "metadata-diverges",
     Severity.ERROR,
-    "Two copies of the metadata log of one cluster hold different records at offsets that are "
-    "committed: batches of one leader epoch differ, or leader epochs differ before the end of a "
+    "Two replicas of the metadata log of one cluster hold different records at committed offsets: "
+    "batches of the same leader epoch differ, or leader epochs differ before the end of a "
     "snapshot.",
-    "No node notices batches of one leader epoch that differ: brokers and controllers that read "
-    "different copies know different topics, replicas or settings. A node whose leader epochs "
-    "differ truncates its log when it follows a leader with the other copy.",
-    "Run kdump quorum to see which copies can lead, and kdump metadata --diff to see what differs. "
-    "Decide which copy is right. While a majority of voters with that content runs and has a "
-    "leader, stop a node with the other content, move its __cluster_metadata-0 away, and start "
-    "it: it fetches all metadata from the leader. This also discards the node's vote.",
+    "No node detects that batches of the same leader epoch differ: brokers and controllers that "
+    "read different logs know different topics, replicas or configs. If leader epochs differ, a "
+    "node truncates its log when it follows a leader with the other log.",
+    "Run kdump quorum to see which nodes can lead, and kdump metadata --diff to see the "
+    "differences. Decide which log is right. While a majority of voters with that content runs and "
+    "has a leader, stop a node with the other content, move its __cluster_metadata-0 away, and "
+    "start it: it fetches all metadata from the leader. This also discards the node's vote.",
     check=43,
 )
 METADATA_SNAPSHOT_BEYOND_END: Final = FindingCode(
     "metadata-snapshot-beyond-end",
     Severity.WARNING,
-    "The newest metadata snapshot ends after the end of the metadata log, as when a follower died "
-    "after it fetched a snapshot.",
+    "The newest metadata snapshot ends after the end of the metadata log, for example because a "
+    "follower died after it fetched a snapshot.",
     "The node deletes its metadata log and begins a new log at the end of the snapshot.",
-    "Nothing to do: the snapshot holds all that the deleted log held.",
+    "Nothing to do: the snapshot replaces the records of the deleted log.",
     check=36,
 )
 

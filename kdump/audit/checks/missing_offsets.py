@@ -30,7 +30,8 @@ BATCHES_HOLE: Final = FindingCode(
     "batches-hole",
     Severity.ERROR,
     "Offsets between two batches of a segment are missing, in a topic that was never compacted. "
-    "Batches were removed, or this replica fetched the log from a leader that had the same hole.",
+    "Batches were removed, or this replica fetched the log from a leader that lacked the same "
+    "offsets.",
     "The broker does not detect this. Consumers continue at the next batch.",
     REPLICA_FIRST,
     check=31,
@@ -50,7 +51,7 @@ SEGMENTS_HOLE: Final = FindingCode(
     "segments-hole",
     Severity.ERROR,
     "Offsets between two segments are missing, in a topic that was never compacted. A segment was "
-    "removed, or a broker rebuilt a missing .index of a damaged segment, which truncates that "
+    "removed, or a broker rebuilt the missing .index of a corrupt segment: it then truncates this "
     "segment and keeps the later ones.",
     "The broker does not detect this. Consumers continue at the next segment.",
     "Put the files back if they were moved or are in a backup. " + REPLICA_FIRST,
@@ -61,7 +62,7 @@ RECORDS_MISSING: Final = FindingCode(
     "records-missing",
     Severity.ERROR,
     "Offsets that held records are missing: a producer's sequence numbers are not consecutive "
-    "there, and no batch of the log shows compaction. The topic's settings are unknown.",
+    "there, and no batch of the log shows compaction. The topic's configs are unknown.",
     "The broker does not detect this. Consumers continue after the missing offsets.",
     "Put the files back if they were moved or are in a backup. " + REPLICA_FIRST,
     check=31,
@@ -71,11 +72,11 @@ OFFSETS_MISSING: Final = FindingCode(
     "offsets-missing",
     Severity.WARNING,
     "Offsets are missing, and kdump cannot determine whether records are lost or compaction "
-    "removed them. The topic's settings are unknown, or batches appear cleaned although the topic "
+    "removed them. The topic's configs are unknown, or batches appear cleaned although the topic "
     "is not compacted. With --quick, most batches are not read.",
     "The broker does not detect this. Consumers continue after the missing offsets.",
     "Verify the partition without --quick, and in its log directory, where the metadata log has "
-    "the topic's settings. Compare with another replica: kdump dump shows the offsets, counts and "
+    "the topic's configs. Compare with another replica: kdump dump shows the offsets, counts and "
     "sequence numbers of its batches.",
     check=31,
 )
@@ -83,7 +84,7 @@ BATCH_OFFSET_CHANGED: Final = FindingCode(
     "batch-offset-changed",
     Severity.ERROR,
     "The offset of a batch was changed. No checksum covers it. Offsets before the batch are "
-    "missing, but its producer's sequence numbers continue without a gap.",
+    "missing, but the sequence numbers of its producer are consecutive.",
     "The broker serves the records under the changed offsets and continues after them.",
     "Compare with another replica: kdump dump shows the offsets of its batches. If they differ, "
     "start its broker first, and move this partition directory out of the log directory: this "

@@ -49,7 +49,7 @@ REPLICA_MISSING: Final = FindingCode(
     "The directory of a partition is missing, although a checkpoint has a line for it and the "
     "cluster's metadata names this node as a replica. It was removed, or it is on a file system "
     "that is not mounted.",
-    "The broker creates an empty replica, which copies all records from the leader.",
+    "The broker creates an empty replica, which fetches all records from the leader.",
     "If this was not intended, bring the directory back before the broker starts. Otherwise make "
     "sure that another replica is in sync.",
     check=26,
@@ -58,8 +58,8 @@ REPLICA_MISSING_ONLY: Final = FindingCode(
     "replica-missing-only",
     Severity.ERROR,
     "The directory of a partition is missing, although a checkpoint has a line for it. According "
-    "to the cluster's metadata, no other replica may lead: this node has the only one, or the only "
-    "one in sync, or in the ELR where none is in sync.",
+    "to the cluster's metadata, no other replica may become leader: this node has the only "
+    "replica, or the only in-sync replica, or, while none is in sync, the only replica in the ELR.",
     "The broker creates an empty replica and leads it: offsets are assigned a second time, "
     "starting at 0, and other replicas truncate their logs.",
     "Bring the directory back before the broker starts, from a backup if necessary.",
@@ -69,8 +69,8 @@ REPLICA_MISSING_ONLY: Final = FindingCode(
 METADATA_LOG_MISPLACED: Final = FindingCode(
     "metadata-log-misplaced",
     Severity.ERROR,
-    "The directory __cluster_metadata-0 is in another log directory than the one that the "
-    "configuration names for it: metadata.log.dir, or the first of log.dirs.",
+    "The directory __cluster_metadata-0 is not in the log directory that the configuration names "
+    "for it: metadata.log.dir, or the first of log.dirs.",
     "The broker does not start.",
     "Set metadata.log.dir to the log directory that holds __cluster_metadata-0.",
     stops=Outcome.REFUSES,
@@ -78,7 +78,7 @@ METADATA_LOG_MISPLACED: Final = FindingCode(
 LOG_DIRECTORY_TWICE: Final = FindingCode(
     "log-directory-twice",
     Severity.ERROR,
-    "The configuration names the same log directory twice, as through a symbolic link.",
+    "The configuration names the same log directory twice, for example through a symbolic link.",
     "The broker does not start.",
     "Remove one of the two from log.dirs.",
     stops=Outcome.REFUSES,
@@ -88,8 +88,8 @@ METADATA_LOG_FILE: Final = FindingCode(
     Severity.ERROR,
     "A file, or a symbolic link to nothing, has the name __cluster_metadata-0.",
     "The broker does not start.",
-    "If it is a link, mount the file system that it leads to. Otherwise put the directory back: an "
-    "empty metadata log is not that of the cluster.",
+    "If it is a link, mount the file system that it leads to. Otherwise restore the directory: an "
+    "empty one lacks the cluster's metadata.",
     check=28,
     stops=Outcome.REFUSES,
 )
@@ -99,7 +99,7 @@ PARTITION_IS_FILE: Final = FindingCode(
     "A file, or a symbolic link to nothing, has the name of a replica that the cluster's metadata "
     "assigns to this log directory.",
     "The broker tries to create the replica's directory, and takes the whole log directory "
-    "offline. It stops if it has no other log directory.",
+    "offline. It exits if it has no other log directory.",
     "If it is a link, mount the file system that it leads to. Otherwise put the directory back, or "
     "move the file away: the broker then creates the replica empty.",
     check=28,
@@ -117,12 +117,12 @@ BOOTSTRAP_MALFORMED: Final = FindingCode(
 REMOTE_CACHE_DAMAGED: Final = FindingCode(
     "remote-cache-damaged",
     Severity.ERROR,
-    "The directory remote-log-index-cache is a file, or holds a file that does not belong there, "
-    "or an index that is damaged. It has copies of the indexes of segments in remote storage.",
+    "The directory remote-log-index-cache is a file, or holds a corrupt index or a file that does "
+    "not belong there. It caches the indexes of segments in remote storage.",
     "A broker with remote storage does not start. Without remote storage, the broker does not "
     "read the directory.",
-    "Move remote-log-index-cache away. The broker makes it again, and fetches the indexes when it "
-    "needs them.",
+    "Move remote-log-index-cache away. The broker creates the directory again, and fetches the "
+    "indexes when it needs them.",
     stops=Outcome.REFUSES,
 )
 

@@ -30,7 +30,7 @@ EPOCHS_MALFORMED: Final = FindingCode(
     Severity.ERROR,
     "A leader-epoch-checkpoint does not follow its format: a version line, a count line, then "
     "lines of two fields.",
-    "The broker takes the whole log directory offline, and stops if it has no other log directory.",
+    "The broker takes the whole log directory offline, and exits if it has no other log directory.",
     "While the broker is stopped, kdump reindex writes the file from the leader epochs of the "
     "batches.",
     check=22,
@@ -72,7 +72,7 @@ LOG_START_BEYOND_END: Final = FindingCode(
     "The checkpointed log start offset lies after the log end offset. Segments are missing, or the "
     "directory is from a backup.",
     "The broker DELETES ALL SEGMENTS of the partition and begins an empty segment at the "
-    "checkpointed offset. It does so after a clean stop too.",
+    "checkpointed offset. It does so after a clean shutdown too.",
     "Do not start a broker on this directory. If another replica is in sync, move this partition "
     "directory out of the log directory: the broker then fetches the whole partition from the "
     "leader. If a backup has the missing segments, put them back. Otherwise kdump reindex removes "
@@ -84,7 +84,7 @@ RECOVERY_POINT_BEYOND_END: Final = FindingCode(
     "recovery-point-beyond-end",
     Severity.ERROR,
     "Records below the recovery point were on the disk, but the log ends before it.",
-    "The broker lowers the recovery point. After an unclean stop it recovers only the last "
+    "The broker lowers the recovery point. After an unclean shutdown it recovers only the last "
     "segment.",
     "The end of the log is lost, as after a backup was restored or a segment was deleted by hand. "
     "If another replica is in sync, start its broker first.",
@@ -113,7 +113,7 @@ CLEANER_OFFSET_BEYOND_END: Final = FindingCode(
     "cleaner-offset-beyond-end",
     Severity.WARNING,
     "The cleaner's checkpoint lies after the log end offset.",
-    "The broker cleans the partition again from its start.",
+    "The broker cleans the partition again from its beginning.",
     "The end of the log may be lost. Check whether other checkpoints show the same.",
     check=27,
 )
@@ -132,16 +132,15 @@ SNAPSHOT_UNREADABLE: Final = FindingCode(
     "A producer snapshot does not match its checksum or its format.",
     "The broker deletes the snapshot, loads the next older snapshot, and reads all batches after "
     "it.",
-    "Nothing is lost. The start takes longer, unless kdump reindex rewrites the snapshot first.",
+    "Nothing is lost. Startup takes longer, unless kdump reindex rewrites the snapshot first.",
     check=19,
     cure=Cure.REINDEX,
 )
 SNAPSHOT_STRAY: Final = FindingCode(
     "snapshot-stray",
     Severity.INFO,
-    "A producer snapshot is not at the base offset of a segment, and is not the snapshot of the "
-    "log end.",
-    "The broker removes it at its start (since 2.8).",
+    "A producer snapshot is neither at the base offset of a segment nor at the log end offset.",
+    "The broker removes it at startup (since 2.8).",
     "Nothing to do.",
     check=21,
 )

@@ -44,8 +44,8 @@ VANISHED: Final = FindingCode(
 VANISHED_LIVE: Final = FindingCode(
     "vanished-live",
     Severity.INFO,
-    "A file disappeared while kdump read it beside a running broker, as in retention, rolling or "
-    "cleaning.",
+    "A file disappeared while kdump read it and the broker was running, as in retention, rolling "
+    "or cleaning.",
     "A running broker deletes and replaces segments all the time.",
     "Nothing to do.",
     check=38,

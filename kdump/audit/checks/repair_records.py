@@ -50,7 +50,7 @@ REPAIR_PENDING: Final = FindingCode(
     "A repair by kdump, or its undo, was interrupted or is still running: the partition is only "
     "partly changed.",
     "A broker that starts now loses no more records than it would have lost before the repair. But "
-    "after that start, kdump can neither finish nor undo the repair.",
+    "after that startup, kdump can neither finish nor undo the repair.",
     "Before a broker starts, run the same command again to finish the repair, or kdump undo to "
     "revert it.",
 )

@@ -22,10 +22,10 @@ from kdump.storage.names import LEADER_EPOCH_CHECKPOINT
 FIRST_SEGMENT_MISSING: Final = FindingCode(
     "first-segment-missing",
     Severity.ERROR,
-    "The log begins after the first offset of leader-epoch-checkpoint, or index files are left of "
-    "a segment before the first one. Neither retention, by the topic's configs, nor DeleteRecords "
-    "explains it: segments were removed from the beginning of the log.",
-    "The broker does not detect this. It begins the log at the first segment that is left. If this "
+    "The log begins after the first offset of leader-epoch-checkpoint, or index files of an "
+    "earlier segment remain. Neither retention, by the topic's configs, nor DeleteRecords explains "
+    "this: segments were removed from the beginning of the log.",
+    "The broker does not detect this. It begins the log at the first remaining segment. If this "
     "replica leads, all others take over its log start offset and delete these records too.",
     "Do not let this replica lead: start the broker of another replica first. While this broker is "
     "stopped, kdump heal takes the missing segments from another replica. Or put the files back if "
@@ -38,10 +38,10 @@ LOG_START_UNEXPLAINED: Final = FindingCode(
     "log-start-unexplained",
     Severity.WARNING,
     "The log begins after the first offset of leader-epoch-checkpoint, and kdump cannot determine "
-    "whether retention deleted the segments before. Retention leaves such a line only if the "
-    "broker is killed within moments. The topic's configs are unknown, or what is left is too "
-    "young.",
-    "The broker does not detect this. It begins the log at the first segment that is left. If this "
+    "whether retention deleted the earlier segments. Retention leaves such a line only if the "
+    "broker is killed within moments. The topic's configs are unknown, or the remaining records "
+    "are too recent.",
+    "The broker does not detect this. It begins the log at the first remaining segment. If this "
     "replica leads, all others take over its log start offset and delete the records before it.",
     "Name the broker's server.properties with --config, so that kdump knows retention. Compare the "
     "replicas: kdump compare shows whether others begin earlier. If they do, one of them has to "
@@ -89,8 +89,9 @@ TIMESTAMPS_FUTURE: Final = FindingCode(
 INDEX_PADDED_CLEAN: Final = FindingCode(
     "index-padded-clean",
     Severity.WARNING,
-    "The last segment's .index has unused space after its entries, as no clean stop leaves it. "
-    "The clean shutdown marker is not from the last stop, or something changed the file after it.",
+    "The last segment's .index has unused space after its entries, which no clean shutdown leaves. "
+    "The clean shutdown file is not from the last shutdown, or the index was changed after the "
+    "shutdown.",
     "The broker counts the unused space as entries: lookups are slow. If the file has its full "
     "length, the next append rolls the segment.",
     "While the broker is stopped, kdump reindex rebuilds the file. Or remove .kafka_cleanshutdown: "
@@ -101,9 +102,9 @@ INDEX_PADDED_CLEAN: Final = FindingCode(
 TIMEINDEX_PADDED_CLEAN: Final = FindingCode(
     "timeindex-padded-clean",
     Severity.ERROR,
-    "The last segment's .timeindex has unused space after its entries, as no clean stop leaves "
-    "it. The clean shutdown marker is not from the last stop, or something changed the file after "
-    "it.",
+    "The last segment's .timeindex has unused space after its entries, which no clean shutdown "
+    "leaves. The clean shutdown file is not from the last shutdown, or the index was changed after "
+    "the shutdown.",
     "The broker takes the last zeros for the segment's latest timestamp, which is then in 1970: "
     "time-based retention may delete the segment (KAFKA-10207, KAFKA-10471).",
     "While the broker is stopped, kdump reindex rebuilds the file. Or remove .kafka_cleanshutdown: "

@@ -23,7 +23,7 @@ SWAP_DISCARDED: Final = FindingCode(
     Severity.INFO,
     "The offset of a .swap file is at or above the offset of a .cleaned file: the split of a "
     "segment is unfinished.",
-    "The broker removes both at its start and uses the original segment.",
+    "The broker removes both at startup and uses the original segment.",
     "Nothing to do.",
     check=28,
 )
@@ -31,8 +31,8 @@ SWAP_PENDING: Final = FindingCode(
     "swap-pending",
     Severity.INFO,
     "A cleaned or split segment was about to replace other segments when the broker died.",
-    "The broker completes this at its start: it deletes the replaced files and renames the .swap "
-    "files.",
+    "The broker completes the replacement at startup: it deletes the replaced files and renames "
+    "the .swap files.",
     "Nothing to do.",
     check=28,
 )
@@ -40,9 +40,9 @@ SWAP_DELETES: Final = FindingCode(
     "swap-deletes",
     Severity.ERROR,
     "A .swap file will replace segments, and holds fewer records than they do. The topic was never "
-    "compacted, or its settings are unknown and nothing shows compaction.",
-    "At its start, the broker deletes those segments and renames the .swap file, after a clean "
-    "stop too.",
+    "compacted, or its configs are unknown and nothing shows compaction.",
+    "At startup, the broker deletes those segments and renames the .swap file, after a clean "
+    "shutdown too.",
     "Before a broker starts, move all .swap files whose names begin with the number of this file "
     "out of the partition.",
     check=28,
@@ -51,13 +51,13 @@ SWAP_SHORTENED: Final = FindingCode(
     "swap-shortened",
     Severity.WARNING,
     "A .swap file will replace segments, and holds fewer records than they do. kdump cannot "
-    "determine whether compaction removed the other records. The topic's settings are unknown, or "
+    "determine whether compaction removed the other records. The topic's configs are unknown, or "
     "batches appear cleaned although the topic is not compacted.",
-    "At its start, the broker deletes those segments and renames the .swap file, after a clean "
-    "stop too.",
-    "Verify the partition in its log directory, where the metadata log has the topic's settings. "
-    "If the topic was never compacted, move all .swap files whose names begin with the number of "
-    "this file out of the partition before a broker starts.",
+    "At startup, the broker deletes those segments and renames the .swap file, after a clean "
+    "shutdown too.",
+    "Verify the partition in its log directory, where the metadata log has the topic's configs. If "
+    "the topic was never compacted, move all .swap files whose names begin with the number of this "
+    "file out of the partition before a broker starts.",
     check=28,
     harm=Harm.SHORTENED,
 )
@@ -65,7 +65,7 @@ SWAP_OVERLAPS: Final = FindingCode(
     "swap-overlaps",
     Severity.ERROR,
     "A .swap file begins inside the offsets of a segment that it will not replace.",
-    "The broker renames the .swap file at its start: the log then has those offsets twice.",
+    "The broker renames the .swap file at startup: the log then has those offsets twice.",
     "Before a broker starts, move all .swap files whose names begin with the number of this file "
     "out of the partition.",
     check=28,

@@ -24,7 +24,7 @@ PARTITION_METADATA_MALFORMED: Final = FindingCode(
     "partition-metadata-malformed",
     Severity.ERROR,
     "A partition.metadata does not follow its format, or holds the zero UUID.",
-    "The broker takes the whole log directory offline, and stops if it has no other log directory.",
+    "The broker takes the whole log directory offline, and exits if it has no other log directory.",
     "While the broker is stopped, kdump reindex writes the file with the id from the metadata "
     "log. Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh "
     "--describe shows the ID. In __cluster_metadata-0, delete the file: the node writes it again.",
@@ -59,7 +59,7 @@ TOPIC_ID_MISSING: Final = FindingCode(
 TOPIC_ID_MISSING_EMPTY: Final = FindingCode(
     "topic-id-missing-empty",
     Severity.INFO,
-    "An empty partition has no partition.metadata: the broker stopped just after it created the "
+    "An empty partition has no partition.metadata: the broker exited just after it created the "
     "partition.",
     "The broker renames the directory to -stray and creates the partition again.",
     "Nothing to do.",
@@ -80,13 +80,15 @@ PARTITION_STRAY: Final = FindingCode(
 PARTITION_STRAY_CUT: Final = FindingCode(
     "partition-stray-cut",
     Severity.ERROR,
-    "The node's metadata log, or its newest snapshot, is damaged, and the records about this "
-    "partition are at or after the damage.",
-    "At its start, the node truncates its metadata log at the damage. If another controller "
-    "leads, the node fetches the missing records from it, but not those of a snapshot. Otherwise "
-    "the node does not know the topic: it renames the directory to -stray and no longer serves it.",
+    "The node's metadata log, or its newest snapshot, is corrupt, and the records about this "
+    "partition are at or after the corruption.",
+    "At startup, the node truncates its metadata log at the corruption. If another controller "
+    "leads, the node fetches the missing records of the log from it, but not the missing records "
+    "of a snapshot. Otherwise the node does not know the topic: it renames the directory to -stray "
+    "and no longer serves it.",
     "If there is another controller, start it first. If this is the only controller, copy the "
-    "whole log directory before a broker starts on it. Then restore the metadata log from a copy.",
+    "whole log directory before a broker starts on it. Then restore the metadata log from a "
+    "backup.",
     check=24,
 )
 TOPIC_ID_MISMATCH: Final = FindingCode(
@@ -95,7 +97,7 @@ TOPIC_ID_MISMATCH: Final = FindingCode(
     "The topic id in a partition.metadata belongs to a different topic than the directory's name.",
     "The broker stops opening its replicas when it reaches this partition: many other partitions "
     "are not served either.",
-    "If only partition.metadata was copied here, write it with the id of the topic. If the whole "
+    "If only partition.metadata was copied here, write the id of the topic into it. If the whole "
     "directory was copied here, move it out of the log directory.",
     check=24,
     harm=Harm.UNSERVED,
@@ -148,7 +150,7 @@ def _against_image(
     held = replicas is None or node.node_id is None or node.node_id in replicas.nodes
     known = replicas is not None or not image.complete
     if held and known and node.loses(topic_id, name.partition):
-        where = "as far as a start reads it" if image.torn else "up to where a start cuts it"
+        where = "as far as startup reads it" if image.torn else "up to where startup truncates it"
         yield file_finding(
             PARTITION_STRAY_CUT,
             path,

@@ -44,7 +44,7 @@ MARKER_UNREADABLE: Final = FindingCode(
     "marker-unreadable",
     Severity.ERROR,
     "A control batch of a producer begins with a record that cannot be read.",
-    "Recovery truncates the log after the batch and deletes every later segment, sound records "
+    "Recovery truncates the log after the batch and deletes every later segment, valid records "
     "included. Whenever the broker must replay this part of the log, also after that truncation, "
     "it does not start.",
     SALVAGE_OR_CUT,
@@ -63,8 +63,8 @@ MARKER_ODD: Final = FindingCode(
 PRODUCER_EPOCH_FALLS: Final = FindingCode(
     "producer-epoch-falls",
     Severity.INFO,
-    "A batch of a producer has a lower epoch than an earlier batch. A fenced producer wrote it, as "
-    "is possible after the broker has dropped the producer's state.",
+    "A batch of a producer has a lower epoch than an earlier batch. A fenced producer wrote it, "
+    "which is possible after the broker has dropped the producer's state.",
     "The broker logs a warning when it replays the log, and continues.",
     "Nothing to do, unless two instances of that producer ran at the time.",
     check=32,
@@ -116,12 +116,12 @@ TRANSACTION_END_LOST: Final = FindingCode(
     "If the producer has a later marker, that marker ends this transaction too. Without one, the "
     "last stable offset stays at the start of the transaction.",
     "Another replica may have the marker: kdump dump --offsets shows it there. If no replica has "
-    "it, decide. kdump salvage makes the records readable: it ends the transaction with a commit, "
-    "and consumers with read_committed get its records even if the producer aborted them. kdump "
-    "export --read-committed omits them. After kdump truncate-to-valid, a transaction without a "
-    "later marker stays open until its coordinator or kafka-transactions.sh abort ends it. kdump "
-    "reindex and kdump convert-v0-v2 leave the transaction indexes that depend on the marker as "
-    "they are.",
+    "it, you must decide. kdump salvage makes the records readable: it ends the transaction with a "
+    "commit, and consumers with read_committed get its records even if the producer aborted them. "
+    "kdump export --read-committed omits them. After kdump truncate-to-valid, a transaction "
+    "without a later marker stays open until its coordinator or kafka-transactions.sh abort ends "
+    "it. kdump reindex and kdump convert-v0-v2 leave the transaction indexes that depend on the "
+    "marker as they are.",
     check=34,
 )
 DELETE_HORIZON_ODD: Final = FindingCode(

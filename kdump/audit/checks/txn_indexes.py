@@ -23,7 +23,7 @@ from kdump.values import frozen
 TXNINDEX_LENGTH: Final = FindingCode(
     "txnindex-length",
     Severity.ERROR,
-    "The length of a .txnindex file is not a multiple of 34: its last entry is cut off.",
+    "The length of a .txnindex file is not a multiple of 34: its last entry is incomplete.",
     "The broker ignores the incomplete entry, but appends after it: every later entry is misread.",
     REINDEX,
     check=16,
@@ -33,10 +33,11 @@ TXNINDEX_VERSION: Final = FindingCode(
     "txnindex-version",
     Severity.ERROR,
     "An entry of a .txnindex file has a version other than 0.",
-    "A broker of 4.4 does not start. Earlier ones check the first of the version's two bytes only.",
-    "While the broker is stopped, kdump reindex rebuilds the file. Or, if the segment's log is "
-    "sound, delete its .index and .txnindex while the broker is stopped: the broker rebuilds them "
-    "at its start.",
+    "A broker of 4.4 does not start. Earlier releases check only the first of the two bytes of the "
+    "version.",
+    "While the broker is stopped, kdump reindex rebuilds the file. Or, if the segment's .log is "
+    "valid, delete its .index and .txnindex while the broker is stopped: the broker rebuilds them "
+    "at startup.",
     check=16,
     cure=Cure.REINDEX,
 )
@@ -44,9 +45,9 @@ TXNINDEX_BELOW_SEGMENT: Final = FindingCode(
     "txnindex-below-segment",
     Severity.WARNING,
     "An entry of a .txnindex file ends below the base offset in its segment's name.",
-    "The broker recovers the segment at its start, which rebuilds its indexes.",
+    "The broker recovers the segment at startup, which rebuilds its indexes.",
     "Let the broker start, or run kdump reindex first. If anything else is wrong in this "
-    "partition, copy the directory before that.",
+    "partition, first copy the directory.",
     check=16,
     cure=Cure.REINDEX,
 )
@@ -95,8 +96,8 @@ TXNINDEX_STABLE_OFFSET: Final = FindingCode(
 TXNINDEX_STALE: Final = FindingCode(
     "txnindex-stale",
     Severity.WARNING,
-    "A .txnindex file does not match its segment, which the next start recovers after the unclean "
-    "stop.",
+    "A .txnindex file does not match its segment, which the next startup recovers after the "
+    "unclean shutdown.",
     "The broker rebuilds the file from the log in recovery.",
     "Let the broker start, or run kdump reindex first.",
     check=17,

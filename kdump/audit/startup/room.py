@@ -22,9 +22,9 @@ from kdump.storage.logdir import is_metadata_log
 from kdump.values import frozen
 
 _FREE_SPACE: Final = (
-    "Free space before the broker starts: first other files of the file system, then directories "
-    "named -stray, and the backups that kdump undo lists. Remove no .log by hand. A larger file "
-    "system, or a smaller reserve of an ext4 file system (tune2fs -m), helps too."
+    "Free space before the broker starts: delete other files of the file system first, then -stray "
+    "directories and the backups that kdump undo lists. Do not delete a .log by hand. A larger "
+    "file system, or a smaller reserve of an ext4 file system (tune2fs -m), helps too."
 )
 DISK_FULL: Final = FindingCode(
     "disk-full",
@@ -32,9 +32,9 @@ DISK_FULL: Final = FindingCode(
     "The file system of a log directory has less free space, or fewer free inodes, than startup "
     "needs. Startup writes the indexes of segments that it recovers, producer snapshots, leader "
     "epochs, and the state of a controller.",
-    "The broker does not start, or exits soon after startup. Where a page of a mapped index finds "
-    "no space, the broker gets an InternalError. Brokers from 4.0 on truncate a segment to nothing "
-    "if its recovery fails because a file cannot be written.",
+    "The broker does not start, or exits soon after startup. If there is no space for a page of a "
+    "mapped index, the broker fails with an InternalError. Brokers from 4.0 on delete all records "
+    "of a segment if its recovery cannot write a file.",
     _FREE_SPACE,
     stops=Outcome.REFUSES,
 )
@@ -42,10 +42,10 @@ DISK_SHORT: Final = FindingCode(
     "disk-short",
     Severity.ERROR,
     "Startup recovers segments, and the file system of the log directory has hardly more free "
-    "space, or free inodes, than startup needs at least. Files that replace others, and new "
-    "segments, take more for a moment.",
-    "Brokers from 4.0 on that cannot write a file while they recover a segment truncate this "
-    "segment to nothing, delete the segments after it, and continue. Earlier brokers take the log "
+    "space, or free inodes, than startup needs at least. New segments, and files that replace "
+    "other files, need more for a moment.",
+    "If brokers from 4.0 on cannot write a file while they recover a segment, they delete all "
+    "records of this segment and all later segments, and continue. Earlier brokers take the log "
     "directory offline.",
     _FREE_SPACE,
     harm=Harm.EMPTIED,
