@@ -63,7 +63,7 @@ def explain(words: tuple[str, ...], listing: bool, form: str, progress: Mode) ->
 
     Of a log, kdump reads the lines at WARN and above, and some lines about recovery. It groups
     lines that report the same problem at the same place, and explains what has happened. It
-    extracts path, partition and offset. It separates damage from its consequences, and from
+    extracts path, partition and offset. It separates corruption from its consequences, and from
     problems that do not concern disks.
     """
     from kdump.audit.codes import CODES

@@ -16,7 +16,7 @@ from kdump.ui.jsonl import header, line
 from kdump.ui.paragraphs import paragraph
 
 _ABOUT: Final = {
-    Subject.DISK: "what is on a disk",
+    Subject.DISK: "data on a disk",
     Subject.CONSEQUENCE: "a consequence",
     Subject.NOTE: "normal operation; no problem by itself",
     Subject.ELSEWHERE: "not a disk problem",
@@ -119,12 +119,12 @@ def _unknown(group: EntryGroup) -> Iterator[str]:
         yield paragraph(
             "  do",
             "Run kdump verify on the log directory, and kdump next-start if the broker does not "
-            "start. Both check what is on the disk, whatever was logged.",
+            "start. Both check the data on the disk, independently of the log.",
         )
     else:
         yield paragraph("  about", "unknown to kdump; it does not seem to concern disks")
         yield paragraph(
-            "  do", "If you suspect damage nevertheless, run kdump verify on the log directory."
+            "  do", "If you suspect corruption nevertheless, run kdump verify on the log directory."
         )
 
 

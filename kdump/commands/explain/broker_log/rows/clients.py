@@ -13,15 +13,15 @@ from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, an
 
 _VERIFY: Final = (
     "Verify the partition on its leader: kdump verify reports the offset to seek to. If the "
-    "partition is sound there, the network or the client's memory is at fault."
+    "partition is valid there, the network or the client's memory is at fault."
 )
 _OUT_OF_RANGE: Final = (
     "A consumer asked for an offset that is not in the log. Retention or DeleteRecords removed the "
-    "records while the consumer was behind or stopped, or the topic was created again, or the log "
+    "records while the consumer lagged or was stopped, or the topic was created again, or the log "
     "lost its end."
 )
 _GROUPS: Final = (
-    "Reset the group's offsets. On the brokers' disks, kdump groups shows committed offsets beside "
+    "Reset the group's offsets. On the brokers' disks, kdump groups shows committed offsets with "
     "the start and end of the logs. If the offset is after the end, records are lost there: verify "
     "the partition."
 )
@@ -65,7 +65,7 @@ ROWS: Final = (
     BrokerMessage(
         "Record for partition {partition} at offset {offset} is invalid, cause: {}",
         Subject.DISK,
-        "A consumer received a damaged batch and stopped at this offset.",
+        "A consumer received a corrupt batch and stopped at this offset.",
         _VERIFY,
         (batches.BATCH_CRC_MISMATCH,),
     ),
@@ -73,7 +73,7 @@ ROWS: Final = (
         "Error deserializing key/value for partition {partition} at offset {offset}",
         Subject.ELSEWHERE,
         "A consumer could not read a record: its deserializer does not understand the key or the "
-        "value, or the batch is damaged, as an exception below the line then says.",
+        "value, or the batch is corrupt: an exception below the line then says so.",
         "Check the consumer's deserializers. It can seek past the record.",
         outer=True,
     ),
@@ -88,7 +88,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.DISK,
-        "A consumer could not decompress a batch. It was written that way, or it is damaged.",
+        "A consumer could not decompress a batch. It was written that way, or it is corrupt.",
         "Run kdump verify --deep on the partition: it reports the offset to seek to.",
         (
             "Decompression (codec {}) of MessageSet at {offset} of {} bytes failed",
@@ -119,7 +119,7 @@ ROWS: Final = (
     BrokerMessage(
         "Protocol read buffer underflow at",
         Subject.NOTE,
-        "A response ended inside a message, as brokers cut responses at the fetch size.",
+        "A response ended inside a message, because brokers truncate responses at the fetch size.",
         "Nothing to do if the line ends in (ok). If the consumer makes no progress, verify the "
         "partition.",
     ),

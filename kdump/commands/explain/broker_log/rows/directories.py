@@ -11,7 +11,7 @@ from kdump.audit.checks import directory, file_types, node, read_errors, topic
 from kdump.commands.explain.broker_log.message import BrokerMessage, FollowUp, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import ALL, DISK, FIRST, NOTHING
 
-_STOPPED: Final = "The broker removed the clean shutdown marker, and then did not start."
+_STOPPED: Final = "The broker removed the clean shutdown file, and then did not start."
 
 ROWS: Final = (
     BrokerMessage(
@@ -28,7 +28,8 @@ ROWS: Final = (
     *answer_alike(
         Subject.DISK,
         "Two log directories contained the same partition. " + _STOPPED,
-        "Verify both copies, and move the shorter or older copy out of its log directory.",
+        "Verify both directories, and move the one with the shorter or older log out of its log "
+        "directory.",
         (),
         (node.PARTITION_TWICE,),
         step=FollowUp.START,
@@ -40,8 +41,8 @@ ROWS: Final = (
     BrokerMessage(
         "Found unexpected metadata location in data directory `{path}` (the configured metadata",
         Subject.DISK,
-        "A log directory other than the one of the metadata log contained __cluster_metadata-0. "
-        "The broker did not start.",
+        "A log directory other than the configured one contained __cluster_metadata-0. The broker "
+        "did not start.",
         "Check metadata.log.dir in server.properties. If that directory has a __cluster_metadata-0 "
         "too, move the other one away. If not, name the directory that has it.",
         (node.PARTITION_TWICE, node.METADATA_LOG_MISPLACED),
@@ -123,13 +124,13 @@ ROWS: Final = (
         "There was an error in one of the threads during logs loading",
         Subject.CONSEQUENCE,
         "The broker could not load a log, and did not start.",
-        FIRST + " If there is no such line, the stack trace shows what failed. " + ALL,
+        FIRST + " If there is no such line, the stack trace shows the failure. " + ALL,
         outer=True,
     ),
     BrokerMessage(
         "There was an error in one of the threads during LogManager shutdown",
         Subject.DISK,
-        "The broker could not close a log. The next start recovers that log.",
+        "The broker could not close a log. The next startup recovers that log.",
         DISK,
         outer=True,
     ),
@@ -287,7 +288,7 @@ ROWS: Final = (
     BrokerMessage(
         "Loaded stray log: {path}",
         Subject.NOTE,
-        "A directory that an earlier start renamed to -stray still exists.",
+        "A directory that an earlier startup renamed to -stray still exists.",
         "If you do not need its records, you can delete the directory.",
         (file_types.DIRECTORY_STRAY,),
         quoted=True,
@@ -383,7 +384,7 @@ ROWS: Final = (
         "Expected partition {partition} with topic id {} to exist, but it was missing. Creating...",
         Subject.DISK,
         "The directory of a replica that belongs on this broker was missing. The broker created an "
-        "empty replica, which copies all records from the leader.",
+        "empty replica, which fetches all records from the leader.",
         "If this was not intended, check whether a file system is not mounted.",
         (node.REPLICA_MISSING, node.REPLICA_MISSING_ONLY),
     ),
@@ -430,7 +431,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.ELSEWHERE,
-        "A controller did not accept the broker's report of which log directories hold its "
+        "A controller did not accept the broker's report about the log directories of its "
         "replicas. The broker sends the report again.",
         "Nothing to do for the disks.",
         (

@@ -34,12 +34,12 @@ ROWS: Final = (
         "Error in response for fetch request",
     ),
     *_rows(
-        "The broker released the lock of a log directory twice when it stopped.",
+        "The broker released the lock of a log directory twice at shutdown.",
         "Exception while execution the action",
         "[BrokerServer id={}] null ({})\njava.nio.channels.ClosedChannelException",
     ),
     *_rows(
-        "A setting is outdated, or has no effect.",
+        "A config is deprecated, or has no effect.",
         "is deprecated",
         "rebalance protocol is enabled along",
         "Invalid value for `log.cleaner",
@@ -67,7 +67,7 @@ ROWS: Final = (
         Subject.ELSEWHERE,
         "A producer sent a batch that did not match its checksum, or that the broker could not "
         "decompress. The broker refused it and wrote nothing.",
-        "Test the memory and the network of that client, and its version. The log is sound.",
+        "Test the memory and the network of that client, and its version. The log is valid.",
         (
             "Error processing ProducerRequest with correlation id {} from client {} on partition "
             "{partition}{}\n{}InvalidMessageException: ",
@@ -139,7 +139,7 @@ ROWS: Final = (
     *answer_alike(
         Subject.ELSEWHERE,
         "The memory of a cleaner thread is too small for a segment, and the thread ended. This "
-        "broker compacts no topic until it restarts. The log is sound.",
+        "broker compacts no topic until it restarts. The log is valid.",
         "Increase log.cleaner.dedupe.buffer.size or decrease log.cleaner.threads. Then restart the "
         "broker.",
         (
@@ -163,7 +163,7 @@ ROWS: Final = (
         "In-progress partition {partition} cannot be in",
     ),
     *_rows(
-        "A setting prevents the start.",
+        "A config prevents startup.",
         "Invalid max index size: {}",
         "No broker ID found, and {} is disabled.",
         "Failed to generate broker.id",
@@ -171,7 +171,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.ELSEWHERE,
-        "The broker could not reach tiered storage, or a copy to it failed.",
+        "The broker could not reach tiered storage, or could not copy a segment to it.",
         _NOTHING,
         (
             "Error building remote log auxiliary state for {partition}",
@@ -189,7 +189,7 @@ ROWS: Final = (
         outer=True,
     ),
     *_rows(
-        "The broker could not hand over the leadership of its partitions before it stopped. It "
+        "The broker could not hand over the leadership of its partitions before shutdown. It "
         "closed its logs.",
         "Proceeding to do an unclean shutdown as all the controlled shutdown attempts failed",
         "Error during controlled shutdown, possibly because leader movement took longer",

@@ -48,7 +48,7 @@ ROWS: Final = (
     *answer_alike(
         Subject.DISK,
         "An index has fewer entries than the broker tried to read.",
-        "Find out what else writes to the directory.",
+        "Find out which other process writes to the directory.",
         (
             "Attempt to fetch the {}th entry from index {path}, which has size {}",
             "Attempt to fetch the {}th entry from time index {path} which has size {}",
@@ -59,7 +59,8 @@ ROWS: Final = (
         "unsafe memory access operation",
         Subject.DISK,
         "The broker could not read or write a page of a mapped index. The file system is full, the "
-        "disk failed, or something else cut the file. The broker did not start, or it exited.",
+        "disk failed, or another process truncated the file. The broker did not start, or it "
+        "exited.",
         "Check the free space and the system log first. If neither shows a problem, verify the log "
         "directory while the broker is stopped.",
         (room.DISK_FULL, read_errors.UNREADABLE),
@@ -69,8 +70,8 @@ ROWS: Final = (
     BrokerMessage(
         "Attempted to complete transaction {} on partition {partition} which was not started",
         Subject.DISK,
-        "A producer snapshot and the log contradict each other: a transaction ends that did not "
-        "begin.",
+        "A producer snapshot and the log contradict each other: the log ends a transaction that "
+        "did not begin.",
         "Verify the partition. While the broker is stopped, kdump reindex rebuilds the snapshots.",
         (producers.SNAPSHOT_DISAGREES,),
     ),
@@ -101,7 +102,7 @@ ROWS: Final = (
     BrokerMessage(
         "Index file {path} is corrupt, found {} bytes which is neither positive nor a multiple",
         Subject.DISK,
-        "The last entry of an .index file is cut off.",
+        "The last entry of an .index file is incomplete.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (indexes.INDEX_LENGTH,),
         quoted=True,
@@ -110,7 +111,7 @@ ROWS: Final = (
         "Time index file {path} is corrupt, found {} bytes which is neither positive nor a "
         "multiple",
         Subject.DISK,
-        "The last entry of a .timeindex file is cut off.",
+        "The last entry of a .timeindex file is incomplete.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (indexes.TIMEINDEX_LENGTH,),
         quoted=True,
@@ -134,7 +135,7 @@ ROWS: Final = (
     BrokerMessage(
         "Found an orphaned index file {path}, with no corresponding log file.",
         Subject.DISK,
-        "An index file had no .log beside it. The broker deleted the index file.",
+        "An index file existed without the .log of its segment. The broker deleted the index file.",
         "If the .log was not deleted on purpose, a segment is missing: verify the partition.",
         (file_names.INDEX_ORPHAN, missing_offsets.SEGMENT_MISSING),
         quoted=True,
@@ -176,8 +177,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.DISK,
-        "An index is full although its segment is not. This happens after an unclean stop with a "
-        "very small segment.index.bytes, or with a padded index. The append or the recovery "
+        "An index is full although its segment is not. This happens after an unclean shutdown with "
+        "a very small segment.index.bytes, or with a padded index. The append or the recovery "
         "failed.",
         "While the broker is stopped, kdump reindex rebuilds the file. Raise segment.index.bytes.",
         (
@@ -190,7 +191,7 @@ ROWS: Final = (
         "entries but file position in index is {}",
         Subject.DISK,
         "An index file changed while the broker had it mapped.",
-        "Find out what else writes to the directory.",
+        "Find out which other process writes to the directory.",
         (read_errors.CHANGED_WHILE_READ,),
     ),
     BrokerMessage(
@@ -246,7 +247,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.DISK,
-        "A producer snapshot is damaged. The broker deleted it.",
+        "A producer snapshot is corrupt. The broker deleted it.",
         "Nothing is lost.",
         ("Snapshot failed schema validation: {}",),
         (partition_files.SNAPSHOT_UNREADABLE,),
@@ -317,8 +318,8 @@ ROWS: Final = (
         Subject.DISK,
         "The epochs or offsets of leader-epoch-checkpoint did not rise, or the epoch of a new "
         "leader contradicts them. The broker dropped the earlier lines.",
-        "Nothing is lost. If the broker logged this line at its start, verify the partition. If "
-        "the broker was running, check whether brokers of two clusters share the topic.",
+        "Nothing is lost. If the broker logged this line at startup, verify the partition. If the "
+        "broker was running, check whether brokers of two clusters share the topic.",
         (partition_files.EPOCHS_ORDER,),
         quoted=True,
     ),
@@ -336,12 +337,12 @@ ROWS: Final = (
         "Clearing leader epoch cache after unexpected append with message format v{}",
         Subject.NOTE,
         "A message of an old format was appended. The broker dropped the leader epochs of the log.",
-        "kdump convert-v0-v2 converts old messages to magic 2.",
+        "kdump convert-v0-v2 converts old messages to message format v2.",
     ),
     BrokerMessage(
         "Deleting non-empty leader epoch cache due to incompatible message format {}",
         Subject.NOTE,
         "The topic's message format is old. The broker dropped the leader epochs of the log.",
-        "kdump convert-v0-v2 converts old messages to magic 2.",
+        "kdump convert-v0-v2 converts old messages to message format v2.",
     ),
 )

@@ -110,7 +110,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.DISK,
-        "A metadata snapshot is damaged. The node did not start, or it stopped reading the "
+        "A metadata snapshot is corrupt. The node did not start, or it stopped reading the "
         "snapshot.",
         _VOTERS,
         (
@@ -182,17 +182,17 @@ ROWS: Final = (
     BrokerMessage(
         "was found in the bootstrap metadata from the binary bootstrap metadata file: {path}",
         Subject.DISK,
-        "bootstrap.checkpoint is damaged. The node did not start.",
+        "bootstrap.checkpoint is corrupt. The node did not start.",
         "Copy the file from a controller of the same cluster, or from a backup.",
         (node.BOOTSTRAP_MALFORMED,),
     ),
     BrokerMessage(
         "Unhandled fault in MetadataLoader#handleLoadSnapshot",
         Subject.DISK,
-        "The node could not read a metadata snapshot to its end. The snapshot is damaged, or from "
+        "The node could not read a metadata snapshot to its end. The snapshot is corrupt, or from "
         "a later release.",
-        "Try an older snapshot first: if one is whole and the metadata log begins before its end, "
-        "move the damaged snapshot away and start the node. Otherwise: " + _VOTERS,
+        "Try an older snapshot first: if one is complete and valid, and the metadata log begins "
+        "before its end, move the corrupt snapshot away and start the node. Otherwise: " + _VOTERS,
         (metadata.METADATA_SNAPSHOT_DAMAGED, metadata.METADATA_UNREPLAYABLE),
         decides=True,
         quoted=True,
@@ -201,9 +201,9 @@ ROWS: Final = (
     *answer_alike(
         Subject.DISK,
         "A node could not apply a record of the metadata log or of a snapshot: it names something "
-        "that does not exist, or contradicts an earlier record. A controller stops at it.",
-        "Compare this node's metadata log with those of the other controllers: kdump quorum and "
-        "kdump metadata --diff. If a majority of them runs and has a leader, move this node's "
+        "that does not exist, or contradicts an earlier record. A controller exits at this record.",
+        "Compare this node's metadata log with the logs of the other controllers: run kdump quorum "
+        "and kdump metadata --diff. If a majority of them runs and has a leader, move this node's "
         "__cluster_metadata-0 away: the node then fetches all metadata from the leader. This also "
         "discards its vote.",
         (
@@ -229,7 +229,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.DISK,
-        "The node could not apply records of the metadata log or of a snapshot. They are damaged, "
+        "The node could not apply records of the metadata log or of a snapshot. They are corrupt, "
         "or from a later release.",
         _VOTERS,
         (
@@ -289,7 +289,7 @@ ROWS: Final = (
     *answer_alike(
         Subject.DISK,
         "The metadata log does not begin at offset 0, and its snapshot was missing. The node did "
-        "not start, or it stopped.",
+        "not start, or it exited.",
         _VOTERS,
         (
             "Log start offset ({}) is greater than zero but latest snapshot was not found",
@@ -314,7 +314,7 @@ ROWS: Final = (
     *answer_alike(
         Subject.DISK,
         "The node could not read a record of the metadata log or of a snapshot. The record is "
-        "damaged, or from a later release.",
+        "corrupt, or from a later release.",
         _VOTERS,
         (
             "Unable to read record size",
@@ -353,7 +353,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.DISK,
-        "bootstrap.checkpoint is damaged, or from a preview release. The node did not start.",
+        "bootstrap.checkpoint is corrupt, or from a preview release. The node did not start.",
         "Copy the file from a controller of the same cluster, or from a backup.",
         (
             "Can't load metadata from the binary bootstrap metadata file: {path}",

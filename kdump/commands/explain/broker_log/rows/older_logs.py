@@ -34,11 +34,11 @@ ROWS: Final = (
     BrokerMessage(
         "Corruption found in segment {} of log {partition}, truncating to offset {offset}",
         Subject.DISK,
-        "Recovery cut the log, which now ends at this offset. It deleted every later segment, "
-        "sound records included.",
-        "If another replica is in sync, nothing is lost for the cluster. If this is the only copy, "
-        "stop the broker within file.delete.delay.ms (a minute). Then run kdump salvage, which "
-        "also reads segments that are marked as .deleted.",
+        "Recovery truncated the log, which now ends at this offset. It deleted every later "
+        "segment, valid records included.",
+        "If another replica is in sync, nothing is lost for the cluster. If this is the only "
+        "replica, stop the broker within file.delete.delay.ms (a minute). Then run kdump salvage, "
+        "which also reads segments that are marked as .deleted.",
         (
             batches.BATCH_CRC_MISMATCH,
             batches.BATCH_SIZE_IMPOSSIBLE,
@@ -54,7 +54,7 @@ ROWS: Final = (
         Subject.DISK,
         "Recovery found an offset that does not follow the offset before it. It deleted the "
         "segment and created an empty segment in its place.",
-        "If this is the only copy, stop the broker within file.delete.delay.ms (a minute). Then "
+        "If this is the only replica, stop the broker within file.delete.delay.ms (a minute). Then "
         "run kdump salvage, which also reads segments that are marked as .deleted.",
         (batches.OFFSETS_NOT_INCREASING,),
     ),
@@ -68,14 +68,14 @@ ROWS: Final = (
     BrokerMessage(
         "Found an orphaned index file, {path}, with no corresponding log file.",
         Subject.DISK,
-        "An index file had no .log beside it. The broker deleted the index file.",
+        "An index file existed without the .log of its segment. The broker deleted the index file.",
         "If the .log was not deleted on purpose, a segment is missing: verify the partition.",
         (file_names.INDEX_ORPHAN, missing_offsets.SEGMENT_MISSING),
     ),
     *answer_alike(
         Subject.NOTE,
-        "An index held unused, preallocated space, because the broker did not stop cleanly. It "
-        "rebuilt the index from the segment.",
+        "An index held unused, preallocated space after an unclean shutdown. The broker rebuilt "
+        "the index from the segment.",
         "Nothing is lost. Brokers from 2.0 on rarely log this line.",
         (
             "index file ({path}) has non-zero size but the last offset is {} which is no larger "
@@ -113,14 +113,14 @@ ROWS: Final = (
     BrokerMessage(
         "Index file {path} is corrupt, found {} bytes which is not positive or not a multiple of",
         Subject.DISK,
-        "The last entry of an .index file is cut off.",
+        "The last entry of an .index file is incomplete.",
         "Nothing is lost: kdump reindex rebuilds the file.",
         (indexes.INDEX_LENGTH,),
     ),
     BrokerMessage(
         "Time index file {path} is corrupt, found {} bytes which is not positive or not a multiple",
         Subject.DISK,
-        "The last entry of a .timeindex file is cut off.",
+        "The last entry of a .timeindex file is incomplete.",
         "Nothing is lost: kdump reindex rebuilds the file.",
         (indexes.TIMEINDEX_LENGTH,),
         decides=True,
@@ -128,7 +128,7 @@ ROWS: Final = (
     *answer_alike(
         Subject.DISK,
         "An index has fewer entries than the broker tried to read.",
-        "Find out what else writes to the directory.",
+        "Find out which other process writes to the directory.",
         (
             "Attempt to fetch the {}th entry from an index of size {}",
             "Attempt to fetch the {}th entry from a time index of size {}",
@@ -186,7 +186,7 @@ ROWS: Final = (
         "A producer snapshot is empty or ends early, as after a power failure. The broker did not "
         "start.",
         "Find the file with kdump verify DIRECTORY, and move it out of the partition while the "
-        "broker is stopped: the start writes it again. Releases from 1.1 on delete it themselves.",
+        "broker is stopped: startup writes it again. Releases from 1.1 on delete it themselves.",
         (
             "SchemaException: Error reading field 'version':",
             "SchemaException: Error reading field 'crc':",
@@ -218,7 +218,7 @@ ROWS: Final = (
         "Failed to read complete buffer for targetOffset {offset} startPosition {position} in "
         "{path}",
         Subject.DISK,
-        "The segment ended inside a message that the broker looked for: the segment was cut short, "
+        "The segment ended inside a message that the broker looked for: the segment was truncated, "
         "or an index pointed past its end.",
         "Verify the partition. While the broker is stopped, kdump reindex rebuilds the index.",
         (indexes.INDEX_BEYOND_LOG, batches.TORN_TAIL),
@@ -226,7 +226,8 @@ ROWS: Final = (
     *answer_alike(
         Subject.DISK,
         "The length of a segment changed while the broker had it open.",
-        "Find out what else writes to the directory. Stop the broker and verify the partition.",
+        "Find out which other process writes to the directory. Stop the broker and verify the "
+        "partition.",
         (
             "Attempt to truncate log segment to {} bytes failed",
             "Size of FileMessageSet {path} has been truncated during write",
@@ -236,14 +237,14 @@ ROWS: Final = (
     BrokerMessage(
         "UnknownCodecException: {} is an unknown compression codec",
         Subject.DISK,
-        "A message names a codec that does not exist.",
+        "A message names a compression type that does not exist.",
         "Seek consumers past the message. Verify the partition.",
         (batches.BATCH_CODEC_UNKNOWN,),
     ),
     *answer_alike(
         Subject.DISK,
         "A compressed message could not be read, although it may match its checksum. It was "
-        "written that way, or it is damaged.",
+        "written that way, or it is corrupt.",
         "Run kdump verify --deep on the partition to find out which. Consumers can seek past it.",
         (
             "Compressed message magic does not match wrapper magic",
@@ -312,9 +313,9 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.DISK,
-        "The broker could not rename a file or directory: rights are missing, another process "
+        "The broker could not rename a file or directory: permissions are missing, another process "
         "moved it, or the broker runs on Windows, which does not rename open files.",
-        "Check the owner and permissions, and what else uses the log directory.",
+        "Check the owner and permissions, and which other process uses the log directory.",
         (
             "Failed to change the {} file suffix from {} to {} for log segment {offset}",
             "Failed to rename log directory from {path} to {}",
@@ -361,9 +362,9 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.DISK,
-        "The broker could not read a checkpoint of its log directory, and went on without it: it "
+        "The broker could not read a checkpoint of its log directory, and continued without it: it "
         "recovers every segment, or begins each log at its first segment.",
-        "If the start continues, the broker writes the file again. If not, stop the broker: kdump "
+        "If startup continues, the broker writes the file again. If not, stop the broker: kdump "
         "reindex --apply on the log directory writes it from the readable lines.",
         ("Error occured while reading recovery-point-offset-checkpoint file of directory {dir}",),
         (directory.CHECKPOINT_NUMBER, directory.CHECKPOINT_MALFORMED),
@@ -377,8 +378,8 @@ ROWS: Final = (
     BrokerMessage(
         "Resetting the recovery checkpoint to 0",
         Subject.CONSEQUENCE,
-        "The broker could not read the recovery points and used 0 instead. After an unclean stop, "
-        "it recovers every segment.",
+        "The broker could not read the recovery points and used 0 instead. After an unclean "
+        "shutdown, it recovers every segment.",
         FIRST,
     ),
     *answer_alike(

@@ -21,7 +21,7 @@ ROWS: Final = (
         "This follower's log is longer than its leader's log: the leader lost records, as after a "
         "power failure or on an empty disk. The broker exited rather than truncate its log.",
         "Compare the replicas before you start this broker again or allow an unclean leader "
-        "election: this copy may hold records that the leader lost.",
+        "election: this replica may hold records that the leader lost.",
         (
             "Exiting because log truncation is not allowed for partition {partition}, current "
             "leader's latest offset {offset} is less than replica's latest offset {}",
@@ -33,9 +33,10 @@ ROWS: Final = (
     BrokerMessage(
         "Current offset {offset} for partition {partition} out of range; reset offset to {}",
         Subject.NOTE,
-        "A follower asked for an offset that its leader does not have, and went on at another.",
-        "Nothing to do after a change of leader or a long stop. The next lines say whether the "
-        "follower was behind or ahead of its leader.",
+        "A follower asked for an offset that its leader does not have, and continued at another "
+        "offset.",
+        "Nothing to do after a change of leader or a long downtime. The next lines say whether the "
+        "follower lagged or was ahead of its leader.",
     ),
     *answer_alike(
         Subject.NOTE,
@@ -52,8 +53,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.NOTE,
-        "A follower was behind its leader's log start offset. It dropped its log and fetches all "
-        "records again.",
+        "The log of a follower ended before its leader's log start offset. The follower dropped "
+        "its log and fetches all records again.",
         "Nothing to do if retention deleted the records while the replica was down for a long "
         "time.",
         (
@@ -213,7 +214,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.DISK,
-        "A coordinator could not decode a record of its partition. The record is damaged, or from "
+        "A coordinator could not decode a record of its partition. The record is corrupt, or from "
         "a later release.",
         "Run kdump verify --deep on the partition. If another replica is in sync, make that "
         "replica the leader first.",
@@ -241,7 +242,7 @@ ROWS: Final = (
     BrokerMessage(
         "The message contents does not match the message CRC or the message is otherwise corrupt",
         Subject.DISK,
-        "A broker answered that a message is damaged.",
+        "A broker answered that a message is corrupt.",
         "If the broker answered a fetch, verify the partition on its leader.",
         (batches.BATCH_CRC_MISMATCH,),
         outer=True,

@@ -18,8 +18,8 @@ _CONFIG: Final = (
 ROWS: Final = (
     *answer_alike(
         Subject.ELSEWHERE,
-        "The configuration of this node contradicts itself, or that of the other nodes. The node "
-        "did not start, or stopped.",
+        "The configuration of this node contradicts itself, or the configuration of the other "
+        "nodes. The node did not start, or exited.",
         _CONFIG,
         (
             "If process.roles contains just the 'broker' role, the node id {} must not be included",
@@ -34,8 +34,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.ELSEWHERE,
-        "A node that is no voter, or no longer one, was to take part in an election. Its node.id, "
-        "or the directory.id in its meta.properties, is not in the voter set.",
+        "A node that is not, or is no longer, a voter was to take part in an election. Its "
+        "node.id, or the directory.id in its meta.properties, is not in the voter set.",
         _CONFIG + " With dynamic voters, a log directory that was formatted anew has another "
         "directory.id: give it the old one, or remove the old voter and add the new one.",
         (
@@ -55,8 +55,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.ELSEWHERE,
-        "A node received a message of the quorum that contradicts its state, as when two nodes "
-        "have the same node.id or a vote was lost with its disk.",
+        "A node received a message of the quorum that contradicts its state, for example because "
+        "two nodes have the same node.id, or because a vote was lost with its disk.",
         "Check that each node.id is used once. If the disk of a controller was replaced, kdump "
         "quorum shows from the disks which node can be elected.",
         (
@@ -77,8 +77,8 @@ ROWS: Final = (
         Subject.ELSEWHERE,
         "The leader of the quorum sent a snapshot, or a part of one, that this node had not asked "
         "for, or that cannot exist.",
-        "Nothing to do if the node goes on. If the line recurs, verify __cluster_metadata-0 on the "
-        "leader.",
+        "Nothing to do if the node continues. If the line recurs, verify __cluster_metadata-0 on "
+        "the leader.",
         (
             "The leader sent a snapshot id with a valid",
             "Received fetch snapshot response with an invalid",

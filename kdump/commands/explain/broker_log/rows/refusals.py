@@ -11,13 +11,13 @@ from typing import Final
 
 from kdump.commands.explain.broker_log.message import Subject, answer_alike
 
-_LOG: Final = "The log is sound: kdump cannot help here."
+_LOG: Final = "The log is valid: kdump cannot help here."
 
 ROWS: Final = (
     *answer_alike(
         Subject.ELSEWHERE,
         "Too few replicas were in sync. The broker refused the batch and wrote nothing.",
-        "Start the brokers of the other replicas, or see why they lag. " + _LOG,
+        "Start the brokers of the other replicas, or find out why they lag. " + _LOG,
         (
             ".NotEnoughReplicasException: ",
             ".NotEnoughReplicasAfterAppendException: ",
@@ -41,7 +41,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.ELSEWHERE,
-        "The request went to a broker that does not host the partition, or no longer.",
+        "The request went to a broker that does not, or no longer, host the partition.",
         "Nothing to do while a topic is created or deleted, or replicas move. " + _LOG,
         (
             ".UnknownTopicOrPartitionException: ",
@@ -51,8 +51,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.ELSEWHERE,
-        "Authorization or authentication failed between brokers, or of a client.",
-        "Check the listeners, users and rights (super.users, ACLs). " + _LOG,
+        "Authorization or authentication of a client or another broker failed.",
+        "Check the listeners, users and permissions (super.users, ACLs). " + _LOG,
         (
             ".ClusterAuthorizationException:",
             ".TopicAuthorizationException:",
@@ -77,8 +77,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.ELSEWHERE,
-        "Another broker with this number is registered, or the last registration has not expired "
-        "yet.",
+        "Another broker with this id is registered, or the last registration has not expired yet.",
         "Stop the other broker, or wait until ZooKeeper's session or the registration expires. "
         + _LOG,
         ("KeeperErrorCode = NodeExists", ".DuplicateBrokerRegistrationException: "),
@@ -98,8 +97,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.ELSEWHERE,
-        "A setting is missing or wrong, or names a class that is not installed.",
-        "Correct the setting. " + _LOG,
+        "A config is missing or wrong, or names a class that is not installed.",
+        "Correct the config. " + _LOG,
         (
             ".ConfigException: ",
             ".ClassNotFoundException: ",

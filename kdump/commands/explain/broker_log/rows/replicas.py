@@ -13,8 +13,8 @@ from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, an
 from kdump.commands.explain.broker_log.rows.answers import DISK
 
 _LEADER: Final = (
-    "Verify this partition on the leader. Either the batch is damaged there, or an index points to "
-    "the wrong position. If the partition is sound there, the network or this machine's memory is "
+    "Verify this partition on the leader. Either the batch is corrupt there, or an index points to "
+    "the wrong position. If the partition is valid there, the network or this machine's memory is "
     "at fault."
 )
 _FETCHED: Final = (
@@ -28,7 +28,7 @@ ROWS: Final = (
     BrokerMessage(
         "Found invalid messages during fetch for partition {partition} offset {offset}",
         Subject.DISK,
-        "This follower received a damaged batch from its leader and refused it. It wrote nothing "
+        "This follower received a corrupt batch from its leader and refused it. It wrote nothing "
         "and fetches the batch again: the replica makes no progress.",
         _LEADER,
         _FETCHED,
@@ -36,7 +36,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.DISK,
-        "A consumer received a damaged batch and stopped at this offset.",
+        "A consumer received a corrupt batch and stopped at this offset.",
         "Verify the partition on its leader: kdump verify reports the offset to seek to.",
         (),
         _FETCHED,
@@ -59,7 +59,7 @@ ROWS: Final = (
         "{offset}",
         Subject.DISK,
         "This follower could not append the data that it fetched. The broker marked the replica as "
-        "failed, and the replica stays behind its leader until the broker restarts.",
+        "failed, and the replica lags until the broker restarts.",
         "The stack trace below the line names the cause. Verify the partition here and on the "
         "leader.",
         (batches.OFFSETS_NOT_INCREASING, indexes.INDEX_BEYOND_LOG, indexes.TIMEINDEX_BEYOND_LOG),
@@ -92,8 +92,7 @@ ROWS: Final = (
         Subject.DISK,
         "A follower truncated acknowledged records that its leader did not have. The leader lost "
         "them, as after an unclean leader election or a power failure.",
-        "If you need these records, stop the broker. What is left of them, if anything, is on "
-        "other replicas.",
+        "If you need these records, stop the broker. Other replicas may still hold some of them.",
         (partition_files.HIGH_WATERMARK_BEYOND_END, epochs.EPOCHS_MISMATCH),
     ),
     BrokerMessage(
@@ -108,8 +107,8 @@ ROWS: Final = (
         "Truncate fully and reset fetch offset for partition {partition} from {offset} to the "
         "current leader's start offset",
         Subject.NOTE,
-        "A follower was behind its leader's log start offset. It dropped its log and fetches all "
-        "records again.",
+        "The log of a follower ended before its leader's log start offset. The follower dropped "
+        "its log and fetches all records again.",
         "Nothing to do if retention deleted the records while the replica was down for a long "
         "time.",
     ),
@@ -172,8 +171,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.NOTE,
-        "The broker was about to roll a segment again that has no records. It uses that segment as "
-        "it is.",
+        "The broker was about to roll a segment that already exists and has no records. It uses "
+        "the existing segment.",
         "Nothing to do, unless the line recurs. In that case, the segment's indexes are full, and "
         "kdump verify shows why.",
         (
@@ -185,7 +184,7 @@ ROWS: Final = (
     BrokerMessage(
         "Non-monotonic update of high watermark from {} to {}",
         Subject.NOTE,
-        "The broker lowered the high watermark, as when a log is truncated.",
+        "The broker lowered the high watermark, as it does when it truncates a log.",
         "Nothing to do if there is a line about truncation next to this line.",
     ),
     BrokerMessage(
@@ -225,7 +224,7 @@ ROWS: Final = (
     BrokerMessage(
         "This message has failed its CRC checksum, exceeds the valid size",
         Subject.DISK,
-        "A broker answered that a message is damaged, or that it has no key although its topic is "
+        "A broker answered that a message is corrupt, or that it has no key although its topic is "
         "compacted.",
         "If the broker answered a fetch, verify the partition on its leader. If it answered a "
         "producer, check whether the producer sends keys.",
@@ -234,8 +233,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.DISK,
-        "A thread that copies from leaders or between log directories ended. Its partitions stay "
-        "behind until the broker restarts.",
+        "A thread that fetches from leaders, or moves replicas between log directories, ended. Its "
+        "partitions lag until the broker restarts.",
         "The stack trace below the line names the cause. Verify the partition that it names.",
         (
             "[ReplicaFetcher replicaId={}]: Error due to",
@@ -307,7 +306,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.DISK,
-        "A coordinator could not read a record of its partition. The record is damaged, or from a "
+        "A coordinator could not read a record of its partition. The record is corrupt, or from a "
         "later release.",
         "Run kdump verify --deep on the partition. If another replica is in sync, make that "
         "replica the leader first.",
@@ -349,8 +348,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.NOTE,
-        "A coordinator was behind or ahead of its partition, or no longer needed the state that it "
-        "held of it. The coordinator reads the partition again, or already did.",
+        "The state of a coordinator did not match its partition, or was no longer needed. The "
+        "coordinator reads the partition again, or already did.",
         "Nothing to do.",
         (
             "The state machine of the coordinator {partition} is out of sync with the underlying",
@@ -362,9 +361,9 @@ ROWS: Final = (
     BrokerMessage(
         "Received a tombstone record to delete {} but ",
         Subject.DISK,
-        "Records of __consumer_offsets contradict each other. Some are missing, as after damage "
-        "was cut off, or a defect of the release wrote them that way. The groups of the partition "
-        "get no answer.",
+        "Records of __consumer_offsets contradict each other. Some are missing, as after a "
+        "truncation at corrupt records, or a defect of the release wrote them that way. The groups "
+        "of the partition get no answer.",
         "Verify the partition. If another replica is in sync, make that replica the leader first.",
         outer=True,
     ),

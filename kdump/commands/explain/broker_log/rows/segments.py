@@ -24,9 +24,9 @@ from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, an
 from kdump.commands.explain.broker_log.rows.answers import ALL, BAD_BATCH, DISK, NOTHING
 
 _CUT_ADVICE: Final = (
-    "If another replica is in sync, nothing is lost for the cluster. If this is the only copy, "
+    "If another replica is in sync, nothing is lost for the cluster. If this is the only replica, "
     "stop the broker within file.delete.delay.ms (a minute). Then run kdump salvage, which also "
-    "reads segments that are marked as .deleted. What recovery cut off inside the segment is lost."
+    "reads segments that are marked as .deleted. The truncated end of a segment is lost."
 )
 _BATCHES: Final = (
     batches.BATCH_CRC_MISMATCH,
@@ -41,7 +41,7 @@ ROWS: Final = (
     BrokerMessage(
         "Found invalid messages in log segment {path} at byte offset {position}",
         Subject.DISK,
-        "Recovery found a batch that is damaged or cut off. It cuts the segment at this position "
+        "Recovery found a corrupt or incomplete batch. It truncates the segment at this position "
         "and deletes every later segment of the partition.",
         _CUT_ADVICE,
         _BATCHES,
@@ -51,8 +51,8 @@ ROWS: Final = (
     BrokerMessage(
         "Corruption found in segment {}, truncating to offset {offset}",
         Subject.DISK,
-        "Recovery cut the log, which now ends at this offset. It deleted every later segment, "
-        "sound records included.",
+        "Recovery truncated the log, which now ends at this offset. It deleted every later "
+        "segment, valid records included.",
         _CUT_ADVICE,
         _BATCHES,
         quoted=True,
@@ -60,8 +60,8 @@ ROWS: Final = (
     BrokerMessage(
         "Deleting segments as part of log recovery: {}",
         Subject.DISK,
-        "Recovery cut a segment earlier, and marked the later segments as .deleted. The broker "
-        "deletes these files after file.delete.delay.ms, a minute.",
+        "Recovery truncated an earlier segment, and marked the later segments as .deleted. The "
+        "broker deletes these files after file.delete.delay.ms, a minute.",
         _CUT_ADVICE,
         _BATCHES,
     ),
@@ -81,8 +81,8 @@ ROWS: Final = (
         "The log end offset was below the checkpointed log start offset. The broker deleted all "
         "segments of this partition and began an empty segment at the checkpointed offset.",
         "The segments remain as .deleted files for file.delete.delay.ms, a minute. If this is the "
-        "only copy, stop the broker within that time and copy the files. Otherwise, the replica "
-        "copies the records again from an in-sync replica.",
+        "only replica, stop the broker within that time and copy the files. Otherwise, the replica "
+        "fetches the records again from an in-sync replica.",
         (partition_files.LOG_START_BEYOND_END,),
         quoted=True,
     ),
@@ -101,8 +101,8 @@ ROWS: Final = (
         "Found record size 0 smaller than minimum record overhead ({}) in file {path}",
         Subject.DISK,
         "The file has zeros where a batch should begin. The space was preallocated, or the disk "
-        "lost its content. After an unclean stop, recovery cuts the zeros off. After a clean stop, "
-        "the broker does not start.",
+        "lost its content. After an unclean shutdown, recovery removes the zeros. After a clean "
+        "shutdown, the broker does not start.",
         BAD_BATCH,
         (
             batches.PREALLOCATED_TAIL,
@@ -159,7 +159,7 @@ ROWS: Final = (
     BrokerMessage(
         "Invalid magic found in record: {}",
         Subject.DISK,
-        "A batch has a magic that no release writes.",
+        "The magic byte of a batch names a message format that no release writes.",
         BAD_BATCH,
         (batches.BATCH_MAGIC_UNKNOWN,),
         quoted=True,
@@ -167,7 +167,7 @@ ROWS: Final = (
     BrokerMessage(
         "Unknown compression type id: {}",
         Subject.DISK,
-        "A batch names a codec that does not exist.",
+        "A batch names a compression type that does not exist.",
         "Seek consumers past the batch. On a compacted topic, the broker does not compact the "
         "partition until a restart.",
         (batches.BATCH_CODEC_UNKNOWN,),
@@ -176,7 +176,7 @@ ROWS: Final = (
     *answer_alike(
         Subject.DISK,
         "The records of a batch could not be read, although the batch may match its checksum. It "
-        "was written that way, or it is damaged.",
+        "was written that way, or it is corrupt.",
         "Run kdump verify --deep on the partition to find out which. Consumers can seek past the "
         "batch.",
         (
@@ -208,10 +208,10 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.DISK,
-        "A record of a compressed batch is larger than max.decompressed.message.bytes allows (its "
-        "default: what Java can allocate). The setting is below the size of a record that is "
-        "stored, or the batch is damaged. The broker does not compact the partition, and finds "
-        "no offsets by timestamp there.",
+        "A record of a compressed batch is larger than max.decompressed.message.bytes allows (by "
+        "default, as much as Java can allocate). The config is below the size of a stored record, "
+        "or the batch is corrupt. The broker does not compact the partition, and finds no offsets "
+        "by timestamp there.",
         "If the topic or the broker sets max.decompressed.message.bytes, raise it. If not, run "
         "kdump verify --deep on the partition.",
         (),
@@ -315,8 +315,8 @@ ROWS: Final = (
     BrokerMessage(
         "Found log file {path} from interrupted swap operation, which is recoverable from",
         Subject.NOTE,
-        "A cleaned or split segment was about to replace other segments when the broker stopped. "
-        "The broker completed the replacement.",
+        "A cleaned or split segment was about to replace other segments when the broker died. The "
+        "broker completed the replacement.",
         "Nothing to do if the topic is compacted. Otherwise, verify the partition.",
         (swap_files.SWAP_PENDING,),
         quoted=True,
@@ -354,20 +354,21 @@ ROWS: Final = (
     BrokerMessage(
         "Recovering unflushed segment {offset}.",
         Subject.NOTE,
-        "The broker did not stop cleanly. It reads its last segments again.",
+        "The last shutdown was unclean. The broker reads its last segments again.",
         "Nothing to do. kdump next-start forecasts how much recovery reads and how long it takes.",
         everywhere=True,
     ),
     BrokerMessage(
         "Skipping recovery of {} logs from {path} since clean shutdown file was found",
         Subject.NOTE,
-        "The broker stopped cleanly. It recovered no log.",
+        "The last shutdown was clean. The broker recovered no log.",
         NOTHING,
     ),
     BrokerMessage(
         "Attempting recovery for all logs in {path} since no clean shutdown file was found",
         Subject.NOTE,
-        "The broker did not stop cleanly. It recovers its logs from their recovery points on.",
+        "The last shutdown was unclean. The broker recovers its logs from their recovery points "
+        "on.",
         "Nothing to do. kdump next-start forecasts how much recovery reads and how long it takes.",
     ),
     BrokerMessage(
@@ -390,7 +391,8 @@ ROWS: Final = (
         Subject.DISK,
         "A file ended before the bytes that the broker wanted to read, or its length changed while "
         "the broker had it open.",
-        "Find out what else writes to the directory. Stop the broker and verify the partition.",
+        "Find out which other process writes to the directory. Stop the broker and verify the "
+        "partition.",
         (
             "Failed to read `{}` from file channel `{}`. Expected to read {} bytes, but reached",
             "Attempt to truncate log segment {path} to {} bytes failed",

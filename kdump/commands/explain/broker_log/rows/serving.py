@@ -75,8 +75,8 @@ ROWS: Final = (
         "uncleanable",
         Subject.DISK,
         "The cleaner could not read this log. " + _CLEANER,
-        "Run kdump verify --deep on the partition. The stack trace below the line shows what the "
-        "cleaner found.",
+        "Run kdump verify --deep on the partition. The stack trace below the line shows the "
+        "cleaner's error.",
         (batches.RECORDS_UNREADABLE, batches.BATCH_CRC_MISMATCH, batches.BATCH_CODEC_UNKNOWN),
         outer=True,
     ),
@@ -131,7 +131,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.DISK,
-        "The cleaner found a batch that is damaged, or larger than any batch that a topic allows. "
+        "The cleaner found a batch that is corrupt, or larger than any batch that a topic allows. "
         + _CLEANER,
         "Verify the partition.",
         (
@@ -199,7 +199,7 @@ ROWS: Final = (
     *answer_alike(
         Subject.DISK,
         "A partition that the broker was deleting still had segments, or a mapped index.",
-        "The name of the directory ends in -delete: the next start removes the directory.",
+        "The name of the directory ends in -delete: the next startup removes the directory.",
         (
             "Can not delete directory when memory mapped buffer for log of {partition} is still",
             "Can not delete directory when log of {partition} is still open",

@@ -64,7 +64,7 @@ ROWS: Final = (
     BrokerMessage(
         "Expected [{}] entries in checkpoint file [{path}], but found only [{}]",
         Subject.DISK,
-        "A checkpoint file has fewer lines than it announces: it was cut off. " + OFFLINE,
+        "A checkpoint file has fewer lines than it announces: it is incomplete. " + OFFLINE,
         _BUILD,
         (directory.CHECKPOINT_MALFORMED, partition_files.EPOCHS_MALFORMED),
         quoted=True,
@@ -97,10 +97,10 @@ ROWS: Final = (
         "Error occurred while reading recovery-point-offset-checkpoint file of directory {dir}, "
         "resetting the recovery checkpoint to 0",
         Subject.DISK,
-        "The broker could not read the recovery points and used 0 instead. After an unclean stop, "
-        "it recovered every segment.",
-        "If the start continues, the broker writes the file again. If an earlier line says that "
-        "the directory went offline, stop the broker. Then run kdump reindex --apply on the log "
+        "The broker could not read the recovery points and used 0 instead. After an unclean "
+        "shutdown, it recovered every segment.",
+        "If startup continues, the broker writes the file again. If an earlier line says that the "
+        "directory went offline, stop the broker. Then run kdump reindex --apply on the log "
         "directory: it writes the file from the readable lines.",
         (directory.CHECKPOINT_NUMBER, directory.CHECKPOINT_MALFORMED),
         outer=True,
@@ -215,7 +215,8 @@ ROWS: Final = (
         Subject.DISK,
         "A log directory belongs to another node, or broker.id or node.id was changed. The node "
         "did not start.",
-        _META + " Do not delete meta.properties to get past this: it says whose records these are.",
+        _META + " Do not delete meta.properties to get past this: it says which node the records "
+        "belong to.",
         ("Configured node.id `{}` doesn't match stored node.id `{}' in meta.properties",),
         (meta_properties.NODE_ID_MISMATCH,),
         quoted=("Configured broker.id {} doesn't match stored broker.id {} in meta.properties",),
@@ -359,8 +360,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.DISK,
-        "A partition.metadata is empty or cut off, or holds no topic id. The broker did not start. "
-        "The line does not name the partition.",
+        "A partition.metadata is empty or incomplete, or holds no topic id. The broker did not "
+        "start. The line does not name the partition.",
         "Run kdump next-start on the log directory: it names the file. While the broker is "
         "stopped, kdump reindex --apply on the partition writes it with the id from the metadata "
         "log.",
@@ -494,8 +495,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.NOTE,
-        "A request named a topic id that differs from that of the topic of this name, as after the "
-        "topic was created again.",
+        "A request named a topic id that the topic of this name does not have, as after the topic "
+        "was created again.",
         "Nothing to do, unless the line recurs: in that case, verify the log directory.",
         (
             "Topic ID in the fetch session did not match the topic ID in the log",

@@ -17,7 +17,7 @@ ROWS: Final = (
         Subject.ELSEWHERE,
         "The broker runs on Windows, which refuses to rename or delete a file that is open or "
         "mapped, and to open a directory. The log directory went offline, or the node did not "
-        "start. Rights are not the cause, and the files are sound.",
+        "start. Permissions are not the cause, and the files are valid.",
         "Run the broker on Linux, in a container or in WSL 2: Kafka does not support Windows. "
         "Until then, start the broker again.",
         (
@@ -83,7 +83,7 @@ ROWS: Final = (
     ),
     *answer_alike(
         Subject.DISK,
-        "The file system is damaged. The log directory went offline.",
+        "The file system is corrupt. The log directory went offline.",
         "Unmount the file system and run its own check. Then verify the log directory before a "
         "broker starts.",
         (
@@ -108,20 +108,21 @@ ROWS: Final = (
         "Too many open files",
         Subject.ELSEWHERE,
         "The limit of open files was reached. A log directory may have gone offline as a result.",
-        "Raise the limit (LimitNOFILE, ulimit -n), then restart the broker. The disk is sound.",
+        "Raise the limit (LimitNOFILE, ulimit -n), then restart the broker. The disk is not at "
+        "fault.",
     ),
     BrokerMessage(
         "Map failed",
         Subject.ELSEWHERE,
         "The limit of memory-mapped areas was reached. Large numbers of indexes use it up.",
-        "Raise vm.max_map_count, then restart the broker. The disk is sound.",
+        "Raise vm.max_map_count, then restart the broker. The disk is not at fault.",
     ),
     *answer_alike(
         Subject.ELSEWHERE,
         "The Java virtual machine got no memory and ended. If the machine had free memory, the "
         "limit of memory-mapped areas was reached: large numbers of indexes use it up.",
-        "Raise vm.max_map_count, or free memory. Then start the broker again; it recovers its "
-        "logs first. The disk is sound.",
+        "Raise vm.max_map_count, or free memory. Then start the broker again; it recovers its logs "
+        "first. The disk is not at fault.",
         (
             "failed; error='Cannot allocate memory' (errno=12)",
             "failed; error='Not enough space' (errno=12)",
@@ -157,7 +158,7 @@ ROWS: Final = (
         Subject.DISK,
         "A file that the broker tried to use, or its directory, did not exist. Something else "
         "removed or renamed it, or the file system is not mounted.",
-        "Find out what it was: a cleanup job, a second broker, or a person. Then verify the log "
+        "Find the cause: a cleanup job, a second broker, or a person. Then verify the log "
         "directory.",
         (
             "java.nio.file.NoSuchFileException: {path}",
