@@ -23,7 +23,7 @@ STARTS = {
     "Before a broker starts": range(0),
     "The broker does not start": range(0),
     "Recovery takes hours": range(0),
-    "A batch is damaged": range(7, 12),
+    "A batch is corrupt": range(7, 12),
     "Indexes are missing or wrong": range(0),
     "The log start is after the log end": range(0),
     "A transaction holds consumers": range(0),
