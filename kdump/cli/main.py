@@ -155,9 +155,9 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
 def cli(context: click.Context) -> None:
     """Fsck for Kafka log directories: check, explain and repair what is on a broker's disk.
 
-    Reading is safe at any time, also beside a running broker. reindex, truncate-to-valid and
-    convert-v0-v2 show a plan, and change nothing without --apply; they need Linux and a stopped
-    broker, and undo takes them back.
+    Reading is safe at any time, also while a broker is running. reindex, truncate-to-valid
+    and convert-v0-v2 show a plan, and change nothing without --apply; they need Linux and a stopped
+    broker, and undo reverts them.
 
     With eval "$(_KDUMP_COMPLETE=bash_source kdump)" in .bashrc, bash completes commands, options,
     paths and codes; zsh_source and fish_source do it for zsh and fish.

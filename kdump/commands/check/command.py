@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 @click.command(
     short_help="Compare the files of an export with its manifest.",
     epilog="Exit codes: 0 all is as the manifest says; 2 wrong usage; 4 a file is missing, "
-    "differs, or is not in the manifest, or the export met damage; 5 something could not be read, "
-    "now or by the export, which comes before 4; "
+    "differs, or is not in the manifest, or the export found corruption; 5 something could not "
+    "be read, now or by the export, which comes before 4; "
     "130, 143 ended by a signal; 141 the reader of the output went away.",
 )
 @format_option("Text for people, or JSON Lines of all files.")
-@jobs_option("as many as this process may use CPUs")
+@jobs_option("the number of usable CPUs")
 @progress_option
 @click.argument("manifest", metavar="MANIFEST", type=LogPath())
 def check(
@@ -36,15 +36,15 @@ def check(
 ) -> int:
     """Compare the files of an export with its manifest, and read them.
 
-    MANIFEST is the _manifest.json that kdump export has written, or the directory that it is in;
-    both may be an address in an object store. Every file must be there, with the size and the
-    SHA-256 of the manifest, and must hold as many records of each log, from the same lowest to the
-    same highest offset. Another file that readers of the directory would take for one of the export
-    is a difference too. Names that begin with _ or . are ignored, as readers do. What the export
-    could not read, by the manifest, is reported again: such an export is not complete.
+    MANIFEST is the _manifest.json that kdump export has written, or its directory; both may be in
+    an object store. Every file must exist, with the size and the SHA-256 in the manifest. It must
+    hold as many records of each log as the manifest says, with the same lowest and highest offsets.
+    A file that the manifest lacks is a difference too, if readers of the directory would take it
+    for a file of the export. Like readers, check ignores names that begin with _ or a dot. It
+    reports again everything that the export could not read: such an export is not complete.
 
-    It reads the files of the export alone, not the logs, and changes nothing. The files that kdump
-    manifest writes are of another kind: they are about log directories.
+    check reads only the files of the export, not the logs, and changes nothing. It does not read
+    the files of kdump manifest, which describe log directories.
     """
     from kdump.commands.check.check import extra_files, read_export
     from kdump.commands.check.text import CheckReport, JsonCheck, TextCheck

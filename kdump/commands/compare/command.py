@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Compare the copies of partitions on several brokers.",
-    epilog="Exit codes: 0 the copies are equal, or some lag behind; 2 wrong usage; 4 copies "
-    "differ, or one is damaged; 5 something could not be read, which comes before 4; "
+    short_help="Compare the replicas of partitions on several brokers.",
+    epilog="Exit codes: 0 the replicas are equal, or some lag; 2 wrong usage; 4 replicas differ, "
+    "or one is corrupt; 5 something could not be read, which comes before 4; "
     "130, 143 ended by a signal; 141 the reader of the output went away.",
 )
-@click.option("--all", "everything", is_flag=True, help="Show partitions with equal copies too.")
+@click.option("--all", "everything", is_flag=True, help="Show equal partitions too.")
 @format_option("Text for people, or JSON Lines of all partitions.")
 @wide_option
 @jobs_option()
-@rate_option("Default: 50MB beside a running broker, else none. On Spark only none.")
+@rate_option("Default: 50MB while a broker runs, else none. On Spark only none.")
 @progress_option
 @spark_options
 @target_options
@@ -63,25 +63,25 @@ def compare(
     progress: Mode,
     spark: SparkOptions,
 ) -> int:
-    """Compare the copies of partitions at PATH, and show what each leader would cut from others.
+    """Compare the replicas of partitions at PATH, and show what others truncate for each leader.
 
-    PATH is a log directory or a partition, of this machine or in an object store, or a manifest;
-    several are the disks of several brokers, or backups of one. Copies are those of one topic and
-    partition; if their topic ids differ, the topic was deleted and created again, and they are not
-    compared with each other.
+    PATH is a log directory or a partition, on this machine or in an object store, or a manifest.
+    Several PATHs are the disks of several brokers, or backups of one broker. Logs of the same topic
+    and partition are replicas. If their topic ids differ, the topic was deleted and created again,
+    and they are not compared with each other.
 
-    Each copy has its last leader epoch, its start and end after the next start, its high watermark
-    and its damage. CHOICE is the order in which an unclean election should prefer the copies: by
-    the last leader epoch, then by the end. ISR comes from the newest metadata log at PATH. kdump
-    shows the first offset at which two copies differ, by their leader epochs and by their batches,
-    which copy alone holds which offsets, and the offset to which each follower truncates its log,
-    for each copy as the leader. The records of compacted topics are compared at the offsets that
-    both copies still hold.
+    For each replica, kdump shows the last leader epoch, the start and end offsets after the next
+    startup, the high watermark and the corruption. CHOICE is the order in which an unclean election
+    should prefer the replicas: by the last leader epoch, then by the end offset. ISR comes from the
+    newest metadata log at PATH. kdump shows the first offset at which two replicas differ, by their
+    leader epochs and by their batches, and the offsets that one replica alone holds. For each
+    replica as the leader, it shows the offset to which each follower truncates its log. It compares
+    the records of compacted topics at the offsets that both replicas still hold.
 
-    On Spark, executors read the copies; only their epochs, offsets and digests travel.
+    On Spark, executors read the replicas; only epochs, offsets and digests travel.
 
-    A shorter copy that is the beginning of the longer one lags; that is no difference. It changes
-    nothing, and can run beside a broker: of live copies the ends are those of the moment.
+    A shorter replica that is the beginning of a longer one lags; that is no difference. compare
+    changes nothing, and can run while a broker is running: the end offsets are then a snapshot.
     """
     from kdump.commands.compare.report import JsonComparisons, TextComparisons
     from kdump.ui.progress import Progress

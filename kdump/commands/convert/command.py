@@ -36,7 +36,7 @@ _MOST_BATCH_BYTES: Final = 16 << 20
 
 @click.command(
     _COMMAND,
-    short_help="Rewrite messages of magic 0 and 1 as batches of magic 2.",
+    short_help="Rewrite message formats v0 and v1 as message format v2.",
     epilog="Exit codes: 0 nothing to do, or done; 2 wrong usage; 4 there is a plan, which --apply "
     "carries out, or verify finds errors in the result of --output; 5 something could not "
     "be read, or a repair was interrupted: the last line on standard error is then the "
@@ -58,13 +58,13 @@ _MOST_BATCH_BYTES: Final = 16 << 20
     show_default=True,
     metavar="N",
     help="Join neighbouring uncompressed messages into batches of up to N bytes. With 0 each "
-    "message gets its own batch, as a broker's cleaner does it.",
+    "message gets its own batch, as from a broker's cleaner.",
 )
 @click.option(
     "--codec",
     type=click.Choice(_CODECS),
-    help="Compress rewritten batches with this codec. Default: the codec of the source. zstd "
-    "needs brokers and clients of 2.1 or later.",
+    help="The compression type of rewritten batches. Default: as in the source. zstd needs "
+    "brokers and clients of 2.1 or later.",
 )
 @repair_options(_COMMAND)
 def convert_v0_v2(
@@ -74,23 +74,23 @@ def convert_v0_v2(
     codec: str | None,
     choice: RepairOptions,
 ) -> int:
-    """Rewrite messages of magic 0 and 1 as batches of magic 2, with the same records.
+    """Rewrite message formats v0 and v1 as message format v2, with the same records.
 
     PATH is a partition directory or a log directory. Offsets, timestamps, timestamp types, keys,
-    values and null values stay the same. Records of magic 0 have no timestamp and get CreateTime
-    -1. A compressed wrapper becomes one batch with the same codec. Batches of magic 2 are copied
-    byte for byte. New batches get the leader epoch that leader-epoch-checkpoint gives for their
-    offset, and at least 0. Batches of magic 2 without a leader epoch get it in the same way,
-    because followers refuse such batches. Segments keep their names and get new indexes. A segment
-    that would grow beyond what a broker can open is split.
+    values and null values stay the same. Records of message format v0 have no timestamp and get
+    CreateTime -1. A compressed wrapper becomes one batch with the same compression type. Batches of
+    message format v2 are copied byte for byte. New batches get the leader epoch that
+    leader-epoch-checkpoint gives for their offset, and at least 0. Batches of message format v2
+    without a leader epoch get it in the same way, because followers refuse such batches. Segments
+    keep their names and get new indexes. A segment that would become too large for a broker is
+    split.
 
     convert reads each new log back before it replaces the old log. A digest over offset, timestamp,
-    timestamp type, key, value and headers of all records must equal that of the old log. The
-    receipt holds both digests. Damaged logs are refused: run truncate-to-valid or salvage first.
-    convert decides no transaction: messages of magic 0 and 1 have none, and transaction indexes are
-    copied, also where the marker of a transaction is lost (transaction-end-lost). The old logs go
-    into a backup, and kdump undo restores them. Brokers before 0.11 cannot read the result. kdump
-    convert is the same command.
+    timestamp type, key, value and headers of all records must be equal in both logs. The receipt
+    holds both digests. convert refuses corrupt logs: run truncate-to-valid or salvage first. It
+    decides no transaction: message formats v0 and v1 have none. Transaction indexes are copied,
+    even if a marker is lost (transaction-end-lost). The old logs go into a backup, and kdump undo
+    restores them. Brokers before 0.11 cannot read the result. kdump convert is the same command.
     """
     from kdump.format.codecs import Codec
     from kdump.repair.rewrite.conversion import Rules

@@ -41,9 +41,9 @@ class _Dump(click.Command):
 
 @click.command(
     cls=_Dump,
-    short_help="Print batches, records and index entries; damage is shown in its place.",
-    epilog="Exit codes: 0 printed; 2 wrong usage; 4 damage was found and shown; 5 something could "
-    "not be read, which comes before 4; 130, 143 ended by a signal; 141 the reader of the "
+    short_help="Print batches, records and index entries, and corruption where it occurs.",
+    epilog="Exit codes: 0 printed; 2 wrong usage; 4 corruption was found and shown; 5 something "
+    "could not be read, which comes before 4; 130, 143 ended by a signal; 141 the reader of the "
     "output went away.",
 )
 @click.option(
@@ -59,9 +59,9 @@ class _Dump(click.Command):
 @click.option(
     "--decode/--raw",
     default=None,
-    help="Print keys and values of internal topics as messages, in text as the decoders of Kafka's "
-    "tool print them; implies --data in text, --records in JSON. In text, --data does that too, "
-    "unless --raw is given.",
+    help="Decode keys and values of internal topics, in text like the decoders of Kafka's tool; "
+    "implies --data in text, --records in JSON. In text, --data implies --decode, unless --raw is "
+    "given.",
 )
 @click.option(
     "--topic-name",
@@ -72,8 +72,7 @@ class _Dump(click.Command):
 )
 @click.option("--base64", is_flag=True, help="Print all bytes in JSON as base64, text or not.")
 @filter_options(
-    until=" If no records are printed, the timestamp of its first record counts as that of a "
-    "batch.",
+    until=" If no records are printed, a batch has the timestamp of its first record.",
     key="; implies --records",
     limit="End after N records in the whole run, or N batches if no records are printed.",
 )
@@ -97,18 +96,18 @@ def dump(
 ) -> int:
     """Print the content of PATH: a file that brokers write, a partition or a log directory.
 
-    PATH may also be an address, such as s3://BUCKET/PREFIX. Of a directory, the segments and
-    metadata snapshots are printed. Other files are printed if PATH names them: .index, .timeindex,
+    PATH may also be an address, such as s3://BUCKET/PREFIX. In a directory, dump prints the
+    segments and metadata snapshots. It prints other files if PATH names them: .index, .timeindex,
     .txnindex and .snapshot files, offset checkpoints, leader-epoch-checkpoint, partition.metadata,
     meta.properties, quorum-state and .kafka_cleanshutdown.
 
-    Damage is printed where it occurs, and the dump continues after it. In text, keys and values are
-    printed only with --data. Decoded metadata leaves secrets out; raw bytes have them. Characters
-    that could upset a terminal are escaped.
+    Corruption is printed where it occurs, and the dump continues after it. In text, keys and values
+    are printed only with --data. Decoded metadata leaves secrets out; raw bytes have them.
+    Characters that could upset a terminal are escaped.
 
-    Filters can be combined. Without records, every batch is printed that may hold a match according
-    to its header. With records, only batches are printed that do hold a match. Damage in the parts
-    that are read is always shown.
+    Filters can be combined. Without records, dump prints every batch that may hold a match
+    according to its header. With records, it prints only batches that hold a match. It always shows
+    corruption in the parts that it reads.
     """
     from kdump.commands.dump.lines import JsonDump, TextDump
     from kdump.commands.dump.records import Printer

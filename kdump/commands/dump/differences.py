@@ -18,12 +18,12 @@ DIFFERENCES: Final[Mapping[str, str]] = MappingProxyType(
         "zeroSlots; Kafka's tool takes the first for an entry if there is none "
         "before it, and stops there, although stale entries may follow.",
         "decoders": "--data decodes keys and values of internal topics, also of other releases; "
-        "Kafka's tool needs an option for each topic, and reads those of its own release. Of a "
-        "record that cannot be decoded, the reason has other words.",
-        "secrets": 'Decoded metadata has "redacted" in place of SCRAM keys and of settings that '
+        "Kafka's tool needs an option for each topic, and reads those of its own release. If a "
+        "record cannot be decoded, the reason is worded differently.",
+        "secrets": 'Decoded metadata has "redacted" in place of SCRAM keys and of configs that '
         "are passwords; Kafka's tool prints them.",
-        "damage": "Damage is printed in its place, and what follows it is printed too; Kafka's "
-        "tool ends with an exception, and does not print the files that follow.",
+        "corruption": "Corruption is printed where it occurs, and the dump continues after it; "
+        "Kafka's tool ends with an exception, and does not print the files that follow.",
         "judgement": "No index is compared with its log, which is what kdump verify does; Kafka's "
         "tool prints mismatches to standard error.",
         "files": "Checkpoints, leader epochs, metadata and files whose names end in .deleted, "

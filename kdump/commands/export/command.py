@@ -48,8 +48,8 @@ def _file_bytes(_: click.Context, parameter: click.Parameter, text: str) -> int:
 
 @click.command(
     short_help="Write records to Parquet or JSON Lines, on this machine or on many hosts.",
-    epilog="Exit codes: 0 exported; 2 wrong usage; 4 damage was found, and the records around it "
-    "are exported; 5 something could not be read, which comes before 4; 6 refused: other "
+    epilog="Exit codes: 0 exported; 2 wrong usage; 4 corruption was found, and the records around "
+    "it are exported; 5 something could not be read, which comes before 4; 6 refused: other "
     "users can redirect the path of --to, or another export writes there; 130, 143 ended by a "
     "signal, and the directory is removed; 141 the reader of the output went away.",
 )
@@ -59,8 +59,8 @@ def _file_bytes(_: click.Context, parameter: click.Parameter, text: str) -> int:
     metavar="DIR",
     type=LogPath(),
     help="Write into this directory, which must not exist yet, or below an address such as "
-    "s3://BUCKET/PREFIX, which must be empty. What an export that was killed has left in the "
-    "directory is removed. On Spark, executors must see it too.",
+    "s3://BUCKET/PREFIX, which must be empty. The rest of an export that was killed is "
+    "removed. On Spark, executors must see it too.",
 )
 @click.option(
     "--format",
@@ -73,22 +73,22 @@ def _file_bytes(_: click.Context, parameter: click.Parameter, text: str) -> int:
 @click.option(
     "--read-committed",
     is_flag=True,
-    help="Leave out what consumers with isolation.level=read_committed do not get: records of "
-    "aborted transactions, markers, and everything from the first open transaction on. If "
-    "the marker of a transaction is lost and nothing shows its outcome, its records are left "
-    "out, and it is reported (transaction-end-lost).",
+    help="Leave out records that consumers with isolation.level=read_committed do not get: aborted "
+    "transactions, markers, and all records from the first open transaction on. A transaction "
+    "whose marker is lost, and whose outcome nothing shows, is left out and reported "
+    "(transaction-end-lost).",
 )
 @click.option(
     "--dedupe-replicas",
     is_flag=True,
-    help="If PATHs hold several copies of a partition, take each offset once: from a sound copy "
-    "if another is damaged, and from the highest leader epoch if copies differ.",
+    help="If PATHs hold several replicas of a partition, take each offset once: from a valid one "
+    "if another is corrupt, from the highest leader epoch if they differ.",
 )
 @click.option(
     "--below-log-start",
     is_flag=True,
-    help="Export records below the log start offset too: those that were deleted, with "
-    "kafka-delete-records.sh or by retention, and are still on disk.",
+    help="Also export records below the log start offset, which were deleted (with "
+    "kafka-delete-records.sh or by retention) and are still on disk.",
 )
 @click.option(
     "--file-size",
@@ -97,17 +97,17 @@ def _file_bytes(_: click.Context, parameter: click.Parameter, text: str) -> int:
     default="256MiB",
     show_default=True,
     callback=_file_bytes,
-    help="Write about as many bytes of logs into a file, 1MiB or more, as they are on the disks of "
-    "brokers. The file may be smaller, if it compresses better, or larger. Small logs of a topic "
-    "share a file, also those of several PATHs; a larger log is divided between batches.",
+    help="Write roughly this many bytes of logs into a file, 1MiB or more, counted as on the "
+    "brokers' disks. The file may be larger, or smaller if it compresses better. Small logs of a "
+    "topic share a file, also from several PATHs; a larger log is divided between batches.",
 )
 @click.option(
     "--partition-by",
     type=click.Choice(["topic", "hour"]),
     default="topic",
     show_default=True,
-    help="Make a directory for each topic, and with hour, in it, for each date and hour of the "
-    "timestamps of records, in UTC.",
+    help="Make a directory for each topic; with hour, also one in it for each date and hour of "
+    "record timestamps, in UTC.",
 )
 @filter_options(limit="End after N records in the whole run. Files are then written one at a time.")
 @jobs_option()
@@ -133,21 +133,21 @@ def export(
     """Write the records of the logs in PATH into files below a new directory.
 
     DIR gets a directory topic=NAME for each topic, and _manifest.json. The manifest names the files
-    that belong to the export, with digests, and with counts and offsets for each log in a file and
-    each partition; kdump check compares the files with it. Sound records around damage are
-    exported, and the damage is reported. Metadata snapshots are left out, because they repeat
-    records of the log. Of a log directory, partitions whose names end in -delete, -stray or -future
-    are left out. They are exported if PATH names them.
+    of the export, with digests, and with counts and offsets for each log in a file and each
+    partition; kdump check compares the files with it. Valid records around corruption are exported,
+    and the corruption is reported. Metadata snapshots are left out, because they repeat records of
+    the log. In a log directory, partitions whose names end in -delete, -stray or -future are left
+    out. They are exported if PATH names them.
 
     Records below the log start offset are counted and left out, because a broker does not serve
-    them. The checkpoint of the log directory has these offsets. If PATHs have several copies of a
-    partition, the highest one counts for all, because a follower may lag behind a deletion. Beside
-    a running broker the first leader epoch counts too, which moves before the checkpoint does.
-    Without a checkpoint it is the first offset on disk. A segment that PATH names is exported
-    whole.
+    them. The checkpoint of the log directory has these offsets; without a checkpoint it is the
+    first offset on disk. If PATHs have several replicas of a partition, the highest log start
+    offset counts for all, because a follower may delete records later than the leader. While a
+    broker is running, the first leader epoch counts too, because it moves before the checkpoint
+    does. A segment that PATH names is exported whole.
 
-    Records that are in remote storage only are not read. They are named, also in the manifest, and
-    the exit code is 5. --offsets can leave them out.
+    Records that are only in remote storage are not read. kdump names them, also in the manifest,
+    and the exit code is 5. --offsets can leave them out.
 
     As root, kdump writes with the rights of the owner of the directory that DIR is made in, and the
     files belong to that owner. Parquet and object stores need the extra parquet. Only --master and

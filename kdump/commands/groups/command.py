@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command(
     short_help="Show consumer groups, their committed offsets and their lag, from disk.",
     epilog="Exit codes: 0 shown; 2 wrong usage; 4 an offset lies outside of its log, or the logs "
-    "of __consumer_offsets are damaged; 5 something could not be read, which comes before 4; "
+    "of __consumer_offsets are corrupt; 5 something could not be read, which comes before 4; "
     "130, 143 ended by a signal; 141 the reader of the output went away.",
 )
 @click.option(
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     "patterns",
     metavar="GLOB",
     multiple=True,
-    help="Show only groups whose id matches this pattern; repeatable. For an id without wildcards "
-    "only the partition is read that the group belongs to, if the number of partitions is known.",
+    help="Show only groups whose id matches this pattern; repeatable. For an id without wildcards, "
+    "kdump reads only the partition of the group, if the number of partitions is known.",
 )
 @format_option(
-    "Tables for people; JSON Lines; or lines of group, topic, partition and offset, as "
-    "kafka-consumer-groups.sh --reset-offsets --from-file takes them.",
+    "Tables for people; JSON Lines; or lines of group, topic, partition and offset, for "
+    "kafka-consumer-groups.sh --reset-offsets --from-file.",
     "csv",
 )
 @wide_option
@@ -51,17 +51,18 @@ def groups(
 ) -> int:
     """Show the groups in the partitions of __consumer_offsets at PATH, as coordinators load them.
 
-    PATH is a log directory or a partition of __consumer_offsets; several may be given, as those of
-    all brokers. If there are several copies of a partition, the one of the highest leader epoch and
-    end is taken. A group has its kind, its state and its members. Each partition has the committed
-    offset, the metadata and the time of the commit, and the time from which the coordinator may
-    remove it (offsets.retention.minutes of --config, otherwise 7 days). With the log of that
-    partition in the same log directories, kdump shows its start, its end and the lag, and marks
-    offsets outside of it: the consumer then resets its position, by its auto.offset.reset. The log
-    start of a topic with remote storage is known from the checkpoint of its log directory alone.
+    PATH is a log directory or a partition of __consumer_offsets; several PATHs may be the log
+    directories of all brokers. If there are several replicas of a partition, kdump takes the one
+    with the highest leader epoch and end offset. A group has its kind, its state and its members.
+    Each partition has the committed offset, the metadata and the time of the commit, and the time
+    from which the coordinator may remove it (offsets.retention.minutes of --config, otherwise 7
+    days). If the log of that partition is in the same log directories, kdump shows its start, its
+    end and the lag. It marks offsets outside of the log: the consumer then resets its position
+    according to its auto.offset.reset. The log start offset of a topic with remote storage is known
+    only from the checkpoint of its log directory.
 
-    Offsets of open transactions are not counted, as by brokers. The report holds what clients have
-    written as metadata of a commit. It changes nothing, and can run beside a broker.
+    Like brokers, kdump does not count offsets of open transactions. The report holds the metadata
+    that clients wrote with a commit. groups changes nothing, and can run while a broker is running.
     """
     from kdump.commands.groups.consumption import find_offsets, report_groups
     from kdump.commands.groups.report import CsvGroups, JsonGroups, TextGroups

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @click.command(
     "heal",
-    short_help="Take damaged and missing parts of a log from copies of the partition.",
+    short_help="Restore corrupt and missing parts of a log from other replicas.",
     epilog="Exit codes: 0 nothing to do, or done; 2 wrong usage; 4 there is a plan, which --apply "
-    "carries out, or something stays damaged because no copy has it; 5 something could not be "
+    "carries out, or something stays corrupt because no replica has it; 5 something could not be "
     "read, or a repair was interrupted: the last line on standard error is then the command that "
     "continues it; 6 refused, nothing changed; 130, 143 ended by a signal; 141 the reader of the "
     "output went away.",
@@ -35,24 +35,25 @@ if TYPE_CHECKING:
     metavar="COPY",
     multiple=True,
     type=LogPath(),
-    help="Take from this copy: a partition directory, a log directory with a partition of the same "
-    "name, or an address in an object store. Repeatable: the first copy that has a stretch gives "
-    "it. A copy is only read, and its broker may be running.",
+    help="Take from this replica: a partition directory, a log directory with a partition of the "
+    "same name, or an address in an object store. Repeatable: the first that has a stretch gives "
+    "it. Replicas are only read; their brokers may be running.",
 )
 @repair_options("heal")
 def heal(targets: TargetOptions, copies: tuple[AnyPath, ...], choice: RepairOptions) -> int:
-    """Replace damaged and missing parts of stopped partitions by the same bytes of a copy.
+    """Replace corrupt and missing parts of stopped partitions by the same bytes of a replica.
 
-    PATH is a partition directory or a log directory. A damaged stretch is replaced if a copy has
-    the same batches before and behind it, with the same offsets, leader epoch and checksum, and
-    sound batches of exactly that size between them. A torn or missing end, and missing segments,
-    are taken over as far as the leader epochs of both logs agree. Of a copy whose broker runs, only
-    records below the high watermark are taken. A log that was compacted only gets stretches of the
-    same size.
+    PATH is a partition directory or a log directory. heal replaces a corrupt stretch if a replica
+    has the same batches before and after it, with the same offsets, leader epoch and checksum, and
+    valid batches of exactly that size between them. It takes a torn or missing end, and missing
+    segments, as far as the leader epochs of both logs agree. From a replica whose broker is
+    running, it takes only records below the high watermark. A log that was compacted only gets
+    stretches of the same size.
 
-    heal never takes records of another lineage, and never changes a copy. What no copy has stays as
-    it is, and the plan says so. Indexes, transaction indexes, producer snapshots and leader epochs
-    follow the log. The replaced files go into a backup, and kdump undo restores them.
+    heal never takes records of another lineage, and never changes the log that it takes from. Parts
+    that no replica has stay as they are, and the plan says so. Indexes, transaction indexes,
+    producer snapshots and leader epochs follow the log. The replaced files go into a backup, and
+    kdump undo restores them.
     """
     from kdump.commands.heal.plan import plan_heal
     from kdump.storage.logdir import open_path

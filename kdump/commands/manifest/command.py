@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Write what log directories hold, without their records, into one small file.",
+    short_help="Describe log directories, without their records, in one small file.",
     epilog="Exit codes: 0 written; 2 wrong usage; 5 something could not be read, which the "
     "manifest says, or the manifest could not be written; 6 refused, because other users can "
     "redirect the path of FILE; 130, 143 ended by a signal, nothing written; 141 the reader of the "
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     "same names on all brokers. Default: a new secret each time, which is not kept.",
 )
 @jobs_option()
-@rate_option("Default: 50MB beside a running broker, else none.")
+@rate_option("Default: 50MB while a broker runs, else none.")
 @progress_option
 @path_options
 def manifest(
@@ -61,13 +61,13 @@ def manifest(
 ) -> int:
     """Write a manifest of the log directories or partition directories at PATH.
 
-    A manifest has the small files, the header of each batch, all damage, and digests of the logs,
-    about 10 bytes for each batch. It has no records but those of __cluster_metadata and
+    A manifest has the small files, the header of each batch, all corruption, and digests of the
+    logs: roughly 10 bytes for each batch. It has no records but those of __cluster_metadata and
     __transaction_state, which checks of other partitions need: only its owner may read the file.
     verify, next-start and compare take it in the place of a directory, with the same findings.
 
-    Every byte is read, and every checksum is compared. A broker may be running: it keeps its page
-    cache and has priority at the disks.
+    manifest reads every byte and compares every checksum. A broker may be running: it keeps its
+    page cache and has priority at the disks.
     """
     import time
 

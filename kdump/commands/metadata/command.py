@@ -34,7 +34,7 @@ class _OffsetOrPath(LogPath):
 
 @click.command(
     short_help="Show topics, brokers, configs, ACLs and quotas from a KRaft node's metadata log.",
-    epilog="Exit codes: 0 shown; 2 wrong usage; 4 the log is damaged, or brokers cannot apply a "
+    epilog="Exit codes: 0 shown; 2 wrong usage; 4 the log is corrupt, or brokers cannot apply a "
     "record of it; 5 something could not be read, which comes before 4; 130, 143 ended by a "
     "signal; 141 the reader of the output went away.",
 )
@@ -50,12 +50,12 @@ class _OffsetOrPath(LogPath):
     "other",
     metavar="OTHER",
     type=_OffsetOrPath(),
-    help="Show what differs from OTHER, which is the directory of another node, or an offset of "
-    "the same log up to which records are replayed.",
+    help="Show the differences from OTHER: the directory of another node, or an offset up to which "
+    "the same log is replayed.",
 )
 @format_option(
-    "Tables for people; JSON Lines; or commands of Kafka's tools that make topics, configs, "
-    "quotas and ACLs again in an empty cluster.",
+    "Tables for people; JSON Lines; or commands of Kafka's tools that create topics, "
+    "configs, quotas and ACLs in an empty cluster.",
     "commands",
 )
 @wide_option
@@ -69,14 +69,15 @@ def metadata(
 ) -> int:
     """Show the cluster as the metadata log at PATH has it.
 
-    PATH is a log directory with __cluster_metadata-0, or that directory. kdump replays the newest
-    whole snapshot and the records behind it, as a broker does: features, voters, controllers,
+    PATH is a log directory with __cluster_metadata-0, or that directory. Like a broker, kdump
+    replays the newest whole snapshot and the records after it: features, voters, controllers,
     brokers, topics with their partitions, configs, ACLs, quotas, SCRAM users and delegation tokens.
-    A broker does not replay records above the high watermark, which is not on disk; here they
-    count, but for those of a metadata transaction that has not ended.
+    A broker does not replay records above the high watermark. The high watermark is not on disk, so
+    kdump replays all records, except those of a metadata transaction that has not ended.
 
-    Records that brokers cannot apply are listed. Reading ends at damage, where a start cuts the
-    log. Secrets are never shown. It changes nothing, and can run beside a broker.
+    kdump lists records that brokers cannot apply. It reads up to the first corruption, where a
+    startup truncates the log. It never shows secrets. It changes nothing, and can run while a
+    broker is running.
     """
     from kdump.errors import UsageError
     from kdump.metadata.replay import read_state

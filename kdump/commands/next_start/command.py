@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @click.command(
     "next-start",
-    short_help="Forecast what a broker does at its next start, and what it costs.",
-    epilog="Exit codes: 0 the broker starts and loses no sound record, as far as was read; 2 "
+    short_help="Forecast what a broker does at its next startup, and what it costs.",
+    epilog="Exit codes: 0 the broker starts and loses no valid record, as far as was read; 2 "
     "wrong usage; 4 the broker does not start, a log directory goes offline or is missing, the "
-    "only replica of a partition is missing, sound records are lost or no longer served, or "
+    "only replica of a partition is missing, valid records are lost or no longer served, or "
     "records are lost already, as far as was read; 5 something could not be read, which comes "
     "before 4; 130, 143 ended by a signal; 141 the reader of the output went away.",
 )
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 @click.option(
     "--scan",
     is_flag=True,
-    help="Also read the segments that recovery would read, to determine what it would cut. "
+    help="Also read the segments that recovery would read, to find where it truncates. "
     "Without it, only their ends are read.",
 )
 @click.option(
     "--clean/--unclean",
     default=None,
-    help="Assume a clean or unclean stop, whatever the marker shows.",
+    help="Assume that the last shutdown was clean, or unclean.",
 )
 @click.option(
     "--recovery-point",
@@ -62,11 +62,11 @@ def next_start(
     recovery_point: int | None,
     log_start: int | None,
 ) -> int:
-    """Forecast what a broker of 3.9 to 4.4 does with log directories at its next start.
+    """Forecast what a broker of 3.9 to 4.4 does with log directories at its next startup.
 
     PATH is a log directory or a partition directory, the address of a copy, such as
-    s3://BUCKET/PREFIX, or a manifest. A partition outside of a log directory counts as stopped
-    uncleanly, with no flushed record.
+    s3://BUCKET/PREFIX, or a manifest. For a partition outside of a log directory, kdump assumes an
+    unclean shutdown, and that no record was flushed.
     """
     from kdump.audit.run.prescan import quick_pass
     from kdump.audit.run.reconcile import reconcile_directories, requested_findings

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command(
     short_help="Show the state of a KRaft quorum, and who can lead it, from its disks.",
     epilog="Exit codes: 0 a leader can be elected from the given disks, and no change of the "
-    "metadata is lost; 2 wrong usage; 4 no leader can be elected, changes are lost, copies "
+    "metadata is lost; 2 wrong usage; 4 no leader can be elected, changes are lost, replicas "
     "diverge, or a node does not start; 5 something could not be read, which comes before 4; "
     "130, 143 ended by a signal; 141 the reader of the output went away.",
 )
@@ -49,17 +49,17 @@ def quorum(
     leader_changes: int,
     form: Literal["text", "json"],
 ) -> int:
-    """Show the copies of the metadata log at PATH, and what a quorum of their nodes does.
+    """Show the replicas of the metadata log at PATH, and whether they can elect a leader.
 
-    PATH is a log directory with __cluster_metadata-0, or that partition; several are the disks of
-    several controllers or brokers. Each copy has its node, its directory id, quorum-state, the
-    voters and how they were written, the leader changes, and the end of its log after the next
-    start, which cuts a damaged log. Over all copies kdump shows which of them agree, which can be
-    elected leader, which records the others lose then, and which node to start first; or why no
-    leader can be elected. If the disks of a majority are lost, it says which to replace, and in
-    which order. It knows only the given disks.
+    PATH is a log directory with __cluster_metadata-0, or that partition; several PATHs are the
+    disks of several controllers or brokers. For each replica, kdump shows the node, the directory
+    id, quorum-state, the voters and how they were written, the leader changes, and the log end
+    offset after the next startup, which truncates a corrupt log. For all replicas together, it
+    shows which of them agree, which can be elected leader, which records the others then lose, and
+    which node to start first; or why no leader can be elected. If the disks of a majority are lost,
+    it says which to replace, and in which order. It knows only the given disks.
 
-    It changes nothing, and can run beside a broker.
+    quorum changes nothing, and can run while a broker is running.
     """
     from kdump.audit.facts.settings import metadata_directory
     from kdump.audit.targets.target import open_roots

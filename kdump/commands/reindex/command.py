@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Rebuild missing or wrong files beside the logs, and no others.",
+    short_help="Rebuild missing or wrong indexes and small files; logs stay.",
     epilog=EXIT_CODES,
 )
 @click.option(
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0, max=LARGEST_INT),
     metavar="N",
     help=(
-        "Build with this index.interval.bytes. Default: the topic's setting if it is known, else "
+        "Build with this index.interval.bytes. Default: the topic's config if it is known, else "
         "4096."
     ),
 )
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     "--segment-index-bytes",
     type=click.IntRange(min=12, max=LARGEST_INT),
     metavar="N",
-    help="Build with this segment.index.bytes. Default: the topic's setting if it is known, else "
+    help="Build with this segment.index.bytes. Default: the topic's config if it is known, else "
     "10485760.",
 )
 @repair_options("reindex")
@@ -54,22 +54,22 @@ def reindex(
     segment_index_bytes: int | None,
     choice: RepairOptions,
 ) -> int:
-    """Rebuild the indexes of stopped partitions from their logs, as a broker's recovery does.
+    """Rebuild the indexes of stopped partitions from their logs, as log recovery does.
 
     PATH is a partition directory or a log directory. Offset and time indexes are rebuilt where they
     are missing, malformed or padded, or mislead a lookup. Transaction indexes and producer
-    snapshots are rebuilt too, as far as the log determines their content. A garbled
-    leader-epoch-checkpoint gets the epochs of the batches. A missing or garbled partition.metadata
-    gets the topic id from the metadata log. A checkpoint file of the log directory that cannot be
-    read is rewritten from the lines that can be. A log start offset beyond the log end is removed
-    from log-start-offset-checkpoint. All other files stay.
+    snapshots are rebuilt too, as far as the log determines their content. An unreadable
+    leader-epoch-checkpoint gets the epochs of the batches. A missing or unreadable
+    partition.metadata gets the topic id from the metadata log. An unreadable checkpoint file of the
+    log directory is rewritten with its readable lines. A log start offset beyond the log end offset
+    is removed from log-start-offset-checkpoint. All other files stay.
 
     If the marker of a transaction is lost and no file shows the outcome, the transaction indexes
     and producer snapshots that depend on it stay as they are, and reindex reports it
     (transaction-end-lost).
 
-    Logs and the clean shutdown marker are never touched, so that the next start need not read a
-    log. After rm *.index, the next start reads every log whose index was removed. The replaced
+    reindex never changes logs or the clean shutdown file, so that the next startup need not read a
+    log. After rm *.index, the next startup reads every log whose index was removed. The replaced
     files go into a backup, and kdump undo restores them.
     """
     from kdump.audit.facts.settings import Overrides

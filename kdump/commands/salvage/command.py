@@ -38,7 +38,7 @@ def _topic_id(_: click.Context, parameter: click.Parameter, text: str | None) ->
 
 
 @click.command(
-    short_help="Copy every sound batch of a partition to a new directory.",
+    short_help="Copy every valid batch of a partition to a new directory.",
     epilog="Exit codes: 0 done; 2 wrong usage; 4 done, and verify finds errors in the result; 5 "
     "something could not be read, or the name of the complete directory could not be synced: the "
     "last line on standard error is then the command that checks it; 6 refused, or too little "
@@ -57,8 +57,8 @@ def _topic_id(_: click.Context, parameter: click.Parameter, text: str | None) ->
 @click.option(
     "--hunted",
     is_flag=True,
-    help="Also take batches that were found by a search after damage. They may be values of "
-    "records that hold batches themselves.",
+    help="Also take batches that a search found after corruption. They may be values of records "
+    "that hold batches.",
 )
 @click.option(
     "--topic-id",
@@ -71,7 +71,7 @@ def _topic_id(_: click.Context, parameter: click.Parameter, text: str | None) ->
     "--config",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Take topic settings from this server.properties, and topic ids from the metadata log in "
+    help="Take topic configs from this server.properties, and topic ids from the metadata log in "
     "its log directories.",
 )
 @format_option(
@@ -87,16 +87,16 @@ def salvage(
     form: Literal["text", "json"],
     progress: Mode,
 ) -> int:
-    """Copy every sound batch of a partition, before and after damage, to a new directory.
+    """Copy every valid batch of a partition, before and after corruption, to a new directory.
 
-    Several PATHs of the same partition are copies of it. The result is the log of the copy that an
-    unclean election prefers, by its last leader epoch and its end, with what other copies of its
-    lineage have sound. The receipt says which bytes came from which copy.
+    Several PATHs of the same partition are its replicas. The result is the log of the replica that
+    an unclean election prefers, by its last leader epoch and its end offset. Valid batches of other
+    replicas of its lineage complete it. The receipt says which bytes came from which replica.
 
     PATH is a partition directory. A broker may have renamed it to delete it (-delete), or because
-    the cluster does not assign it to the broker (-stray). Segments that a broker has renamed to
-    delete them (.deleted) are read too. PATH may also be the backup of a repair,
-    PARTITION/.kdump/ID. Then salvage reads the records that the repair cut off, even if a broker
+    the cluster does not assign it to the broker (-stray). salvage also reads segments that a broker
+    has renamed to delete them (.deleted). PATH may also be the backup of a repair,
+    PARTITION/.kdump/ID. Then salvage reads the records that the repair removed, even if a broker
     has since written other records at their offsets. Batches and offsets stay as they are. Indexes,
     producer snapshots, transaction indexes and leader epochs are made to fit.
 
@@ -105,8 +105,8 @@ def salvage(
     marker for it. If no file shows the outcome, salvage commits the transaction, so that its
     records can be read, and reports it (transaction-end-lost).
 
-    The receipt ends with the commands that put the result in the place of the partition. A receipt
-    beside the result lists what is missing. The source is not changed, and a broker may be running.
+    The output ends with the commands that put the result in the place of the partition. A receipt
+    in the result lists the missing records. The source is not changed, and a broker may be running.
     """
     from kdump.commands.salvage.backup import partition_of
     from kdump.commands.salvage.merging import merge_copies

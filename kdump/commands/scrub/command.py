@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Read everything once a month, remember it, and report what changed.",
+    short_help="Read everything once a month, remember it, and report changes.",
     epilog="Exit codes: 0 no finding as severe as --fail-on, also where --max-duration ended the "
     "run; 2 wrong usage; 4 problems found, records lost, or records that a stopped broker's next "
     "start loses; 5 something could not be read or checked, or the state could not be used, which "
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 @click.option(
     "--status",
     is_flag=True,
-    help="Read nothing; show what the state says of all its log directories.",
+    help="Read nothing; show the state of all its log directories.",
 )
 @format_option(
     "Print a report for people, or JSON Lines: a header, a line a finding, a line with the "
@@ -82,19 +82,19 @@ def scrub(
     info: bool,
     quiet: bool,
 ) -> int:
-    """Read what was not read for longest, until every segment was read within --max-age.
+    """Read the segments that are due, so that each is read within --max-age.
 
     PATH is a log directory or a partition directory. A quick check of everything comes first, as
-    with verify --quick. Then scrub reads the segments that are due, each as verify reads it: new
-    ones, sealed ones that have changed, damaged ones, and those that were read too long ago. The
-    last segment of a partition is due when it is sealed, or was read too long ago. Each segment
-    is recorded as soon as it was read: a run that is interrupted, or that --max-duration ends, goes
-    on where it was.
+    with verify --quick. Then scrub reads the segments that are due, as verify reads them: new
+    segments, sealed segments that have changed, corrupt segments, and segments that were read too
+    long ago. The last segment of a partition is due when it is sealed, or was read too long ago.
+    scrub records each segment as soon as it was read: after a run that is interrupted, or that
+    --max-duration ends, the next run continues there.
 
     A sealed segment does not change. If it holds other bytes than the last time, scrub reports it,
-    also where no checksum covers them. Findings stay in the report until the segment is read again.
+    even if no checksum covers them. Findings stay in the report until the segment is read again.
 
-    scrub always reads as beside a running broker: one process, 50 MB a second, when disks and CPUs
+    scrub always reads as if a broker were running: one process, 50 MB a second, when disks and CPUs
     are idle, past the page cache. It writes only its state, and the file of --prometheus. It
     compares no producers and transactions of whole partitions, and reads no records: verify --deep
     does.

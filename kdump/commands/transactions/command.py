@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command(
     short_help="Show transactions, and which of them hang, from disk.",
     epilog="Exit codes: 0 shown; 2 wrong usage; 4 a transaction hangs, or the logs of "
-    "__transaction_state are damaged; 5 something could not be read, which comes before 4; "
+    "__transaction_state are corrupt; 5 something could not be read, which comes before 4; "
     "130, 143 ended by a signal; 141 the reader of the output went away.",
 )
 @click.option("--hanging", is_flag=True, help="Show only hanging transactions.")
@@ -46,22 +46,23 @@ def transactions(
     jobs: int | None,
     progress: Mode,
 ) -> int:
-    """Show the transactions that the coordinators' logs at PATH hold, and those open in its logs.
+    """Show the transactions of coordinators at PATH, and the open transactions of the logs there.
 
-    PATH is a log directory; several may be given, as those of all brokers. Of each transactional id
-    in __transaction_state kdump shows its producer, its state, its timeout and its partitions; of
-    each open transaction in a log its first offset, and how far the last stable offset lies behind
-    the log end offset: consumers of committed records read only up to it.
+    PATH is a log directory; several PATHs may be the log directories of all brokers. For each
+    transactional id in __transaction_state, kdump shows the producer, the state, the timeout and
+    the partitions. For each open transaction in a log, it shows the first offset, and the number of
+    offsets between the last stable offset and the log end offset, which consumers with
+    read_committed do not get.
 
     A transaction is ongoing while its coordinator may wait for its producer, and late after its
-    timeout: a coordinator that runs aborts it. With a marker missing, the coordinator has decided,
-    and writes the marker once it runs. A transaction hangs if it is open in a log and no
+    timeout: a running coordinator aborts it. If only a marker is missing, the coordinator has
+    decided, and writes the marker once it runs. A transaction hangs if it is open in a log and no
     coordinator has to end it: it holds the last stable offset until the printed command aborts it.
-    It is unknown whether it hangs unless all of __transaction_state is at hand.
+    kdump knows whether a transaction hangs only with all of __transaction_state.
 
-    The open transactions of a log are those of its newest producer snapshot, and of the segments
-    behind that, as for a broker that starts. The age counts up to the last write of a stopped
-    broker. kdump changes nothing, and can run beside a broker.
+    Like a broker that starts, kdump takes the open transactions of a log from its newest producer
+    snapshot and the segments after it. The age of a transaction ends with the last write of a
+    stopped broker. kdump changes nothing, and can run while a broker is running.
     """
     from kdump.commands.transactions.report import emit_transactions, print_transactions
     from kdump.commands.transactions.selection import Shown

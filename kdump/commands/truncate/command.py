@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @click.command(
     "truncate-to-valid",
-    short_help="Cut logs where a broker's recovery would, with a plan and a way to undo it.",
+    short_help="Truncate logs where log recovery would, with a plan and an undo.",
     epilog=EXIT_CODES,
 )
 @click.option(
     "--at",
     type=click.IntRange(min=0, max=LARGEST_LONG),
     metavar="OFFSET",
-    help="Cut at this offset instead: every batch with an offset from there on is removed.",
+    help="Truncate here instead: remove every batch with an offset from OFFSET on.",
 )
 @repair_options("truncate-to-valid")
 def truncate_to_valid(
@@ -36,19 +36,19 @@ def truncate_to_valid(
     at: int | None,
     choice: RepairOptions,
 ) -> int:
-    """Cut stopped partitions at the first batch that a broker's recovery does not accept.
+    """Truncate stopped partitions at the first batch that log recovery does not accept.
 
-    PATH is a partition directory or a log directory. The plan shows what is lost, including sound
-    records after the damage, and which command loses less. A plan that loses records needs
-    --confirm, or its id typed on the terminal. The result equals that of a broker's recovery: later
-    segments are gone; indexes, producer snapshots, leader epochs and checkpoint lines fit. An
-    existing clean shutdown marker stays, so that the next start scans no other partition.
-    Everything that is cut off stays in a backup, and kdump undo restores it.
+    PATH is a partition directory or a log directory. The plan shows the lost records, including
+    valid records after the corruption, and the command that loses fewer. A plan that loses records
+    needs --confirm, or its id typed on the terminal. The result equals the result of log recovery:
+    later segments are gone; indexes, producer snapshots, leader epochs and checkpoint lines fit. An
+    existing clean shutdown file stays, so that the next startup scans no other partition. All
+    removed bytes stay in a backup, and kdump undo restores them.
 
-    A transaction without a marker before the cut stays open, and the plan names it
+    A transaction without a marker in the remaining log stays open, and the plan names it
     (transaction-end-lost). Consumers with read_committed stop there until its coordinator ends it,
-    or an operator aborts it. Where a marker before the cut is lost and no file shows the outcome,
-    the entries of the transaction index stay as they are.
+    or an operator aborts it. If a marker of the remaining log is lost and no file shows the
+    outcome, the entries of the transaction index stay as they are.
     """
     from kdump.commands.truncate.plan import plan_truncate
     from kdump.ui.options.targets import find_scope

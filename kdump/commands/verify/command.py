@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Check everything that a broker relies on; forecast its next start.",
+    short_help="Check everything that a broker relies on; forecast its next startup.",
     epilog="Exit codes: 0 no finding as severe as --fail-on; 2 wrong usage; 4 problems found, "
     "records lost, or records that a stopped broker's next start loses; 5 something could "
     "not be read or checked, or the state of runs on Spark could not be used, which comes before "
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     "depth",
     flag_value="quick",
     help="Check only names, sizes, small files and the ends of logs and indexes: seconds for "
-    "thousands of partitions, but no damage inside a log is found.",
+    "thousands of partitions, but no corruption in logs is found.",
 )
 @click.option("--deep", "depth", flag_value="deep", help="Also decompress and read every record.")
 @format_option(
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 )
 @progress_option
 @jobs_option()
-@rate_option("Default: 50MB beside a running broker, else none. On Spark only none.")
+@rate_option("Default: 50MB while a broker runs, else none. On Spark only none.")
 @fail_on_option
 @info_option
 @quiet_option
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     "--to",
     metavar="DIR",
     type=LogPath(),
-    help="Append what was found to the Parquet tables findings, forecasts, ledger, statistics and "
+    help="Append the results to the Parquet tables findings, forecasts, ledger, statistics and "
     "runs below this directory, or below an address such as s3://BUCKET/PREFIX.",
 )
 @spark_options
@@ -80,24 +80,24 @@ def verify(
     to: AnyPath | None,
     spark: SparkOptions,
 ) -> int:
-    """Check every file of a log directory, and forecast a broker's next start.
+    """Check every file of a log directory, and forecast a broker's next startup.
 
     PATH is a log directory, a partition directory or a segment, the address of a copy, such as
     s3://BUCKET/PREFIX, or a manifest. A quick check of everything comes first. Then verify reads
     every batch header, checks every checksum, and compares them with indexes, producer snapshots,
     leader epochs and checkpoints. Nothing is changed, and a broker may be running. The broker keeps
-    its page cache and has priority at the disks. What it may still be writing is not reported as
-    damage.
+    its page cache and has priority at the disks. verify does not report bytes as corrupt that the
+    broker may still be writing.
 
     With --to, each run also adds a Parquet file to each of five tables. A run that is killed or
-    fails is not in the table runs. One that a signal ends is, with the partitions that were
+    fails is not in the table runs. A run that a signal ends is in it, with the partitions that were
     checked. Without --deep, the compression ratio is unknown. As root, kdump writes with the rights
-    of the owner of DIR. This needs the extra parquet.
+    of the owner of DIR. --to needs the extra parquet.
 
     On Spark with --state, the state keeps the evidence of sealed segments, by the rules of kdump
-    scrub: a second run reads what is new or due, and checks each partition with all of it. A run
-    that is killed goes on where it was. A sealed segment that holds other bytes than the last time
-    is reported.
+    scrub: a second run reads segments that are new or due, and checks each partition with the
+    evidence of all its segments. A run that is killed continues where it was. verify reports a
+    sealed segment that holds other bytes than the last time.
     """
     from kdump.commands.verify.engine import VerifyRequest, changed_state
     from kdump.commands.verify.run_tables import open_run_tables

@@ -27,7 +27,7 @@ def filter_options(*, until: str = "", key: str = "", limit: str) -> Decorator:
             metavar="A..B",
             help="Only offsets A to B, both included; A.., ..B and A alone are ranges too. "
             "Segments of a directory outside the range are not opened. A segment is read "
-            "from the batch to which its index leads if that batch is sound, else from its "
+            "from the batch to which its index leads if that batch is valid, else from its "
             "start.",
         ),
         click.option(

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from kdump.audit.targets.target import Target
 
 _MOST_JOBS: Final = 1024
-_READING: Final = (
-    "1 beside a running broker, else as many as this process may use CPUs. Not on Spark"
-)
+_READING: Final = "1 while a broker runs, else the number of usable CPUs. Not on Spark"
 
 
 def jobs_option(default: str = _READING) -> Decorator:

@@ -106,9 +106,9 @@ memory_options = option_group(
         metavar="PATH",
         type=LogPath(),
         help="With --changed-since-last, the file of kdump scrub (default as there). On Spark, a "
-        "directory or an address such as s3://BUCKET/PREFIX: remember there what was read of "
-        "sealed segments, and read only what is new, has changed, was damaged, or was read longer "
-        "than --max-age ago. Not with --quick.",
+        "directory or an address such as s3://BUCKET/PREFIX: remember there which sealed "
+        "segments were read, and read only those that are new, changed, corrupt, or were read "
+        "longer than --max-age ago. Not with --quick.",
     ),
     max_age_option(default=None, more=f" Default: {DEFAULT_AGE}. With --state on Spark."),
 )

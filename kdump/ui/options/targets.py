@@ -84,7 +84,7 @@ _config_option = click.option(
     "--config",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Take log directories (if there is no PATH) and topic settings from this "
+    help="Take log directories (if there is no PATH) and topic configs from this "
     "server.properties.",
 )
 _paths_argument = click.argument("paths", nargs=-1, metavar="[PATH...]", type=LogPath())

@@ -113,7 +113,7 @@ def repair_options(name: str) -> Decorator:
             "receipt, a summary."
         ),
         progress_option,
-        jobs_option("as many as this process may use CPUs"),
+        jobs_option("the number of usable CPUs"),
     )
 
     def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
