@@ -98,7 +98,7 @@ def _obstacle(replica: MetadataReplica, voters: VoterSet | None) -> str | None:
     if voter is None:
         return f"its node is none of the voters {', '.join(map(str, _ids(voters)))}"
     if not voter.is_at(replica.directory_id):
-        return f"its directory id is not {voter.directory_id}, that of voter {voter.node_id}"
+        return f"its directory id differs from {voter.directory_id} of voter {voter.node_id}"
     return None
 
 

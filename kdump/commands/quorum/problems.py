@@ -84,8 +84,8 @@ def copy_problems(
     elif damage is not None and damage.torn:
         yield (
             ProblemKind.TORN_TAIL,
-            f"{damage.path}: {damage.reason.value} at position {damage.position}: a start cuts "
-            f"{damage.size} bytes",
+            f"{damage.path}: {damage.reason.value} at position {damage.position}: the next startup "
+            f"removes {damage.size} bytes",
         )
     elif damage is not None:
         yield ProblemKind.LOG_CUT, _cut_text(replica)
@@ -103,11 +103,12 @@ def _cut_text(replica: MetadataReplica) -> str:
     later = replica.cut_records
     if replica.restarts:
         return (
-            f"{text}: a start drops the log; it begins again after the snapshot, at offset "
-            f"{replica.end.offset}, without {later} sound records after it"
+            f"{text}: the next startup drops the log; it begins again after the snapshot, at "
+            f"offset {replica.end.offset}, without {later} valid records after it"
         )
     return (
-        f"{text}: a start cuts the log at offset {replica.end.offset}, with {later} sound records"
+        f"{text}: the next startup truncates the log to offset {replica.end.offset}, and removes "
+        f"{later} valid records"
     )
 
 
@@ -119,8 +120,8 @@ def _identity_problems(
     if voter is not None and not voter.is_at(replica.directory_id):
         yield (
             ProblemKind.DIRECTORY_ID_DIFFERS,
-            f"directory id {replica.directory_id} is not that of voter {voter.node_id}, "
-            f"{voter.directory_id}: the node is an observer, and votes sent to the voter are "
+            f"directory id {replica.directory_id} differs from {voter.directory_id} of voter "
+            f"{voter.node_id}: the node is an observer, and votes sent to the voter are "
             "refused",
         )
     state = replica.election
@@ -138,7 +139,7 @@ def _identity_problems(
         yield (
             ProblemKind.LOG_BEHIND,
             f"by quorum-state the node led epoch {state.leader_epoch}, but its log ends in epoch "
-            f"{replica.end.epoch}: records were cut from it, or it wrote none",
+            f"{replica.end.epoch}: records were removed from it, or it wrote none",
         )
     if (
         state is not None

@@ -20,9 +20,7 @@ def replacement_steps(quorum: Quorum, found: Replacement) -> Iterator[str]:
     """Yield what the lost disks had, as far as that is known, and what to do, in order."""
     yield from _lacking(quorum, found)
     if found.survivor is None and not found.sources:
-        yield (
-            f"No copy of the metadata log is given: the {_LOG} of any broker of the cluster is one."
-        )
+        yield (f"No metadata log is given: the {_LOG} of any broker of the cluster is one.")
         return
     nodes = list_text([f"node {voter.node_id}" for voter in found.lost])
     those = "disk of" if len(found.lost) == 1 else "disks of"
@@ -52,12 +50,10 @@ def _lacking(quorum: Quorum, found: Replacement) -> Iterator[str]:
 def _steps(quorum: Quorum, found: Replacement) -> Iterator[str]:
     many = found.first[1:]
     nodes = list_text([f"node {voter.node_id}" for voter in found.first])
-    disks = (
-        f"{len(found.first)} new disks, those of {nodes}" if many else f"one new disk, for {nodes}"
-    )
+    disks = f"{len(found.first)} new disks, for {nodes}" if many else f"one new disk, for {nodes}"
     text = f"Format {disks}: {_format_command(quorum)}"
     if any(voter.node_id == found.last_leader for voter in found.later):
-        text += f" (not of node {found.last_leader}: it led last, and would stop at every start)"
+        text += f" (not of node {found.last_leader}: it led last, and would stop at every startup)"
     yield text
     if quorum.dynamic:
         yield _identity_text(found.first)
@@ -66,7 +62,7 @@ def _steps(quorum: Quorum, found: Replacement) -> Iterator[str]:
     given = [replica.path for replica in quorum.replicas if replica.partition is not None]
     paths = *(operand(path) for path in given), "NEW_DIRECTORY"
     command = shell_text((program(), "quorum", *paths))
-    yield f"Ask again, and start the nodes in the order that is said: {command}"
+    yield f"Run this, and start the nodes in the order that it prints: {command}"
     if found.later:
         others = list_text([f"node {voter.node_id}" for voter in found.later])
         text = f"When there is a leader, format the new disk of {others} likewise, and start it"

@@ -281,12 +281,12 @@ class Quorum:
         given = {replica.node_id for replica in self.replicas}
         missing = [voter for voter in self._voters() if voter.node_id not in given]
         nameless = [str(n) for n, each in enumerate(self.replicas, 1) if each.node_id is None]
-        unless = f", unless it is that of copy {' or '.join(nameless)}" if nameless else ""
+        unless = f"; it may be copy {' or '.join(nameless)}" if nameless else ""
         for voter in missing:
             yield Problem(
                 ProblemKind.VOTER_NOT_GIVEN,
                 (),
-                f"voter {voter.node_id}: its disk is not among those given{unless}",
+                f"voter {voter.node_id}: its disk is not given{unless}",
             )
         if not self.leaders:
             yield Problem(ProblemKind.NO_LEADER, (), self._why_no_leader())
@@ -305,7 +305,7 @@ class Quorum:
     def _why_no_leader(self) -> str:
         voters = self.voters
         if voters is None:
-            return "no copy and no configuration names the voters: name the voters with --config"
+            return "no replica and no configuration names the voters: name them with --config"
         usable = [
             voter.node_id
             for voter in voters.voters
@@ -329,6 +329,6 @@ class Quorum:
             default=None,
         )
         if best is None:
-            return "no copy can be a candidate"
+            return "no replica can be a candidate"
         node = self.replicas[best.replica].node_id
-        return f"no copy gets {need} of {total} votes; node {node} gets {best.granted}"
+        return f"no replica gets {need} of {total} votes; node {node} gets {best.granted}"

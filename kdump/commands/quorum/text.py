@@ -105,7 +105,8 @@ def _log_text(replica: MetadataReplica) -> str:
     damage = replica.damage
     if damage is not None:
         text += (
-            f"; damage ({damage.reason.value}) at position {damage.position} of {damage.path.name}"
+            f"; corruption ({damage.reason.value}) at position {damage.position} of "
+            f"{damage.path.name}"
         )
     return text
 
@@ -119,7 +120,7 @@ def _snapshot_text(replica: MetadataReplica) -> str:
         text += f", newest usable up to offset {usable.end_offset}, epoch {usable.epoch}"
     for snapshot in replica.snapshots:
         if snapshot.fault is not None:
-            text += f"; {snapshot.path.name} is damaged: {snapshot.fault}"
+            text += f"; {snapshot.path.name} is corrupt: {snapshot.fault}"
     return text
 
 

@@ -61,8 +61,8 @@ def _elected(quorum: Quorum) -> Iterator[str]:
         yield f"If {first} leads, no change of the metadata that can be read here is lost."
     for number in best.unreadable:
         yield (
-            f"What the damaged bytes of {node_text(quorum, number)} held, from offset "
-            f"{quorum.replicas[number].damage_offset} on, {first} does not have."
+            f"{first.capitalize()} does not have the records in the corrupt bytes of "
+            f"{node_text(quorum, number)}, from offset {quorum.replicas[number].damage_offset} on."
         )
     if quorum.refused:
         yield from _refused(quorum)
@@ -85,8 +85,8 @@ def _elected(quorum: Quorum) -> Iterator[str]:
             continue
         named = node_text(quorum, number)
         yield (
-            f"{named.capitalize()} may stop soon after its start, see above: start it when the "
-            "others have a leader of a later epoch, or again until they do."
+            f"{named.capitalize()} may stop soon after its startup, see above: start it once the "
+            "others have a leader of a later epoch, or restart it until they do."
         )
     yield from _remedies(quorum)
 
@@ -96,8 +96,9 @@ def _refused(quorum: Quorum) -> Iterator[str]:
     for number, voter in quorum.refused.items():
         named = node_text(quorum, number)
         yield (
-            f"{named.capitalize()} led last, and stops at every start before it votes: replace the "
-            f"disk of node {voter.node_id} instead, and {named} once there is a leader."
+            f"{named.capitalize()} led last, and stops at every startup before it votes: replace "
+            f"the disk of node {voter.node_id} instead, and the disk of {named} once there is a "
+            "leader."
         )
 
 
@@ -108,7 +109,7 @@ def loss_text(quorum: Quorum, leader: QuorumLeadership, loss: CopyLoss) -> str:
     records = f"{count_text(lost.records, 'record')} ({changes})"
     offsets = f"offsets {lost.first}..{lost.end - 1}"
     if lost.cut:
-        text = f"The start of {owner} cuts {offsets}, {records}, which no start brings back"
+        text = f"The next startup of {owner} removes {offsets}, {records}: they are lost"
         if leader.replica != loss.replica:
             text += f" if {node_text(quorum, leader.replica)} leads"
         return f"{text}."

@@ -332,7 +332,7 @@ def test_damage_before_the_end_of_all_copies_is_a_loss(three: Three) -> None:
     assert code == 4
     assert lines[-1]["can_lead"] == [1, 2, 3]
     assert all(leader["lost_changes"] for leader in of(lines, "leader"))
-    assert "which no start brings back" in lines[-1]["verdict"]
+    assert ": they are lost" in lines[-1]["verdict"]
 
 
 def test_a_changed_batch_with_a_good_checksum_is_found(three: Three) -> None:

@@ -77,7 +77,7 @@ def test_a_disk_that_was_not_of_the_last_leader_is_replaced_first(
         text,
         f"may have committed records from offset 305 on, which node {survivor} does not have",
         f"1. Format one new disk, for node {first}: kafka-storage.sh format -t {CLUSTER}",
-        f"2. Ask again, and start the nodes in the order that is said: kdump quorum {directory}",
+        f"2. Run this, and start the nodes in the order that it prints: kdump quorum {directory}",
         f"3. When there is a leader, format the new disk of node {later} likewise",
     )
     assert ("not of node 1: it led last" in text) is (survivor != 1)
@@ -91,8 +91,10 @@ def test_a_new_disk_of_the_last_leader_is_not_what_helps(quorum: Quorum, tmp_pat
     code, summary, text = quorum(node(tmp_path, 3), node(tmp_path, 1, log=False))
     assert code == 4
     assert summary["start_first"] == [3, 1]
-    assert "Node 1 led last, and stops at every start before it votes: replace the disk of" in text
-    assert "disk of node 2 instead, and node 1 once there is a leader" in text
+    assert (
+        "Node 1 led last, and stops at every startup before it votes: replace the disk of" in text
+    )
+    assert "disk of node 2 instead, and the disk of node 1 once there is a leader" in text
     assert "it leads as soon as" not in text
     assert "or again until they do" not in text
 
@@ -115,7 +117,7 @@ def test_brokers_that_reach_further_are_named_as_a_source(quorum: Quorum, tmp_pa
         "1. Format one new disk, for node 2",
         f"2. To keep what node 5 has beyond that, copy the whole {far / METADATA}",
         "delete quorum-state in the copy",
-        "3. Ask again",
+        "3. Run this",
     )
     # With it, the new disk leads.
     new = node(tmp_path, 2, log=False)
@@ -129,12 +131,12 @@ def test_without_a_voter_the_log_of_a_broker_is_the_source(quorum: Quorum, tmp_p
     broker = node(tmp_path, 4)
     _, summary, text = quorum(broker)
     assert [each["node_id"] for each in summary["replacement"]["first"]] == [2, 3]
-    assert "Format 2 new disks, those of node 2 and node 3" in text
+    assert "Format 2 new disks, for node 2 and node 3" in text
     assert f"copy the whole {broker / METADATA} into the new directory of node 2" in text
     # No log is left: the formatted new disk of a voter.
     code, _, text = quorum(node(tmp_path, 1, log=False))
     assert code == 4
-    assert "No copy of the metadata log is given" in text
+    assert "No metadata log is given" in text
     assert "Format" not in text
 
 
@@ -191,5 +193,5 @@ def test_dynamic_voters_keep_their_directory_ids(quorum: Quorum, tmp_path: Path)
         "--no-initial-controllers",
         f"2. In its meta.properties, before its first start, write the old directory id, by which "
         f"the others know the voter: directory.id={IDS[2]} for node 2",
-        "3. Ask again",
+        "3. Run this",
     )
