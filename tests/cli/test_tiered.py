@@ -128,7 +128,7 @@ def test_copies_with_other_local_starts_are_equal(data: Path, tmp_path: Path) ->
     shown = run(["compare", "--topic", "tiered", str(data), str(other)]).out
     assert "remote      1 partition with offsets in remote storage, not read" in shown
     shown = run(["compare", "--all", "--topic", "tiered", str(data), str(other)]).out
-    assert f"copy 1: offsets {REMOTE[0]}..{REMOTE[1]} in remote storage, not read" in shown
+    assert f"replica 1: offsets {REMOTE[0]}..{REMOTE[1]} in remote storage, not read" in shown
 
 
 @pytest.mark.parametrize(("epoch", "lost"), [(2, 0), (3, 10)])

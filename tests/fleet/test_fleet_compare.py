@@ -163,7 +163,7 @@ def test_paths_of_every_kind(tmp_path: Path, compared: Compared, on_stand_in: No
     # Each directory counts once, in whatever spelling.
     again = (nodes[0], tmp_path / "link", linked, nodes[1], nodes[1] / ".." / nodes[1].name)
     code, out, _ = assert_equal(compared, *again)
-    assert (code, "2 copies of 1 partition" in out) == (exits.OK, True)
+    assert (code, "2 replicas of 1 partition" in out) == (exits.OK, True)
     assert_equal(compared, nodes[0] / "t-0", nodes[1])
     (tmp_path / "empty").mkdir()
     for wrong in (tmp_path / "missing", tmp_path / "empty", nodes[0] / "t-0" / f"{15:020d}.log"):

@@ -99,7 +99,7 @@ class Advice:
                 yield AdviceStep(before)
         yield from _heal_steps(self._heals)
         if self._heals:
-            text = "compare again before a broker starts: this says who may lead"
+            text = "compare again before a broker starts: the result says who may lead"
             yield AdviceStep(text, (self._again,))
         yield from _save_steps(self._saves)
         if self._first:
@@ -122,11 +122,11 @@ def _heal_steps(heals: Iterable[_Heal]) -> Iterator[AdviceStep]:
         if not found:
             continue
         many = len(found) > 1
-        text = f"{len(found):,} copies have" if many else f"{found[0].copy.path} has"
-        text += " lost records that others have; to take them"
+        text = f"{len(found):,} replicas have" if many else f"{found[0].copy.path} has"
+        text += " lost records that others have; to restore them"
         if brought:
             host = "the host of each" if many else "its host"
-            text += f" from one that is brought to {host} as COPY"
+            text += f" from one that is copied to {host} as COPY"
         if any(heal.copy.live for heal in found):
             text += f", once {'their brokers are' if many else 'its broker is'} stopped"
         yield AdviceStep(text, tuple(heal.command for heal in found))
@@ -150,8 +150,8 @@ def _save_steps(saves: Iterable[_Save]) -> Iterator[AdviceStep]:
         by_leader.setdefault(save.leader, []).append(save)
     for leader, found in by_leader.items():
         records = count_text(sum(save.records for save in found), "record")
-        named = f"{found[0].path} loses" if len(found) == 1 else f"{len(found):,} copies lose"
-        text = f"{named} {records} when {leader} leads; to save them before"
+        named = f"{found[0].path} loses" if len(found) == 1 else f"{len(found):,} replicas lose"
+        text = f"{named} {records} when {leader} leads; to save them first"
         if any(isinstance(save.path, ManifestPath) for save in found):
             text += f", on {'the host of each' if len(found) > 1 else 'its host'}"
         yield AdviceStep(text, tuple(save.command for save in found))

@@ -54,7 +54,7 @@ def _end(row: _CopyRow) -> str:
 _COPIES: Final = ReportTable[_CopyRow](
     "copy",
     (
-        Column("COPY", None, lambda row: row.place + 1),
+        Column("REPLICA", None, lambda row: row.place + 1),
         Column(None, FIELDS, lambda row: copy_fields(row.found, row.place, jsonl.path_field)),
         Column("NODE", None, lambda row: row.copy.node_id),
         Column("ISR", None, _in_sync),
@@ -62,9 +62,9 @@ _COPIES: Final = ReportTable[_CopyRow](
         Column("EPOCH", None, lambda row: row.copy.started.latest),
         Column("START", None, lambda row: row.copy.log_start),
         Column("END", None, _end),
-        Column("WATERMARK", None, lambda row: row.copy.high_watermark),
+        Column("HIGH-WATERMARK", None, lambda row: row.copy.high_watermark),
         Column("SIZE", None, lambda row: row.copy.size, size_text),
-        Column("DAMAGE", None, lambda row: len(row.copy.lost) or None),
+        Column("CORRUPT", None, lambda row: len(row.copy.lost) or None),
         Column("PATH", None, lambda row: row.copy.path),
     ),
     always=2,
@@ -112,7 +112,7 @@ class TextComparisons:
         self._print("result", f"{', '.join(parts) or 'no partition'}{more}")
         self._print(
             "compared",
-            f"{count_text(summary.copies, 'copy', 'copies')} of "
+            f"{count_text(summary.copies, 'replica')} of "
             f"{count_text(summary.partitions, 'partition')}, {size_text(summary.log_bytes)}, "
             f"{count_text(summary.batches, 'batch', 'batches')}: every header and checksum",
         )
@@ -190,15 +190,15 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
     for node in found.missing:
         yield (
             "missing",
-            f"node {node} is a replica, and its log directories have no copy of this topic: if it "
-            "leads, the others lose all records",
+            f"node {node} is a replica, but its log directories have no log of this topic id: if "
+            "it leads, the others lose all records",
         )
     for difference in found.differences:
         yield "differs", _difference_text(difference)
     for first, second, batches in found.uncompared:
         yield (
             "records",
-            f"copies {first + 1} and {second + 1}: those of "
+            f"replicas {first + 1} and {second + 1}: the records of "
             f"{count_text(batches, 'batch', 'batches')} were not compared",
         )
     for index, copy in enumerate(found.copies):
@@ -206,29 +206,29 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
         for lost, sound_in, held in islice(damages, _LISTED):
             yield "damage", _lost_text(index, lost, sound_in, held)
         if len(copy.lost) > _LISTED:
-            yield "", f"copy {index + 1}: {len(copy.lost) - _LISTED:,} more places"
+            yield "", f"replica {index + 1}: {len(copy.lost) - _LISTED:,} more places"
         if copy.remote:
             offsets = ranges_text(copy.remote)
-            yield "remote", f"copy {index + 1}: offsets {offsets} in remote storage, not read"
+            yield "remote", f"replica {index + 1}: offsets {offsets} in remote storage, not read"
         if copy.starts and copy.started.latest is None and copy.epochs.latest is not None:
             yield (
                 "epochs",
-                f"copy {index + 1} has no leader-epoch-checkpoint: its broker cannot tell where "
-                "its log parts from others",
+                f"replica {index + 1} has no leader-epoch-checkpoint: its broker cannot tell where "
+                "its log diverges from others",
             )
         if copy.end < copy.end_offset:
             yield (
                 "start",
-                f"copy {index + 1}: the next start cuts its log at offset {copy.end}, and what "
-                f"follows up to offset {copy.end_offset - 1}",
+                f"replica {index + 1}: the next startup truncates its log to offset {copy.end}, "
+                f"and removes offsets up to {copy.end_offset - 1}",
             )
         elif copy.start_loses:
-            yield "start", f"copy {index + 1}: the next start removes sound batches"
+            yield "start", f"replica {index + 1}: the next startup removes valid batches"
         if copy.lacks_start and any(other.start < copy.start for other in found.copies):
             yield (
                 "start",
-                f"copy {index + 1} lacks the start of its log: do not start its broker first, "
-                "unless the copy is healed",
+                f"replica {index + 1} lacks the start of its log: do not start its broker first, "
+                "unless the replica is healed",
             )
     for index, ranges in groupby(found.alone, key=itemgetter(0)):
         yield f"only in {index + 1}", _ranges_text([offsets for _, offsets in ranges])
@@ -244,32 +244,32 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
 def _difference_text(difference: Difference) -> str:
     copy, other = (index + 1 for index in difference.copies)
     where = "" if difference.offset is None else f" from offset {difference.offset} on"
-    return f"copies {copy} and {other}{where}: {difference.detail}"
+    return f"replicas {copy} and {other}{where}: {difference.detail}"
 
 
 def _lost_text(index: int, lost: LostOffsets, sound_in: Sequence[int], held: Sequence[Held]) -> str:
     sound = [str(number + 1) for number in sound_in]
     size = f", {count_text(lost.size, 'byte')} at position {lost.position}" if lost.size else ""
-    where = f"sound in {' and '.join(sound)}" if sound else "sound in no other copy"
+    where = f"valid in {' and '.join(sound)}" if sound else "valid in no other replica"
     if held and not sound:
         parts = [f"{_bounds(part.offsets)} in {part.copy + 1}" for part in held[:_LISTED]]
         more = len(held) - len(parts)
-        where = f"sound in part: {', '.join(parts)}" + (f", and {more:,} more" if more else "")
+        where = f"valid in part: {', '.join(parts)}" + (f", and {more:,} more" if more else "")
     offsets = f"offset {lost.first} and on"
     if lost.end == lost.first:
         offsets = f"no offset missing before {lost.first}"
     elif lost.end is not None:
         offsets = _range_text(OffsetRange(lost.first, lost.end))
-    place = f"copy {index + 1}: {lost.path.name}{size}, {offsets}"
+    place = f"replica {index + 1}: {lost.path.name}{size}, {offsets}"
     return f"{place}: {lost.reason}; {where}"
 
 
 def _cut_text(cut: FollowerCut) -> str:
     assert cut.truncation is not None
     offset = cut.truncation.offset
-    start = f"copy {cut.copy + 1} truncates to offset {offset}"
+    start = f"replica {cut.copy + 1} truncates to offset {offset}"
     if cut.truncation.restart:
-        start = f"copy {cut.copy + 1} drops its log and begins an empty one at offset {offset}"
+        start = f"replica {cut.copy + 1} drops its log and begins an empty one at offset {offset}"
     if cut.lost is None or not cut.records:
         return f"{start}, and loses no record"
     return f"{start}, and loses {count_text(cut.records, 'record')}, {_range_text(cut.lost)}"
@@ -283,7 +283,7 @@ def _deletion_texts(cuts: Sequence[FollowerCut]) -> Iterator[str]:
             by_range.setdefault(cut.deleted, []).append(cut)
     for offsets, same in by_range.items():
         numbers = " and ".join(str(cut.copy + 1) for cut in same)
-        copies = f"copies {numbers} lose" if len(same) > 1 else f"copy {numbers} loses"
+        copies = f"replicas {numbers} lose" if len(same) > 1 else f"replica {numbers} loses"
         records = count_text(max(cut.deleted_records for cut in same), "record")
         yield f"{copies} {records}, {_range_text(offsets)}, before the log start of the leader"
 

@@ -183,7 +183,7 @@ def _facts(totals: Totals) -> Iterator[tuple[str, str]]:
     if totals.control_batches:
         batches += f", {totals.control_batches:,} of them control batches"
     yield "batches", batches
-    yield "size", f"{size_text(totals.bytes)} in sound batches"
+    yield "size", f"{size_text(totals.bytes)} in valid batches"
     yield "records", f"{totals.records:,}"
     if totals.first_offset is not None:
         yield "offsets", f"{totals.first_offset} to {totals.last_offset}"
@@ -225,7 +225,7 @@ def _facts(totals: Totals) -> Iterator[tuple[str, str]]:
 
 def _codecs(totals: Totals) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="")
-    table.add_column("  codec", min_width=_LABEL)
+    table.add_column("  compression", min_width=_LABEL)
     for heading in ("batches", "records", "stored", "uncompressed", "ratio"):
         table.add_column(heading, justify="right", no_wrap=True)
     for codec in totals.codecs:

@@ -290,13 +290,13 @@ def _decisions(entry: PartitionEntry) -> Iterator[str]:
     for conflict in entry.conflicts:
         epochs = ", ".join(map(str, conflict.epochs))
         yield (
-            f"copies differ at offsets {conflict.first} to {conflict.last}: leader epochs "
-            f"{epochs}, of which the last was taken"
+            f"replicas differ at offsets {conflict.first} to {conflict.last}: leader epochs "
+            f"{epochs}; the last was taken"
         )
     for stretch in entry.overtaken:
         yield (
             f"offsets {stretch.first} to {stretch.last} are of leader epoch "
-            f"{stretch.epoch}, after offsets of a higher epoch: only a copy that had not yet "
+            f"{stretch.epoch}, after offsets of a higher epoch: only a replica that had not yet "
             "truncated its log holds them"
         )
     stable = "the log end offset" if entry.end is None else entry.end

@@ -90,8 +90,8 @@ class TextGroups:
         for path in found.passed_over:
             self._emit(
                 printable(
-                    f"{OFFSETS_TOPIC}-{found.partition}: {path} is passed over: its leader epoch "
-                    f"or its end is not above those of {found.path}"
+                    f"{OFFSETS_TOPIC}-{found.partition}: {path} is skipped: {found.path} has the "
+                    "same or a higher leader epoch and end offset"
                 )
             )
         for fault in found.faults:
@@ -225,7 +225,7 @@ def _fault_text(fault: LogFault, path: AnyPath) -> str:
     if not fault.damaged:
         return f"incomplete: {fault.path}{where}{size}: {fault.reason}"
     return (
-        f"damage: {fault.path}{where}{size}: {fault.reason}. The groups below are those of sound "
+        f"damage: {fault.path}{where}{size}: {fault.reason}. The groups below come from valid "
         f"records; a coordinator may not load this partition: {shell_text(verify_command(path))}"
     )
 

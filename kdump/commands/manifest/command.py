@@ -119,6 +119,6 @@ def manifest(
     click.echo(
         f"{printable(str(file))}: {size_text(size)} for {made.partitions} partitions with "
         f"{made.logs} logs of {size_text(made.log_bytes)}, {made.batches} batches, "
-        f"{made.damages} damaged places"
+        f"{made.damages} corrupt places"
     )
     return Ending(unread=bool(made.unread)).exit_code

@@ -287,7 +287,7 @@ CONFIGS: Final = ReportTable[tuple[ConfigResource, str, str]](
     (
         Column("RESOURCE", "resource_type", _resource_type),
         Column("NAME", "resource", lambda row: row[0].name, lambda name: name or "(default)"),
-        Column("SETTING", "name", lambda row: row[1]),
+        Column("CONFIG", "name", lambda row: row[1]),
         Column("VALUE", None, _setting),
         Column(None, "value", lambda row: row[2]),
     ),

@@ -55,11 +55,12 @@ def problem_text(problem: Unreplayed) -> str:
         case "record":
             return f"not replayed: {where}: {problem.record} at offset {problem.offset}: {reason}"
         case "gap":
-            return f"damage: {where}: offsets {problem.offset}..{problem.last_offset} are not there"
+            return f"damage: {where}: offsets {problem.offset}..{problem.last_offset} are missing"
         case "damage":
             return (
-                f"damage: {where}: {reason} at offset {problem.offset}: what follows does not count"
+                f"damage: {where}: {reason} at offset {problem.offset}: records after it do not "
+                "count"
             )
         case "snapshot":
-            return f"damage: {where}: {reason}: this snapshot is passed over"
+            return f"damage: {where}: {reason}: this snapshot is skipped"
     return f"incomplete: {reason}"

@@ -93,6 +93,6 @@ def _source_text(quorum: Quorum, found: Replacement, source: LogSource) -> str:
     replica = quorum.replicas[source.replica]
     to = f"node {found.first[0].node_id}"
     return (
-        f"To keep what {node_text(quorum, source.replica)} has beyond that, copy the whole "
+        f"To keep the later records of {node_text(quorum, source.replica)}, copy the whole "
         f"{replica.partition} into the new directory of {to}, and delete quorum-state in the copy"
     )

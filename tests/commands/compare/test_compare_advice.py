@@ -38,7 +38,7 @@ def test_a_lost_end_is_healed_without_an_election(name: str, tmp_path: Path) -> 
         path.unlink()
     text = text_of("--topic", "behind", *(top / node for node in "123"))
     found = " ".join(text.split())
-    assert "offsets 41..56: end-missing; sound in 1 only in 1 offsets 41..56" in found
+    assert "offsets 41..56: end-missing; valid in 1 only in 1 offsets 41..56" in found
     assert [words[1] for words in commands_of(text)] == ["heal", "compare"]
     after = follow(text)
     assert "damage" not in after
@@ -184,7 +184,7 @@ def test_commands_for_manifests_are_for_their_hosts(made: tuple[int, ...], tmp_p
     heal, again = commands_of(text)
     assert heal == ["kdump", "heal", str(top / "2" / "behind-0"), "--from", "COPY"]
     assert again[:4] == ["kdump", "compare", "--topic", "behind"]
-    assert "brought to its host as COPY" in " ".join(text.split())
+    assert "copied to its host as COPY" in " ".join(text.split())
 
 
 @pytest.mark.parametrize(

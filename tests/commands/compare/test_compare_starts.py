@@ -85,11 +85,12 @@ def test_the_text_says_what_the_others_lose_and_how_to_heal(
     behead(nodes / "2/behind-0")
     main(["compare", str(nodes / "1"), str(nodes / "2"), "--topic", "behind"])
     text = " ".join(capfd.readouterr().out.split())
-    assert "copy 2: behind-0, offsets 0..40: start-missing; sound in 1" in text
+    assert "replica 2: behind-0, offsets 0..40: start-missing; valid in 1" in text
     assert (
-        "2 leads copy 1 loses 41 records, offsets 0..40, before the log start of the leader" in text
+        "2 leads replica 1 loses 41 records, offsets 0..40, before the log start of the leader"
+        in text
     )
-    assert "start copy 2 lacks the start of its log: do not start its broker first" in text
+    assert "start replica 2 lacks the start of its log: do not start its broker first" in text
     assert f"kdump heal {nodes}/2/behind-0 --from {nodes}/1/behind-0" in text
 
 

@@ -227,7 +227,7 @@ def forged(tmp_path: Path) -> Path:
 TABLE = """\
 {path}
   batches       10 in 2 files, 2 of them control batches
-  size          16.85 KiB in sound batches
+  size          16.85 KiB in valid batches
   records       1,217
   offsets       0 to 1221
   times         2023-11-14T22:13:20.000Z to 2023-11-16T22:13:20.000Z
@@ -237,7 +237,7 @@ TABLE = """\
                 open: producer 8 from 10
   damage        1 place, 280 bytes
   unreadable    2 batches
-  codec         batches  records      stored  uncompressed  ratio
+  compression   batches  records      stored  uncompressed  ratio
   none                7    1,206   15.25 KiB     15.25 KiB   1.00
   gzip                1        9  1004 bytes     981 bytes   0.98
   zstd                1        1     7 bytes
@@ -254,7 +254,7 @@ def test_the_table(tmp_path: Path, capfdbinary: Capture) -> None:
     assert main(["dump", "--summary", str(tmp_path)]) == 4
     text = capfdbinary.readouterr().out.decode()
     assert text == (
-        f"{other}\n  batches       0 in 1 file\n  size          0 bytes in sound batches\n"
+        f"{other}\n  batches       0 in 1 file\n  size          0 bytes in valid batches\n"
         f"  records       0\n\n{TABLE.format(path=directory)}"
     )
 

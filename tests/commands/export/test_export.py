@@ -244,7 +244,7 @@ def test_quiet_says_nothing_of_decisions_where_all_is_well(
     manifest = exported(copies(tmp_path, old, new), tmp_path / "out", dedupe_replicas=True)
     assert (_report(manifest, quiet=True), capsys.readouterr().out) == (0, "")
     assert _report(manifest, quiet=False) == 0
-    assert "orders-0: copies differ at offsets 0 to 2" in capsys.readouterr().out
+    assert "orders-0: replicas differ at offsets 0 to 2" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -291,7 +291,7 @@ def test_of_several_copies_the_newest_is_taken(
     assert len(about["passed_over"]) == 2
     assert [line["offset"] for line in found if line["type"] == "offset"] == [3]
     assert main(["groups", *(str(top.path) for top in tops)]) == 0
-    assert capfd.readouterr().out.count("is passed over") == 2
+    assert capfd.readouterr().out.count("is skipped") == 2
 
 
 def test_csv_has_the_offsets_of_classic_and_consumer_groups(
