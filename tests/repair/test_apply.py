@@ -412,7 +412,7 @@ def _spoil(partition: Path) -> None:
         (_take, INDEX),
         (_replace, "another directory"),
         (_retail, "expected the tail that the plan was made for"),
-        (_unmark, "expected the clean shutdown marker, found none"),
+        (_unmark, "expected the clean shutdown file, found none"),
         (_reline, POINT),
         (_unline, MARK),
         (_spoil, "expected an offset checkpoint, found another file"),
@@ -445,7 +445,7 @@ def test_an_interrupted_repair_lets_no_other_begin(lossy: Path) -> None:
         apply(other)
     with pytest.raises(Refused, match=f"{lossy}: expected no interrupted repair in this log dir"):
         apply(by_hand(top / OTHER, Put.of("more", b"", replaces=False)))
-    with pytest.raises(Refused, match="which holds the clean shutdown marker or checkpoint lines"):
+    with pytest.raises(Refused, match="which holds the clean shutdown file or checkpoint lines"):
         undo(undoable_elsewhere, top / OTHER, top, assume_stopped=False)
     assert left(top) == now
     receipt = resume(Folder(lossy, plan.id), top)

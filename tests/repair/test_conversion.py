@@ -495,9 +495,12 @@ def resealed(old: bytes, position: int, instead: bytes) -> bytes:
 
 
 REFUSED = {
-    "a bad checksum": ([*messages(0, 2), broken(message(2))], "damage at position .*bad-checksum"),
-    "a torn tail": ([*messages(0, 2), message(2)[:-1]], "damage at position .*torn-tail"),
-    "room behind": ([*messages(0, 2), bytes(100)], "damage at position .*preallocated"),
+    "a bad checksum": (
+        [*messages(0, 2), broken(message(2))],
+        "corruption at position .*bad-checksum",
+    ),
+    "a torn tail": ([*messages(0, 2), message(2)[:-1]], "corruption at position .*torn-tail"),
+    "room behind": ([*messages(0, 2), bytes(100)], "corruption at position .*preallocated"),
     "backwards": (messages(5, 1) + messages(5, 1), "begins at or below the last offset before it"),
     "below the base": ([unlike(message(0), -1)], "begins at or below the last offset before it"),
     "an offset below that of the last": (
@@ -505,12 +508,12 @@ REFUSED = {
         "expected an offset of 2 or more",
     ),
     "inverted": ([*messages(0, 1), batch(5, as_records(5, 2), last_offset_delta=-1)], "ends below"),
-    "magic 3": ([*messages(0, 1), batch(5, as_records(5, 2), magic=3)], "of a magic that"),
-    "magic -1": ([message(0, magic=-1)], "of a magic that"),
-    "zstd": ([wrapper(1, messages(0, 2), codec="zstd")], "has an unknown codec"),
+    "magic 3": ([*messages(0, 1), batch(5, as_records(5, 2), magic=3)], "of a message format that"),
+    "magic -1": ([message(0, magic=-1)], "of a message format that"),
+    "zstd": ([wrapper(1, messages(0, 2), codec="zstd")], "has an unknown compression type"),
     "a codec of magic 2": (
         [*messages(0, 1), batch(1, [record()], attributes=5)],
-        "has an unknown codec",
+        "has an unknown compression type",
     ),
     "a wrapper over another": (
         [*messages(0, 4), wrapper(6, messages(0, 4), codec="gzip")],
@@ -638,8 +641,11 @@ def test_measured_is_what_is_read_back(
     [
         (batch(0, as_records(0, 2)) + b"x", "torn-tail at position"),
         (flip(batch(0, as_records(0, 2)), -1), "bad-checksum at position 0"),
-        (batch(0, as_records(0, 2)) + message(2), "batches of another magic after position 0"),
-        (batch(0, [record()], magic=3), "batches of another magic after position 0"),
+        (
+            batch(0, as_records(0, 2)) + message(2),
+            "batches of another message format after position 0",
+        ),
+        (batch(0, [record()], magic=3), "batches of another message format after position 0"),
         (batch(0, [record(length=2)]), "in the batch at position 0"),
     ],
 )
@@ -648,7 +654,9 @@ def test_only_sound_batches_of_magic_2_are_read_back(
 ) -> None:
     path = tmp_path / "new.log"
     path.write_bytes(content)
-    with pytest.raises(Refused, match=f"to be read back, found .*{found}"):
+    with pytest.raises(
+        Refused, match=f"expected to read back valid batches of message format v2, found .*{found}"
+    ):
         LogReader(path, 0, SETTINGS, 0).finish()
 
 

@@ -125,7 +125,7 @@ def test_a_plan_begins_with_the_worst_and_ends_with_the_next_command(
     first, second, *_ = text.splitlines()
     plan_id = first.split()[1]
     assert first == f"PLAN {plan_id}  truncate-to-valid orders-0: nothing is changed yet"
-    assert second.startswith("LOSS        170 records: 160 SOUND + 10 unreadable; ")
+    assert second.startswith("LOSS        170 records: 160 VALID + 10 unreadable; ")
     assert "BELOW the high watermark" in text
     assert "\nresult      log end offset 200 -> 30; log start 0\n" in text
     found = list(commands(text))
@@ -143,7 +143,7 @@ def test_a_plan_begins_with_the_worst_and_ends_with_the_next_command(
 def test_what_a_cut_of_no_record_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, batches(FIRST), TORN)
     text = told(capsys, exits.PROBLEMS, "truncate-to-valid", path)
-    assert "\nloss        no record; 226 bytes without records are cut off\n" in text
+    assert "\nloss        no record; 226 bytes without records are removed\n" in text
     assert "\nresult      log end offset stays 190\n" in text
     assert "instead" not in text
     assert "--confirm" not in text
@@ -157,7 +157,7 @@ def test_a_reindex_says_that_no_log_is_touched(
     (path / name(LAST, ".index")).unlink()
     text = told(capsys, exits.PROBLEMS, "reindex", path)
     assert "\nresult      logs stay as they are; log end offset stays 200\n" in text
-    assert "\nsave        nothing: no file is changed or taken away\n" in text
+    assert "\nsave        nothing: no file is changed or removed\n" in text
     assert "loss" not in text.lower()
     assert list(commands(text)) == [["kdump", "reindex", os.fspath(path), "--apply"]]
 
@@ -180,7 +180,7 @@ def test_steps_of_one_kind_are_told_together(tmp_path: Path) -> None:
     )
     first, last = name(FIRST, ""), name(LAST, "")
     assert list(step_texts(a_plan(tmp_path, *steps))) == [
-        "remove the clean shutdown marker",
+        "remove the clean shutdown file",
         "recovery-point-offset-checkpoint, only this partition: 150 -> 0",
         f"remove {last}.{{log,index,snapshot}}, leader-epoch-checkpoint",
         f"truncate {log} 2310 -> 693",
@@ -188,7 +188,7 @@ def test_steps_of_one_kind_are_told_together(tmp_path: Path) -> None:
         f"write {first}.{{index,timeindex}}",
         f"replace {first}.txnindex",
         "cleaner-offset-checkpoint, only this partition: 100 -> no line",
-        "restore the marker, empty: the next start scans no other partition",
+        "restore the clean shutdown file, empty: the next startup scans no other partition",
     ]
 
 
@@ -226,8 +226,8 @@ def test_each_of_a_few_logs_is_converted_in_a_step(tmp_path: Path) -> None:
     text = "\n".join(plan_lines(plan))
     assert "loss" not in text.lower()
     assert (
-        " result 2 -> 3 logs of magic 2 with the same 3,001 records, 4.51 KiB -> 6.00 KiB; log end "
-        "offset stays 200 steps 1 "
+        " result 2 -> 3 logs of message format v2 with the same 3,001 records, 4.51 KiB -> 6.00 "
+        "KiB; log end offset stays 200 steps 1 "
     ) in " ".join(text.split())
     assert_fits(text)
 
@@ -297,10 +297,10 @@ def test_any_name_fits_and_is_escaped(
     )
     assert_escaped(text + consent_text(plan))
     assert_fits("\n".join(line for line in text.splitlines() if "x" * 200 not in line))
-    assert "at least 8 records: 7 SOUND + 1 or more unreadable" in " ".join(text.split())
+    assert "at least 8 records: 7 VALID + 1 or more unreadable" in " ".join(text.split())
     assert "of 2 producers; 1 ended transaction; 3 transactions left OPEN" in " ".join(text.split())
     assert "log end offset 200 -> unknown" in text
-    assert consent_text(plan).endswith(f" (7 SOUND). Type {plan.id} to continue")
+    assert consent_text(plan).endswith(f" (7 VALID). Type {plan.id} to continue")
 
 
 @pytest.mark.slow
@@ -367,7 +367,7 @@ def test_who_is_asked_sees_the_question_last(tmp_path: Path) -> None:
             said += os.read(master, 4096)
         question = said.rsplit(b"\r\n", 1)[-1].decode()
         plan_id = re.fullmatch(
-            r".*This loses 170 records of orders-0 \(160 SOUND\)\. Type (\S+) to continue: ",
+            r".*This loses 170 records of orders-0 \(160 VALID\)\. Type (\S+) to continue: ",
             question,
         )
         assert plan_id
@@ -395,7 +395,9 @@ def test_a_receipt_ends_with_the_way_back(
         rf" {plan_id}  truncate-to-valid orders-0: 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ, \d+\.\d+ s\n",
         text,
     )
-    assert f"\nlost        170 records; what was cut off is in orders-0/.kdump/{plan_id}\n" in text
+    assert (
+        f"\nlost        170 records; the removed bytes are in orders-0/.kdump/{plan_id}\n" in text
+    )
     assert "\nchecked     0 problems in a quick check\n" in text
     assert "\nnext start  no more loss seen; " in text
     undo = ["kdump", "undo", os.fspath(path), "--plan", plan_id]

@@ -13,7 +13,7 @@ from kdump.repair.rewrite.conversion import Rules
 
 #: The note on a directory that a broker deletes at its next start.
 DELETED_NOTE: Final = (
-    "a broker deletes this directory at its start, so nothing in it is converted; kdump salvage "
+    "a broker deletes this directory at startup, so nothing in it is converted; kdump salvage "
     "copies its records"
 )
 
@@ -28,8 +28,8 @@ def epochs_note(stamped: int) -> str:
     """Return the note on ``stamped`` batches that get a leader epoch."""
     batches = "1 batch" if stamped == 1 else f"{stamped:,} batches"
     return (
-        f"{batches} of magic 2 without a leader epoch get the epoch of their offset, because "
-        "followers refuse such batches"
+        f"{batches} of message format v2 without a leader epoch get the epoch of their offset, "
+        "because followers refuse such batches"
     )
 
 

@@ -72,7 +72,7 @@ def plan_heal(
     facts = _check_verdict(verdict)
     path = facts.partition.path
     if not paths:
-        raise UsageError(f"{path}: expected at least one copy to heal from: add --from COPY")
+        raise UsageError(f"{path}: expected at least one replica to heal from: add --from COPY")
     copies, notes = open_copies(paths, verdict.target, facts)
     files, identity = read_fingerprint(facts.partition, verdict.surveys)
     directory = log_directory_of(verdict.target)
@@ -89,7 +89,7 @@ def plan_heal(
         log_end=(end, end),
     )
     if not copies:
-        raise Refused(f"{path}: expected a copy of it, found none: {'; '.join(notes)}")
+        raise Refused(f"{path}: expected a replica of it, found none: {'; '.join(notes)}")
     compacted = effective_compaction(verdict.surveys, facts.settings.compacted)
     # In a compacted log the cleaner may have taken a missing offset: only in others is it a loss.
     dense = compacted is False
@@ -159,8 +159,8 @@ def _healed_verdict(
 
 #: The note on a log that the cleaner may have compacted.
 COMPACTED_NOTE: Final = (
-    "the log may be compacted, so that copies hold other batches: only stretches of the same size "
-    "between the same batches are taken"
+    "the log may be compacted, so that replicas hold other batches: only stretches of the same "
+    "size between the same batches are taken"
 )
 #: The most places that are named.
 _LISTED: Final = 20
@@ -177,7 +177,7 @@ def taken_notes(drafts: Sequence[Draft]) -> Iterator[str]:
         )
     if len(runs) > _LISTED:
         size = sum(run.size for _, run in runs[_LISTED:])
-        yield f"{len(runs) - _LISTED:,} more stretches from copies, {size:,} bytes"
+        yield f"{len(runs) - _LISTED:,} more stretches from replicas, {size:,} bytes"
 
 
 def _offsets(draft: Draft, run: BatchRun) -> tuple[int, int]:
@@ -196,22 +196,22 @@ def compare_note(partition: AnyPath, copies: Iterable[AnyPath]) -> str:
     command = shell_text(["kdump", "compare", *map(typed_text, (partition, *copies))])
     return (
         "batches whose checksums match stay, though no checksum covers offsets and leader epochs: "
-        f"to see where copies differ, run {command}"
+        f"to see where replicas differ, run {command}"
     )
 
 
 def left_notes(left: Sequence[LeftOffsets], *, unread: bool) -> Iterator[str]:
     """Yield what stays damaged, because no copy has it. ``unread``: one could not be read."""
-    copy = "no copy that could be read" if unread else "no copy"
+    copy = "no readable replica" if unread else "no replica"
     for place in left[:_LISTED]:
         last = "" if place.last is None else str(place.last)
         span = f"offsets {place.first} to {last}" if last else f"offsets from {place.first} on"
         if place.size:
             yield (
-                f"{place.name} stays damaged at position {place.position}: {place.size:,} bytes, "
-                f"{span}, which {copy} has"
+                f"{place.name} stays corrupt at position {place.position}: {place.size:,} bytes, "
+                f"{span}: {copy} has them"
             )
         else:
             yield f"{span} stay missing before {place.name}: {copy} has them"
     if len(left) > _LISTED:
-        yield f"{len(left) - _LISTED:,} more places stay damaged or missing"
+        yield f"{len(left) - _LISTED:,} more places stay corrupt or missing"

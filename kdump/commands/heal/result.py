@@ -120,8 +120,8 @@ def _check_runs(draft: Draft, source: Source) -> None:
             run = next(runs, None)
         if run is not None and run.at < end:
             raise Refused(
-                f"{run.log}: expected sound batches at position {run.position} to be sound in "
-                f"{draft.segment.log.name} too, found damage at {start}: run the command again"
+                f"{run.log}: expected valid batches at position {run.position} to be valid in "
+                f"{draft.segment.log.name} too, found corruption at {start}: run the command again"
             )
 
 

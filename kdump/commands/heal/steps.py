@@ -50,7 +50,7 @@ def heal_steps(
         small.append(Put.of(name, content, replaces=name in files))
         numbers = ", ".join(str(entry.epoch) for entry in lines)
         small_notes.append(
-            f"{name} gets the lines of epochs without a batch from copies: {numbers}"
+            f"{name} gets the lines of epochs without a batch from replicas: {numbers}"
         )
     new = {log.draft.own.base_offset for log in healed if log.draft.old_size is None}
     producers, producer_notes = producer_steps(evidence, facts, files, every=False, wanted=new)

@@ -33,7 +33,7 @@ from kdump.storage.names import (
 from kdump.storage.paths import AnyPath, as_local
 
 _WITHOUT: Final = {
-    RECOVERY_POINT_CHECKPOINT: "are recovered whole after an unclean stop",
+    RECOVERY_POINT_CHECKPOINT: "are recovered completely after an unclean shutdown",
     HIGH_WATERMARK_CHECKPOINT: "start with the high watermark at their log start offset",
     LOG_START_CHECKPOINT: "start at their first segment: deleted records may be served again",
     CLEANER_CHECKPOINT: "are cleaned from their log start offset on",
@@ -87,10 +87,10 @@ def log_start_steps(verdict: Verdict, facts: PartitionFacts) -> tuple[list[Step]
         return [], []
     step = Line(LOG_START_CHECKPOINT, before, None)
     note = (
-        f"the line of this partition in {LOG_START_CHECKPOINT} was {before}, beyond the log end, "
-        "for which a start deletes all segments. Without the line the log starts at its first "
-        "segment. Records at its end may be missing: if another replica is in sync, start its "
-        "broker instead"
+        f"the line of this partition in {LOG_START_CHECKPOINT} was {before}, beyond the log end "
+        "offset, for which a startup deletes all segments. Without the line the log starts at its "
+        "first segment. Records at its end may be missing: if another replica is in sync, start "
+        "its broker instead"
     )
     return [step], [note]
 

@@ -57,7 +57,7 @@ def plan_reindex(
     notes = list(_unread(verdict))
     name = facts.partition.name
     if name is not None and name.suffix == "delete":
-        notes = ["a broker deletes this directory at its start, so nothing in it is rebuilt"]
+        notes = ["a broker deletes this directory at startup, so nothing in it is rebuilt"]
     else:
         # Producers first, and the .index of each segment last: while it is missing, a start
         # rebuilds all files beside the log of the segment.

@@ -99,12 +99,12 @@ def lines(receipt: Salvaged) -> Iterator[str]:
         for _, run in receipt.runs:
             sizes[str(run.log.parent)] += run.size
         for path in receipt.copies[1:]:
-            yield paragraph("copy", f"{printable(str(path))}: {size_text(sizes[str(path)])}")
+            yield paragraph("replica", f"{printable(str(path))}: {size_text(sizes[str(path)])}")
     yield paragraph(
         "result",
         f"log start offset {receipt.logs[0].base_offset}, log end offset {receipt.log_end}",
     )
-    yield paragraph("holes", _gaps_text(receipt.offset_gaps))
+    yield paragraph("missing", _gaps_text(receipt.offset_gaps))
     for gap in receipt.offset_gaps[:_LISTED]:
         yield paragraph("", _gap_text(receipt, gap))
     yield from _more(len(receipt.offset_gaps))
@@ -173,7 +173,7 @@ def _gaps_text(offset_gaps: Sequence[OffsetGap]) -> str:
     known = sum(gap.count or 0 for gap in offset_gaps)
     unbounded = any(gap.count is None for gap in offset_gaps)
     most = f"{count_text(known, 'offset')} at most" if known or not unbounded else ""
-    open_end = "and what followed the end" if unbounded else ""
+    open_end = "and the offsets after the end" if unbounded else ""
     return f"{len(offset_gaps):,}: {' '.join(part for part in (most, open_end) if part)}"
 
 

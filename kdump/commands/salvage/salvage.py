@@ -348,9 +348,10 @@ def _notes(facts: PartitionFacts, selection: PieceSelection, replayed: Replay) -
     if hunted:
         sure = sum(left.batches for left in hunted if _ends_its_log(left, selection))
         yield (
-            f"batches that a search found after damage: {sum(left.batches for left in hunted)}. "
-            "They may be values of records that hold batches themselves; --hunted takes them. "
-            f"In parts that reach the end of their log, where no values are: {sure}"
+            "batches that a search found after corruption: "
+            f"{sum(left.batches for left in hunted)}. "
+            "They may be values of records that hold batches; --hunted takes them. Those in parts "
+            f"that reach the end of their log are no values: {sure}"
         )
     if replayed.open:
         yield (

@@ -23,13 +23,13 @@ def cut_notes(
 ) -> Iterator[str]:
     """Yield why the log of ``survey`` is cut at ``cut_point``, and what to consider before."""
     log, whole = survey.segment.log.name, cut_point.position == survey.size
-    where = "stays whole" if whole else f"is cut at position {cut_point.position}"
+    where = "stays whole" if whole else f"is truncated at position {cut_point.position}"
     yield f"{log} {where}: {cut_point.cause}"
     if not loss:
         return
     if loss.sound:
         yield (
-            f"{loss.sound.count:,} sound records follow that position: kdump salvage copies them "
+            f"{loss.sound.count:,} valid records follow that position: kdump salvage copies them "
             "too, to another directory"
         )
     yield (
@@ -84,8 +84,8 @@ def order_notes(
     if refused is not None and cut_point is not None and _before(refused, cut_point):
         log = surveys[refused.number].segment.log.name
         yield (
-            f"{log} stays damaged at position {refused.position} ({refused.cause}): without --at "
-            "the log is cut there"
+            f"{log} stays corrupt at position {refused.position} ({refused.cause}): without --at "
+            "the log is truncated there"
         )
     stop = len(surveys) - 1 if cut_point is None else cut_point.number
     for number, survey in enumerate(surveys[: stop + 1]):
@@ -98,7 +98,7 @@ def order_notes(
             if position < end:
                 yield (
                     f"{survey.segment.log.name}, position {position}: {text}. Recovery accepts "
-                    "this, so it stays, unless --at cuts before it"
+                    "this, so it stays, unless --at truncates before it"
                 )
         if survey.recovered is not None and survey.recovered.ending is RecoveryEnding.SPLIT:
             yield (

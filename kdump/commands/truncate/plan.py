@@ -152,9 +152,9 @@ def _refuse_partial_recovery(
     if alone and any(later.size for later in surveys[cut_point.number + 1 :]):
         raise Refused(
             f"{segment.log}: expected an index and a matching transaction index, found otherwise: "
-            f"a broker cuts only this log, at position {cut_point.position}, and keeps all later "
-            "segments. kdump salvage copies the sound batches; to cut here nevertheless, give "
-            f"--at {recovered.next_offset}"
+            f"a broker truncates only this log, at position {cut_point.position}, and keeps all "
+            "later segments. kdump salvage copies the valid batches; to truncate here "
+            f"nevertheless, give --at {recovered.next_offset}"
         )
 
 
@@ -211,7 +211,7 @@ def confirm(survey: Survey, cut_point: CutPoint) -> None:
         raise Refused(
             f"{survey.segment.log}: unstable-read: expected the same bytes each time that the "
             f"batch at position {cut_point.position} is read, found different bytes: check memory, "
-            "controller and disk before you cut anything"
+            "controller and disk before you truncate anything"
         )
 
 

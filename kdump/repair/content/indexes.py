@@ -156,12 +156,12 @@ def _notes(survey: Survey, rebuilt: RebuiltIndexes) -> Iterator[str]:
     inner_gaps = [gap for gap in survey.gaps if gap.offset_after is not None]
     if inner_gaps:
         yield (
-            f"{name} is damaged at position {inner_gaps[0].damage.position}: its indexes cover the "
-            "batches before and after the damage"
+            f"{name} is corrupt at position {inner_gaps[0].damage.position}: its indexes cover the "
+            "batches before and after the corruption"
         )
     if rebuilt.doubtful:
         yield (
-            f"{name} has batches between damaged parts that may be part of a record's value: its "
+            f"{name} has batches between corrupt parts that may be part of a record's value: its "
             "indexes leave them out"
         )
     if rebuilt.disorder:

@@ -30,7 +30,7 @@ def start_of(facts: PartitionFacts, surveys: Sequence[Survey]) -> tuple[Producer
         return ()
     where = "in remote storage or gone" if facts.settings.remote_storage else "gone"
     return (
-        f"the segments before offset {first} are {where}, and no sound snapshot holds the "
+        f"the segments before offset {first} are {where}, and no valid snapshot holds the "
         "producers and open transactions at that offset"
     )
 

@@ -59,7 +59,7 @@ class _ReplayedPartition:
         if offset <= first:
             return None
         return (
-            f"the state from offset {first} on is unknown, because the log is damaged or lacks "
+            f"the state from offset {first} on is unknown, because the log is corrupt or lacks "
             "records there"
         )
 

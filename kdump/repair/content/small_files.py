@@ -62,9 +62,9 @@ def _epochs_note(entries: Sequence[EpochEntry], replayed: Replay, *, copies: boo
     """Return what becomes of epochs of which the log has no batch."""
     with_batches = {run.epoch for run in runs_of(replayed)}
     kept = sum(entry.epoch not in with_batches for entry in entries)
-    origin = "the old file or of a copy" if copies else "the old file"
+    origin = "the old file or of a replica" if copies else "the old file"
     lines = f", and the lines of {kept} without a batch from {origin}" if kept else ""
-    lost = "" if copies else ", unless heal takes its line from a copy"
+    lost = "" if copies else ", unless heal takes its line from a replica"
     return (
         f"{LEADER_EPOCH_CHECKPOINT} gets the leader epochs of the batches in the log{lines}; any "
         f"other epoch without a batch is lost{lost}"

@@ -126,23 +126,23 @@ def _ownership_notes(copy: AnyPath, partition: AnyPath) -> Iterator[str]:
     found, owner = status_of(copy), status_of(partition).st_uid
     if found.st_uid not in (owner, 0):
         yield (
-            f"{copy} belongs to user {found.st_uid}, the partition to user {owner}: what is taken "
-            "gets into a log of another user"
+            f"{copy} belongs to user {found.st_uid}, the partition to user {owner}: its records "
+            "get into a log of another user"
         )
     if found.st_mode & stat.S_IWOTH:
         mode = stat.S_IMODE(found.st_mode)
-        yield f"{copy} is writable for others (mode {mode:o}): they decide what is taken"
+        yield f"other users can write to {copy} (mode {mode:o}) and choose the records to take"
 
 
 def _partition_at(path: AnyPath, name: DirectoryName) -> Partition | None:
     if isinstance(path, ManifestPath):
-        raise UsageError(f"{path}: expected a copy with its records, found a manifest")
+        raise UsageError(f"{path}: expected a replica with its records, found a manifest")
     content = open_path(path)
     if isinstance(content, Partition):
         return content
     if not isinstance(content, LogDirectory):
         raise UsageError(
-            f"{path}: expected a copy of the partition or a log directory with one, found a file"
+            f"{path}: expected a replica of the partition or a log directory with one, found a file"
         )
     for found in content.partition_paths:
         other = directory_name(found)
@@ -160,7 +160,7 @@ def _check_identity(
 ) -> None:
     """Raise Refused unless ``copy`` is another directory of the same partition and cluster."""
     if identity(copy.path) == identity(target.path) is not None:
-        raise Refused(f"{copy.path}: expected a copy, found the partition itself")
+        raise Refused(f"{copy.path}: expected another replica, found the partition itself")
     own = None if facts.metadata is None else facts.metadata.value
     path = copy.path / PARTITION_METADATA
     found = _read_if_there(path, decode_partition_metadata)
@@ -169,12 +169,12 @@ def _check_identity(
         if found.topic_id != own.topic_id:
             raise Refused(
                 f"{path}: expected topic id {own.topic_id}, as in the partition, found "
-                f"{found.topic_id}: the copy is of another topic, or of an older one of that name"
+                f"{found.topic_id}: it is a replica of another topic, or of an older one"
             )
         same_topic = True
     if copy.name is None or copy.name.partition != name.partition or not same_topic:
         raise Refused(
-            f"{copy.path}: expected a copy of {name.topic}-{name.partition}, found another "
+            f"{copy.path}: expected a replica of {name.topic}-{name.partition}, found another "
             "partition"
         )
     if copy.name.suffix == _DELETED:
@@ -192,7 +192,7 @@ def _check_cluster(copy: Partition, target: Target) -> None:
         return
     if own.cluster_id != found.cluster_id:
         raise Refused(
-            f"{copy.path}: expected a copy of cluster {own.cluster_id}, found cluster "
+            f"{copy.path}: expected a replica of cluster {own.cluster_id}, found cluster "
             f"{found.cluster_id}"
         )
 
@@ -246,7 +246,7 @@ def _check_files(partition: Partition) -> None:
         strange += [file for file in files if file is not None and _is_link(file)]
     if strange:
         raise Refused(
-            f"{strange[0]}: expected a regular file in a copy, found another kind of file"
+            f"{strange[0]}: expected a regular file in a replica, found another kind of file"
         )
 
 

@@ -270,7 +270,7 @@ class Healer:
                 elif found != epoch:
                     note = (
                         f"{copy.path} is of another lineage: it has offset {offset} in leader "
-                        f"epoch {found}, not {epoch}; nothing is taken from it behind the log"
+                        f"epoch {found}, not {epoch}; heal takes nothing from it after the log end"
                     )
                     self._notes[note] = None
                     return None

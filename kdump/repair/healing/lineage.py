@@ -62,8 +62,8 @@ def _contradiction(entries: tuple[EpochEntry, ...], surveys: Sequence[Survey]) -
         if epochs.epoch_at(offset) not in (None, epoch):
             return (
                 f"{LEADER_EPOCH_CHECKPOINT} gives offset {offset} leader epoch "
-                f"{epochs.epoch_at(offset)}, its batch has {epoch}: the file does not show which "
-                "copies are of the same lineage, only later batches of the log do"
+                f"{epochs.epoch_at(offset)}, its batch has {epoch}: only later batches of the "
+                "log show which replicas are of the same lineage, the file does not"
             )
     return None
 

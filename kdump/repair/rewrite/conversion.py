@@ -60,8 +60,8 @@ _REFUSED: Final = {
         "begins at or below the last offset before it, or below the segment's base offset"
     ),
     FaultKind.INVERTED: "ends below its base offset",
-    FaultKind.MAGIC: "is of a magic that no release writes",
-    FaultKind.CODEC: "has an unknown codec",
+    FaultKind.MAGIC: "is of a message format that no release writes",
+    FaultKind.CODEC: "has an unknown compression type",
 }
 
 
@@ -324,8 +324,8 @@ class Conversion:
         if fault.kind in _REFUSED:
             raise unconvertible_log(
                 self._path,
-                "expected batches of magic 0 to 2 with rising offsets, found that the batch at "
-                f"position {fault.batch.position} {_REFUSED[fault.kind]}",
+                "expected batches of message formats v0 to v2 with rising offsets, found that the "
+                f"batch at position {fault.batch.position} {_REFUSED[fault.kind]}",
             )
 
     def _report_up_to(self, position: int, at_least: int) -> None:

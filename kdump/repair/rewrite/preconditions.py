@@ -14,8 +14,8 @@ from kdump.storage.walk import Damage, Reason
 def unconvertible_log(path: AnyPath, what: str) -> Refused:
     """Return the refusal of the log at ``path``, which is damaged or out of order."""
     return Refused(
-        f"{path}: {what}: only sound logs are converted. kdump truncate-to-valid cuts a damaged "
-        "log, kdump salvage copies its sound batches"
+        f"{path}: {what}: only valid logs are converted. kdump truncate-to-valid truncates a "
+        "corrupt log, kdump salvage copies its valid batches"
     )
 
 
@@ -36,7 +36,7 @@ def damaged_log(path: AnyPath, damage: Damage) -> Refused:
     """Return the refusal of the log at ``path`` because of ``damage``."""
     return unconvertible_log(
         path,
-        f"expected only sound batches, found damage at position {damage.position} "
+        f"expected only valid batches, found corruption at position {damage.position} "
         f"({damage.reason.value})",
     )
 
@@ -48,7 +48,7 @@ def refuse_damaged(surveys: Sequence[Survey], folder: AnyPath) -> None:
         if survey.damages:
             kinds = [reason.value for reason in Reason if survey.counts[reason]]
             raise unconvertible_log(
-                log, f"expected only sound batches, found damage ({', '.join(kinds)})"
+                log, f"expected only valid batches, found corruption ({', '.join(kinds)})"
             )
         if not survey.ordered:
             raise unconvertible_log(

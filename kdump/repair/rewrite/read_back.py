@@ -96,7 +96,8 @@ class LogReader:
                         raise _mismatch(path, f"{piece.reason.value} at position {piece.position}")
                     if set(piece.column("magic")) != {_MAGIC}:
                         raise _mismatch(
-                            path, f"batches of another magic after position {piece.position}"
+                            path,
+                            f"batches of another message format after position {piece.position}",
                         )
                     self._add(source, piece)
             except DecodeError as error:
@@ -125,6 +126,6 @@ def _windows(source: Source, table: BatchTable) -> Iterator[memoryview]:
 
 def _mismatch(path: Path, found: str) -> Refused:
     return Refused(
-        f"{path}: expected sound batches of magic 2 to be read back, found {found}: nothing was "
-        "changed; check memory, controller and disk"
+        f"{path}: expected to read back valid batches of message format v2, found {found}: nothing "
+        "was changed; check memory, controller and disk"
     )

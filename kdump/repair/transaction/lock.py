@@ -120,8 +120,8 @@ def _check_lock_file(path: Path, status: os.stat_result) -> None:
         found = f"a file with {status.st_nlink} names (hard links)"
     if found is not None:
         raise Refused(
-            f"{path}: expected the lock file that brokers make, found {found}: with the broker "
-            "stopped, remove it; the next start makes it again"
+            f"{path}: expected the lock file that brokers make, found {found}: remove it "
+            "while the broker is stopped; the next startup makes it again"
         )
 
 
@@ -148,7 +148,7 @@ def check_readers(plan: Plan) -> None:
     if use is not None:
         raise Refused(
             f"{plan.partition}: expected no reader of a file that the repair changes; {use}, and "
-            "could read a half-made change: stop it, or wait until it has ended"
+            "could read a half-made change: end it, or wait until it has ended"
         )
 
 
@@ -200,7 +200,7 @@ def check_other_partitions(partition: Path, log_directory: Path | None) -> None:
         if repair is not None and _changes_shared_files(Folder(other, repair.id).plan()):
             raise Refused(
                 f"{other}: expected no interrupted repair in this log directory, found "
-                f"{repair.id}, which holds the clean shutdown marker or checkpoint lines: "
+                f"{repair.id}, which holds the clean shutdown file or checkpoint lines: "
                 f"{finish_or_undo(repair, other)}"
             )
 

@@ -63,7 +63,7 @@ class Preparation:
         path = marker_path(self.plan)
         stamp = stamp_of(path)
         if stamp is None:
-            raise Refused(f"{path}: expected the clean shutdown marker, found none: plan again")
+            raise Refused(f"{path}: expected the clean shutdown file, found none: plan again")
         content, like = path.read_bytes(), Attributes.of(path)
         disk.write_file(self.folder.marker_path, [content], like, stamp.mtime_ns)
         return stamp

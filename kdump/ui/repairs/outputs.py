@@ -82,7 +82,7 @@ def done_lines(output: NewDirectory, command: str) -> Iterator[str]:
     origin, target = (printable(os.fspath(path)) for path in (output.partition, output.destination))
     yield from wrap(
         f"DONE {output.id}  {command} {origin} -> {target}: {output.begun}, {output.seconds} s; "
-        "what was read is unchanged",
+        "the source is unchanged",
         0,
     )
 

@@ -92,15 +92,17 @@ def _text(plan: Plan, steps: Sequence[Step]) -> str:
         case Rewrite():
             return f"replace {first.checkpoint} of the log directory"
         case TakeMarker():
-            return "remove the clean shutdown marker"
+            return "remove the clean shutdown file"
         case PutMarker():
-            return "restore the marker, empty: the next start scans no other partition"
+            return (
+                "restore the clean shutdown file, empty: the next startup scans no other partition"
+            )
 
 
 def _assembly_text(plan: Plan, put: Put, recipe: Assembly) -> str:
     """Return a log that is put together: its size, and what comes from copies."""
     size = size_text(sum(piece.size for piece in recipe.taken))
-    taken = f"{size} from copies, {count_text(len(recipe.taken), 'stretch', 'stretches')}"
+    taken = f"{size} from replicas, {count_text(len(recipe.taken), 'stretch', 'stretches')}"
     if not put.replaces:
         return f"write {put.name}: {taken}"
     return f"replace {put.name}, {plan.files[put.name].size} -> {put.size}: {taken}"

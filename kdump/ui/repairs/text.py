@@ -79,11 +79,11 @@ def loss_lines(loss: Loss, *, lost: bool) -> Iterator[str]:
     if not loss:
         if lost:
             yield paragraph(
-                "loss", f"no record; {size_text(loss.size)} without records are cut off"
+                "loss", f"no record; {size_text(loss.size)} without records are removed"
             )
         return
     sound, unreadable = _count_text(loss.sound), _count_text(loss.unreadable)
-    text = f"{_records_text(loss)}: {sound} SOUND + {unreadable} unreadable"
+    text = f"{_records_text(loss)}: {sound} VALID + {unreadable} unreadable"
     parts = [text, size_text(loss.size)]
     both = loss.sound + loss.unreadable
     if both.first_offset is not None:
@@ -120,7 +120,7 @@ def steps_lines(plan: Plan) -> Iterator[str]:
 def consent_text(plan: Plan) -> str:
     """Return the question that asks the user to agree to a loss."""
     lost = f"{_records_text(plan.loss)} of {partition_name(plan.partition)}"
-    sound = f" ({_count_text(plan.loss.sound)} SOUND)" if plan.loss.sound else ""
+    sound = f" ({_count_text(plan.loss.sound)} VALID)" if plan.loss.sound else ""
     return f"This loses {lost}{sound}. Type {plan.id} to continue"
 
 
@@ -130,8 +130,8 @@ def receipt_lines(plan: Plan, receipt: Mapping[str, Any], checked: Iterable[str]
     done = f"DONE {plan.id}  {_command_text(plan)}: {receipt['begun']}, {receipt['seconds']} s"
     yield from wrap(done, 0)
     if plan.lossy:
-        yield paragraph("lost", f"{_records_text(plan.loss)}; what was cut off is in {folder}")
-    proof = "SHA-256 of what was written and moved"
+        yield paragraph("lost", f"{_records_text(plan.loss)}; the removed bytes are in {folder}")
+    proof = "SHA-256 of all bytes written and moved"
     if logs := receipt.get("converted"):
         conversion = ConversionSums.from_receipt(logs)
         yield paragraph("converted", f"{conversion.logs}, {conversion.sizes}")
@@ -234,13 +234,13 @@ def _result_text(plan: Plan) -> str:
     conversion = ConversionSums.from_plan(plan, plan.steps)
     if conversion.new:
         parts = [
-            f"{conversion.logs} of magic 2 with the same "
+            f"{conversion.logs} of message format v2 with the same "
             f"{count_text(conversion.records, 'record')}, {conversion.sizes}"
         ]
     elif plan.assemblies:
         logs = count_text(len(plan.assemblies), "log")
         size = sum(piece.size for _, recipe in plan.assemblies for piece in recipe.taken)
-        parts = [f"{size_text(size)} from copies in {logs}"]
+        parts = [f"{size_text(size)} from replicas in {logs}"]
     else:
         parts = ["" if _cuts(plan) else "logs stay as they are"]
     if before != after:
@@ -266,7 +266,7 @@ def _save_text(plan: Plan) -> str:
     if plan.rewrites:
         parts.append(count_text(len(plan.rewrites), "checkpoint file"))
     if not parts:
-        return "nothing: no file is changed or taken away"
+        return "nothing: no file is changed or removed"
     return f"{partition_name(plan.partition)}/{FOLDERS}/{plan.id}/: {'; '.join(parts)}"
 
 

@@ -383,9 +383,9 @@ def test_what_people_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert text.startswith(f"PLAN {plan_id}  {COMMAND} orders-0: nothing is changed yet\n")
     assert "loss" not in text.lower()
     assert re.search(
-        r" result 1 log of magic 2 with the same \d+ records, \S+ KiB -> \S+ KiB; log end offset "
-        rf"stays 200 .* steps 1 replace {name(0, '')}\.\{{log,timeindex,index\}}; \S+ KiB -> "
-        r"\S+ KiB, \d+ records, digest [0-9a-f]{32} save ",
+        r" result 1 log of message format v2 with the same \d+ records, \S+ KiB -> \S+ KiB; "
+        rf"log end offset stays 200 .* steps 1 replace {name(0, '')}\.\{{log,timeindex,index\}}; "
+        r"\S+ KiB -> \S+ KiB, \d+ records, digest [0-9a-f]{32} save ",
         words(text),
     )
     assert re.search(r" note [^.]*0\.11", words(text))
@@ -407,8 +407,8 @@ def test_what_people_read_of_a_new_directory(
     partition, output = write(tmp_path / "data"), tmp_path / "new"
     text = told(capsys, exits.OK, COMMAND, partition, "--output", output)
     assert re.search(
-        rf"^DONE [0-9a-f]{{8}} {COMMAND} {partition} -> {output / 'orders-0'}: \S+Z, \S+ s; what "
-        r"was read is unchanged converted 1 log, \S+ KiB -> \S+ KiB; \d+ old messages and "
+        rf"^DONE [0-9a-f]{{8}} {COMMAND} {partition} -> {output / 'orders-0'}: \S+Z, \S+ s; the "
+        r"source is unchanged converted 1 log, \S+ KiB -> \S+ KiB; \d+ old messages and "
         r"wrappers read back \d+ records, digest [0-9a-f]{32}: the same as before copied 1 "
         r"other log, byte for byte result log start offset 0, log end offset 200 .*checked 2 "
         rf"segments, every header and checksum: 0 problems proof \S+/receipt\.json in it: .* next "

@@ -413,18 +413,18 @@ def damage(log: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]
 
 
 REFUSALS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a checksum": (damage(name(0, LOG), lambda data: flip(data, 30)), "damage \\(bad-checksum"),
+    "a checksum": (damage(name(0, LOG), lambda data: flip(data, 30)), "corruption \\(bad-checksum"),
     "a transaction's marker": (
         lambda path: (path / name(100, LOG)).write_bytes(
             batch(100, [record()], producer_id=7, producer_epoch=0, transactional=True)
             + flip(marker(101, 7, commit=True), -1)
         ),
-        "damage \\(bad-checksum",
+        "corruption \\(bad-checksum",
     ),
     "a torn tail elsewhere": (damage(name(100, LOG), lambda data: data[:-1]), "torn-tail"),
     "all behind damage": (
         damage(name(0, LOG), lambda data: bytes(10) + data),
-        "damage \\(impossible-size",
+        "corruption \\(impossible-size",
     ),
     "order": (damage(name(0, LOG), lambda data: data * 2), "rise from batch to batch"),
     "overlap": (
@@ -489,7 +489,7 @@ def test_damage_where_nothing_is_old_is_no_matter(place: Path) -> None:
 def test_batches_that_all_follow_damage_may_be_old(place: Path) -> None:
     path = partition(place, {0: OLD})
     damage(name(0, LOG), lambda data: bytes(10) + data)(path)
-    with pytest.raises(Refused, match=r"found damage \(impossible-size"):
+    with pytest.raises(Refused, match=r"found corruption \(impossible-size"):
         conversion(path)
 
 

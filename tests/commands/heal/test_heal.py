@@ -127,7 +127,7 @@ def test_what_no_copy_has_stays_and_is_said(place: Path) -> None:
     made = healing(partition, copy)
     assert not made.complete
     at, size = sum(map(len, good[:6])), len(good[6])
-    said = f"{name(0, '.log')} stays damaged at position {at}: {size:,} bytes, offsets 30 to 34"
+    said = f"{name(0, '.log')} stays corrupt at position {at}: {size:,} bytes, offsets 30 to 34"
     assert any(said in note for note in made.plan.notes)
     apply(made.plan)
     assert logs(partition) == {name(0, ".log"): b"".join(broken(good, 6))}
@@ -316,25 +316,25 @@ def test_copies_of_something_else_are_refused(place: Path) -> None:
         healing(partition, newer)
     cluster = write(place / "cluster", {0: good})
     (place / "cluster" / "meta.properties").write_bytes(META % (b"second", 1))
-    with pytest.raises(Refused, match="expected a copy of cluster first, found cluster second"):
+    with pytest.raises(Refused, match="expected a replica of cluster first, found cluster second"):
         healing(partition, cluster)
     (number,) = (forge.write_partition(place / "number", "orders", 1, {0: good}),)
-    with pytest.raises(Refused, match="expected a copy of orders-0, found another partition"):
+    with pytest.raises(Refused, match="expected a replica of orders-0, found another partition"):
         healing(partition, number)
     renamed = forge.write_partition(
         place / "renamed", "refunds", 0, {0: good}, files={"partition.metadata": None}
     )
-    with pytest.raises(Refused, match="expected a copy of orders-0, found another partition"):
+    with pytest.raises(Refused, match="expected a replica of orders-0, found another partition"):
         healing(partition, renamed)
-    with pytest.raises(Refused, match="expected a copy, found the partition itself"):
+    with pytest.raises(Refused, match="expected another replica, found the partition itself"):
         healing(partition, partition)
-    with pytest.raises(UsageError, match="expected at least one copy to heal from: add --from"):
+    with pytest.raises(UsageError, match="expected at least one replica to heal from: add --from"):
         healing(partition)
-    with pytest.raises(UsageError, match="expected a copy of the partition or a log directory"):
+    with pytest.raises(UsageError, match="expected a replica of the partition or a log directory"):
         healing(partition, partition / name(0, ".log"))
     (place / "empty").mkdir()
     (place / "empty" / "meta.properties").write_bytes(META % (b"first", 2))
-    with pytest.raises(Refused, match=r"expected a copy of it, found none: .* has no partition"):
+    with pytest.raises(Refused, match=r"expected a replica of it, found none: .* has no partition"):
         healing(partition, place / "empty")
 
 
@@ -349,7 +349,7 @@ def test_files_of_a_copy_that_are_none_are_refused(place: Path, kind: str) -> No
         os.mkfifo(path)
     else:
         path.symlink_to(place / "away")
-    with pytest.raises(Refused, match="expected a regular file in a copy, found another kind"):
+    with pytest.raises(Refused, match="expected a regular file in a replica, found another kind"):
         healing(partition, copy)
 
 
@@ -416,8 +416,8 @@ def test_the_command(place: Path) -> None:
     before = left(place)
     planned = command(place)
     assert planned.code == PROBLEMS
-    assert "from copies" in planned.out
-    assert "3.00 KiB from copies in 3 logs" in " ".join(planned.out.split())
+    assert "from replicas" in planned.out
+    assert "3.00 KiB from replicas in 3 logs" in " ".join(planned.out.split())
     assert left(place) == before
     done = command(place, "--apply", "--format", "json")
     assert done.code == OK, done
@@ -444,7 +444,7 @@ def test_the_command_says_with_its_exit_code_what_stays(place: Path) -> None:
     assert command(place, "--apply").code == PROBLEMS
     again = command(place)
     assert again.code == PROBLEMS
-    assert "stays damaged at position" in " ".join(again.out.split())
+    assert "stays corrupt at position" in " ".join(again.out.split())
     assert run(HEAL.argv(place)[:-3] + HEAL.argv(place)[-1:]).code in (USAGE, INCOMPLETE)
 
 

@@ -200,7 +200,7 @@ def test_a_copy_of_another_user_is_named(own: Path, copy: Path, nobody: int) -> 
 def test_a_copy_that_others_can_write_is_named(own: Path, copy: Path, nobody: int) -> None:
     give_all(copy.parent, nobody)
     copy.chmod(0o777)
-    assert any(f"{copy} is writable for others" in note for note in healing(own, copy).plan.notes)
+    assert any(f"other users can write to {copy}" in note for note in healing(own, copy).plan.notes)
 
 
 # --- claims
@@ -216,7 +216,7 @@ def test_a_manifest_has_no_batches_to_take(own: Path, copy: Path, place: Path) -
     file = place / "copy.manifest"
     ran = run(["manifest", str(copy), "--to", str(file)])
     assert ran.code == OK, ran
-    with pytest.raises(UsageError, match="expected a copy with its records, found a manifest"):
+    with pytest.raises(UsageError, match="expected a replica with its records, found a manifest"):
         healing(own, ManifestPath.of(file))
     ran = run(["heal", str(own), "--from", str(file)])
     assert ran.code == 2, ran
@@ -234,7 +234,7 @@ def test_a_copy_that_cannot_be_read_is_an_exit_code(own: Path, copy: Path, nobod
     assert ran.code == INCOMPLETE, ran
     words = " ".join(ran.out.split())
     assert "could not be read" in words
-    assert "which no copy that could be read has" in words
+    assert "no readable replica has them" in words
 
 
 def test_the_plan_says_what_it_does_not_compare(own: Path, copy: Path) -> None:

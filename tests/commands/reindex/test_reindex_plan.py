@@ -309,8 +309,8 @@ def test_both_sides_of_damage_and_a_word_about_it(tmp_path: Path) -> None:
     planned = plan(path)
     assert names(planned) == [name(FIRST, INDEX)]
     assert planned.notes == (
-        f"{name(FIRST, '.log')} is damaged at position {sum(map(len, pieces[:3]))}: its indexes "
-        "cover the batches before and after the damage",
+        f"{name(FIRST, '.log')} is corrupt at position {sum(map(len, pieces[:3]))}: its indexes "
+        "cover the batches before and after the corruption",
     )
     last = content(planned, name(FIRST, INDEX))[-8:]
     assert int.from_bytes(last[4:], "big") > sum(map(len, pieces[:4]))
@@ -452,7 +452,7 @@ def test_without_one_the_state_is_unknown_and_reported(
     assert not planned.steps
     assert planned.notes == (
         "transaction indexes and producer snapshots stay as they are: the segments before offset "
-        "100 are gone, and no sound snapshot holds the producers and open transactions at that "
+        "100 are gone, and no valid snapshot holds the producers and open transactions at that "
         "offset",
     )
 
@@ -547,7 +547,7 @@ def test_what_damage_hides_is_not_written_down(tmp_path: Path) -> None:
     assert all(end.startswith("transaction-end-lost: ") for end in ends)
     assert note == (
         f"not rebuilt: {TXN_FIRST}, {TXN_LAST}, {snap(LAST)}: the state from offset 21 on is "
-        "unknown, because the log is damaged or lacks records there"
+        "unknown, because the log is corrupt or lacks records there"
     )
 
 

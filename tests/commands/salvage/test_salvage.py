@@ -250,8 +250,8 @@ def test_what_was_found_by_hunting_is_taken_on_request(tmp_path: Path, salvage: 
     assert logs(salvage.output / "orders-7") == {0: b"".join(batches[:3])}
     assert receipt["left_sums"]["hunted"]["batches"] == 4
     (note,) = (note for note in receipt["notes"] if "--hunted" in note)
-    assert note.startswith("batches that a search found after damage: 4. ")
-    assert note.endswith("In parts that reach the end of their log, where no values are: 4")
+    assert note.startswith("batches that a search found after corruption: 4. ")
+    assert note.endswith("Those in parts that reach the end of their log are no values: 4")
     salvage.output = tmp_path / "again"
     receipt = salvage.one(origin, "--hunted")
     assert logs(salvage.output / "orders-7") == {0: b"".join([*batches[:3], *batches[4:]])}
@@ -1396,7 +1396,7 @@ def test_the_text_says_all_in_80_columns(
     assert max(map(len, lines)) <= 80
     text = " ".join(printed.out.split())
     assert "taken 27 records in 9 batches" in text
-    assert "holes 1: 3 offsets at most 12..14: bad checksum" in text
+    assert "missing 1: 3 offsets at most 12..14: bad checksum" in text
     assert "checked 1 segment, every header and checksum: 0 problems" in text
     assert lines[-1] == "next        kdump verify out/orders-7"
 

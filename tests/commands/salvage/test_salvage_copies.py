@@ -190,7 +190,7 @@ def test_a_link_in_a_copy_is_refused(place: Path, nobody: int) -> None:
         give_all(path.parent, nobody)
     ran = run(["salvage", *map(str, paths), "--output", str(place / "out")])
     assert ran.code == REFUSED, ran
-    assert "expected a regular file in a copy, found another kind of file" in ran.err
+    assert "expected a regular file in a replica, found another kind of file" in ran.err
     assert not (place / "out").exists()
 
 

@@ -300,7 +300,7 @@ def test_all_that_belongs_to_a_cut_in_its_order(top: Path) -> None:
     assert plan.loss.below_high_watermark
     assert plan.loss.sound == Span(160, 40, 199, forge.TIMESTAMP + 4000, forge.TIMESTAMP + 109_000)
     notes = "\n".join(plan.notes)
-    assert all(text in notes for text in ("160 sound", "salvage", "replica", "watermark is 180"))
+    assert all(text in notes for text in ("160 valid", "salvage", "replica", "watermark is 180"))
     assert str(top) not in notes
     carry_out(plan)
     assert (top / CLEAN_MARKER).exists()
@@ -625,7 +625,7 @@ def test_damage_below_the_offset_stays(top: Path) -> None:
     plan = planned(top, path, 60)
     assert cut_of(plan).size == 6 * _BATCH
     assert (plan.loss.sound.count, plan.loss.unreadable.count) == (140, 0)
-    assert any("stays damaged at position" in note for note in plan.notes)
+    assert any("stays corrupt at position" in note for note in plan.notes)
 
 
 def test_a_torn_tail_of_a_segment_that_is_the_last_one_then(top: Path) -> None:
