@@ -130,7 +130,7 @@ def offered(
         first = [
             number for number, line in enumerate(printed) if line.startswith(("choose ", "do "))
         ]
-        end = next(number for number, line in enumerate(printed) if line.startswith("settings "))
+        end = next(number for number, line in enumerate(printed) if line.startswith("configs "))
         return printed[first[0] : end] if first else []
 
     return lines
@@ -139,11 +139,11 @@ def offered(
 def test_damage_in_front_of_sound_batches_gives_a_choice(offered: Printed) -> None:
     assert offered(recipe("crc-sealed")) == [
         "choose      another replica is in sync: start its broker first",
-        "            take its records from a replica's copy, brought here as COPY:",
+        "            take its records from a replica, copied here as COPY:",
         "              kdump heal crc-sealed-0 --from COPY",
-        "            only copy, loses at most 10 records:",
+        "            only replica, loses at most 10 records:",
         "              kdump salvage crc-sealed-0 --output DIR",
-        "            as recovery would, loses 160 SOUND records more:",
+        "            as log recovery would, loses 160 VALID records more:",
         "              kdump truncate-to-valid crc-sealed-0",
     ]
 
@@ -151,9 +151,9 @@ def test_damage_in_front_of_sound_batches_gives_a_choice(offered: Printed) -> No
 def test_damage_at_the_end_is_cut(offered: Printed) -> None:
     assert offered(recipe("crc-last")) == [
         "choose      another replica is in sync: start its broker first",
-        "            take its records from a replica's copy, brought here as COPY:",
+        "            take its records from a replica, copied here as COPY:",
         "              kdump heal crc-last-0 --from COPY",
-        "            only copy, loses nothing that can be read:",
+        "            only replica, loses nothing that can be read:",
         "              kdump truncate-to-valid crc-last-0",
     ]
 
@@ -165,9 +165,9 @@ def test_an_unacknowledged_torn_end_is_cut(offered: Printed) -> None:
 def test_a_cut_of_more_than_damage_has_an_unknown_loss(offered: Printed) -> None:
     assert offered(recipe("below")) == [
         "choose      another replica is in sync: start its broker first",
-        "            only copy:",
+        "            only replica:",
         "              kdump salvage below-0 --output DIR",
-        "            as recovery would:",
+        "            as log recovery would:",
         "              kdump truncate-to-valid below-0",
     ]
 

@@ -144,7 +144,7 @@ def test_a_clean_directory_is_known_without_a_scan(cli: Cli) -> None:
     path = ROOT / "brokers" / "2.8.2" / "clean"
     lines = cli.lines("next-start", path)
     assert joined(lines[:2]) == (
-        "OK 31 partitions, closed cleanly; the contents of logs were not read. Startup recovers "
+        "OK 31 partitions, shut down cleanly; the contents of logs were not read. Startup recovers "
         "nothing and removes no valid record."
     )
 

@@ -53,7 +53,7 @@ def test_a_replica_in_sync_is_started_first_and_heals(recipe: Recipe, tmp_path: 
     assert text.startswith(f"1 start node 3 first: in sync for {partition.name}, by the metadata")
     assert ["kdump", "heal", str(partition), "--from", "COPY"] in commands
     assert not any(words[1] == "compare" for words in commands)
-    assert "COPY is its directory on another node, brought here" in text
+    assert "COPY is its directory on another node, copied here" in text
 
 
 def test_a_replica_not_in_sync_is_compared_first(tmp_path: Path) -> None:
@@ -64,12 +64,12 @@ def test_a_replica_not_in_sync_is_compared_first(tmp_path: Path) -> None:
         ["kdump", "heal", str(partition), "--from", "COPY"],
         ["kdump", "salvage", str(partition), "--output", "DIR"],
     ]
-    assert f"{partition.name}: if no other copy has its records, copy the sound batches" in text
+    assert f"{partition.name}: if no other replica has its records, copy the valid batches" in text
 
 
 @pytest.mark.parametrize(
     ("nodes", "said"),
-    [([1, 2], "without another copy no command repairs it"), ([1], ": no command repairs it")],
+    [([1, 2], "without another replica no command repairs it"), ([1], ": no command repairs it")],
 )
 def test_whether_a_command_repairs_depends_on_replicas(
     nodes: list[int], said: str, tmp_path: Path
@@ -171,7 +171,7 @@ def test_plans_of_manifests_name_what_runs_there(tmp_path: Path) -> None:
     file = tmp_path / "host.kdm"
     assert run(["manifest", str(top), "--to", str(file)]).code == exits.OK
     text, commands = plan_of("verify", file)
-    assert text.startswith("1 run on the host of the manifest what follows: it names its paths")
+    assert text.startswith("1 run these steps on the host of the manifest: it names its paths")
     changing = [words for words in commands if words[1] not in (*READ, "explain")]
     assert {"salvage", "truncate-to-valid", "reindex"} <= {words[1] for words in changing}
     assert not any(str(file) in word for words in changing for word in words)

@@ -205,7 +205,7 @@ class TextStarts(_Report):
                 nothing = nothing_text(Severity.WARNING if self.harmful else None)
                 return f"{what}: {nothing} in what was read ({ENDS})"
             case RunState.OK if not self.losses.read_bytes:
-                return f"{what}, closed cleanly; the contents of logs were not read"
+                return f"{what}, shut down cleanly; the contents of logs were not read"
             case RunState.OK:
                 return f"{what}; only what recovery reads was read"
         return what

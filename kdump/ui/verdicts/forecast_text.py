@@ -25,7 +25,7 @@ OUTCOMES: Final = {
 RECOVERY: Final = {
     RecoveryReason.INDEX_MISSING: "index missing",
     RecoveryReason.TRANSACTION_INDEX_CORRUPT: "transaction index corrupt",
-    RecoveryReason.METADATA_LOG: "metadata log, at every start",
+    RecoveryReason.METADATA_LOG: "metadata log, at every startup",
     RecoveryReason.NO_RECOVERY_POINT: "no recovery point after an unclean shutdown",
     RecoveryReason.PAST_RECOVERY_POINT: "past the recovery point after an unclean shutdown",
 }
@@ -53,7 +53,7 @@ def harm_text(forecast: Forecast) -> str | None:
         else []
     )
     if lost or forecast.deleted:
-        parts += [f"cut at {cut.offset} (position {cut.position})" for cut in forecast.cuts]
+        parts += [f"truncated at {cut.offset} (position {cut.position})" for cut in forecast.cuts]
     if forecast.deleted:
         parts.append(
             f"{count_text(len(forecast.deleted), 'segment')} deleted "
@@ -88,7 +88,7 @@ def harmless_cuts(forecast: Forecast) -> Iterator[str]:
         return
     for cut in forecast.cuts:
         size = size_text(cut.size)
-        yield f"{size} without records cut off at {cut.offset} (position {cut.position})"
+        yield f"{size} without records removed at {cut.offset} (position {cut.position})"
 
 
 def recovered_text(forecast: Forecast) -> str:
@@ -200,9 +200,9 @@ def lost_parts(lost: Records, *, ranges: bool = True) -> list[str]:
     """Return the lost records: sound ones, and those that damage has made unreadable."""
     parts = []
     if lost.sound:
-        parts.append(f"{count_text(lost.sound.count, 'SOUND record')} lost")
+        parts.append(f"{count_text(lost.sound.count, 'VALID record')} lost")
     if lost.unreadable:
-        parts.append(f"{bound_text(lost.unreadable, 'unreadable record')} cut away")
+        parts.append(f"{bound_text(lost.unreadable, 'unreadable record')} removed")
     spans = [span for span in (lost.sound, lost.unreadable) if span]
     if ranges:
         return [part + _range(span) for part, span in zip(parts, spans, strict=True)]

@@ -49,7 +49,7 @@ def partition_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[tup
         yield "lost now", f"{bound_text(lost.records, 'record')}: {offsets}{_times_text(lost)}"
     if lost.blocking is not None:
         next_sound = lost.blocking.next_offset
-        seek = "nothing sound follows" if next_sound is None else f"can seek to {next_sound}"
+        seek = "no valid batch follows" if next_sound is None else f"can seek to {next_sound}"
         if not verdict.is_metadata_log:  # which nodes replay, and clients do not read
             yield "consumers", f"stop at {lost.blocking.offsets.first}; {seek}"
     if verdict.stable is not None:
@@ -97,7 +97,7 @@ def _remedy_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]:
         lost = bool(verdict.lost.ranges)
         if lost:
             yield from _replica_lines(verdict, forecast)
-            yield paragraph("", "only copy, loses nothing that can be read:")
+            yield paragraph("", "only replica, loses nothing that can be read:")
         yield _choice_line(truncate_command(path)) if lost else _remedy_line(truncate_command(path))
     elif forecast is not None:
         yield from _choices(verdict, forecast)
@@ -173,18 +173,18 @@ def _replica_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]
         yield paragraph("choose", "no other replica, by the metadata log")
         return
     if may_heal(verdict, forecast):
-        yield paragraph("", "take its records from a replica's copy, brought here as COPY:")
+        yield paragraph("", "take its records from a replica, copied here as COPY:")
         yield _choice_line(heal_command(verdict.target.path, [COPY]))
 
 
 def _salvage_choices(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]:
     """Yield the choices if sound batches follow the damage."""
     unreadable, sound = _losses(verdict)
-    only, cut = "only copy", "as recovery would"
+    only, cut = "only replica", "as log recovery would"
     if sound is not None:
         what = bound_text(unreadable, "record") if unreadable else "no record"
         only += f", loses {what}"
-        cut += f", loses {count_text(sound, 'SOUND record')} more"
+        cut += f", loses {count_text(sound, 'VALID record')} more"
     yield from _replica_lines(verdict, forecast)
     yield paragraph("", f"{only}:")
     yield _choice_line(salvage_command(verdict.target.path))
@@ -222,26 +222,28 @@ def _choices(verdict: Verdict, forecast: Forecast) -> Iterator[str]:
     if not forecast.causes and not harm:
         if verdict.lost.ranges:
             yield from _replica_lines(verdict, forecast)
-            yield paragraph("", "only copy: restore the missing files from where they were moved")
+            yield paragraph(
+                "", "only replica: restore the missing files from where they were moved"
+            )
             yield paragraph("", "or from a backup; nothing on this disk holds the records")
         return
     loses = bound_text(harm, "record") if harm.unbounded else count_text(harm.count, "record")
     yield from _replica_lines(verdict, forecast)
-    yield paragraph("", "this is the only copy: copy the directory before a broker starts on it")
+    yield paragraph("", "this is the only replica: copy the directory before a broker starts on it")
     if forecast.lost.sound.count and verdict.target.stopped:
         yield paragraph(
             "",
-            f"let the broker start: loses {loses}, {forecast.lost.sound.count:,} of them sound",
+            f"let the broker start: loses {loses}, {forecast.lost.sound.count:,} of them valid",
         )
 
 
 def neighbours_text(gap: Gap) -> str:
     """Return up to which offset a log is sound before damage, and from where after it."""
-    before = f"sound to {gap.offset_before}" if gap.damage.position else "nothing sound before it"
+    before = f"valid to {gap.offset_before}" if gap.damage.position else "nothing valid before it"
     if gap.offset_after is None:
-        return f"{before}; nothing sound after it"
+        return f"{before}; nothing valid after it"
     end = gap.damage.position + gap.damage.size
-    return f"{before}; sound again from position {end}, offset {gap.offset_after}"
+    return f"{before}; valid again from position {end}, offset {gap.offset_after}"
 
 
 def _times_text(lost: LostNow) -> str:

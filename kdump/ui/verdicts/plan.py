@@ -65,13 +65,13 @@ def plan_lines(
     if not steps:
         return
     if isinstance(root.path, ManifestPath):
-        steps.insert(0, _Step("run on the host of the manifest what follows: it names its paths"))
+        steps.insert(0, _Step("run these steps on the host of the manifest: it names its paths"))
     before = copy_text(root.path)
     if before is not None:
         steps.insert(0, _Step(before))
     if not root.stopped:
         steps.insert(
-            0, _Step("stop this broker before any repair: repairs refuse to run beside it")
+            0, _Step("stop this broker before any repair: repairs refuse to run while it runs")
         )
     check = "kdump", "verify", operand(place_of(root.path))
     steps.append(_Step(_last_text(top, forecasts.values()), [check]))
@@ -123,8 +123,8 @@ def _partition_steps(
             yield from _explain_steps(verdict)
     if strays:
         yield _Step(
-            f"{_names_text(strays)}: a start on the cut metadata log renames them to -stray. "
-            "Their own files need no repair"
+            f"{_names_text(strays)}: a startup on the truncated metadata log renames them to "
+            "-stray. Their own files need no repair"
         )
     if to_reindex:
         path = root.path if to_reindex[1:] else to_reindex[0].target.path
@@ -174,15 +174,17 @@ def _repair_steps(
     if salvage_command(path) in remedies:
         records = verdict.lost.records
         loses = f", loses {bound_text(records, 'record')}" if records else ""
-        only = "if no other copy has its records, " if copy else ""
+        only = "if no other replica has its records, " if copy else ""
         yield _Step(
-            f"{name}: {only}copy the sound batches{loses}, then follow the last lines of the "
+            f"{name}: {only}copy the valid batches{loses}, then follow the last lines of the "
             "output:",
             [salvage_command(path)],
         )
         return
     if truncate_command(path) in remedies:
-        yield _Step(f"{name}: cut the unreadable end, loses no more:", [truncate_command(path)])
+        yield _Step(
+            f"{name}: truncate the unreadable end, loses no more:", [truncate_command(path)]
+        )
     usual = (reindex_command(path), truncate_command(path))
     others = [remedy for remedy in remedies if remedy not in usual]
     repairs = [remedy for remedy in others if remedy[0] != "kdump" or remedy[1] not in _SHOWS]
@@ -191,7 +193,7 @@ def _repair_steps(
     cured = repairs or truncate_command(path) in remedies or _rebuilt(verdict)
     if harm and not cured:
         what = "log directory" if verdict.is_metadata_log else "directory"
-        without = "" if copy is False else "without another copy "
+        without = "" if copy is False else "without another replica "
         yield _Step(
             f"{name}: {without}no command repairs it: copy the {what} before a broker starts on it",
             [remedy for remedy in others if remedy[1:2] == ("explain",)][:1],
@@ -284,7 +286,7 @@ def _replica_steps(
             )
             if healed:
                 yield _Step(
-                    "take from a copy what is lost here, before a broker starts on it"
+                    "restore the lost records from a replica, before a broker starts on it"
                     f"{_brought(healed, beside)}",
                     [heal_command(path, beside.get(path, [COPY])) for path in healed],
                 )
@@ -297,20 +299,20 @@ def _replica_steps(
 def _brought(paths: Sequence[AnyPath], beside: Mapping[AnyPath, Sequence[AnyPath]]) -> str:
     """Return the end of a text that commands follow: where their copies are."""
     at_hand = all(path in beside for path in paths)
-    return ":" if at_hand else " (COPY is its directory on another node, brought here):"
+    return ":" if at_hand else " (COPY is its directory on another node, copied here):"
 
 
 def _copies_text(copies: Copies | None, names: str) -> str:
     if copies is None:
         return f"if another replica of {names} is in sync, start its broker first"
     if not copies.nodes:
-        return f"{names}: no other replica, by the metadata log: this is the only copy"
+        return f"{names}: by the metadata log, this is the only replica"
     if not copies.in_sync:
         nodes = nodes_text(copies.nodes)
         return f"{names}: {nodes} held a replica, not in sync by the metadata log: compare first"
     return (
         f"start {nodes_text(copies.in_sync)} first: in sync for {names}, by the metadata log. "
-        "Repair here only what is missing there"
+        "Repair here only files that are missing there"
     )
 
 

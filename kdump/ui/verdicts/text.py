@@ -53,7 +53,7 @@ _DEPTHS: Final[Mapping[Depth, str]] = {
     "quick": "only names, small files, and the ends of logs and indexes (--quick)",
     "default": "every header and checksum (records not read: --deep)",
     "deep": "every header, checksum and record",
-    "scrub": "every header and checksum of what was due",
+    "scrub": "every header and checksum of due segments",
 }
 _OF_MANIFESTS: Final = "every header and checksum (a manifest has no records)"
 
@@ -217,7 +217,7 @@ def root_lines(
                 yield paragraph(label, text)
             yield from remedy_lines(verdict, forecast)
             if verdict.facts is not None:
-                yield paragraph("settings", f"from {verdict.facts.settings.origin}")
+                yield paragraph("configs", f"from {verdict.facts.settings.origin}")
 
 
 def summary_lines(summary: Summary, *, info: bool, manifests: bool) -> Iterator[str]:
@@ -318,7 +318,9 @@ def _heading(root: Root, verdicts: Sequence[Verdict], count: int) -> Iterator[st
     if isinstance(root.content, LogDirectory):
         what = f"log directory{_node_text(root.directory)}, {count_text(count, 'partition')}"
         if root.directory is not None and root.stopped:
-            marker = "clean marker set" if root.directory.clean_marker else "no clean marker"
+            marker = (
+                "clean shutdown file" if root.directory.clean_marker else "no clean shutdown file"
+            )
             what += f", {marker}"
     elif isinstance(root.content, SourceError):
         what = "not read"

@@ -60,7 +60,7 @@ def test_a_clean_directory_starts_and_loses_nothing(cli: Cli, data: Path) -> Non
     assert cli.text("--scan", data, code=exits.OK) == (
         "OK 22 partitions; only what recovery reads was read. Startup recovers 18.94 KiB and "
         "removes no valid record. data next start no fatal error; recovery reads 18.94 KiB; "
-        "nothing more is lost disk SPACE recovers metadata log, at every start: the last segment "
+        "nothing more is lost disk SPACE recovers metadata log, at every startup: the last segment "
         "of 1 partition checked 22 partitions"
     )
     (start,) = cli.json("--scan", data, code=exits.OK)[-1]["next_starts"]
@@ -77,7 +77,7 @@ def test_what_was_not_read_is_no_promise(cli: Cli, data: Path) -> None:
         "logs and indexes). Startup recovers at least 70.54 KiB; it may remove records. check with "
         "kdump next-start --scan data data next start 22 partitions checked, 22 by their ends "
         "alone; no fatal error seen; recovery reads at least 70.54 KiB; no more loss seen disk "
-        "SPACE recovers metadata log, at every start: the last segment of 1 partition past the "
+        "SPACE recovers metadata log, at every startup: the last segment of 1 partition past the "
         "recovery point after an unclean shutdown: the last segment of 21 partitions checked 22 "
         "partitions, 22 of them by their ends alone (more with --scan)"
     )
@@ -124,7 +124,7 @@ def test_what_is_not_forecast_is_named(cli: Cli, data: Path) -> None:
 def test_the_metadata_log_stops_a_start(cli: Cli, data: Path) -> None:
     metadata = data / METADATA
     assert (
-        "no more loss seen; recovers 1 segment: 0 (metadata log, at every start); reads at "
+        "no more loss seen; recovers 1 segment: 0 (metadata log, at every startup); reads at "
         "least 18.94 KiB"
     ) in cli.text(metadata, code=exits.OK)
     (metadata / "quorum-state").write_text("garbage")
@@ -206,7 +206,7 @@ def test_recovered_segments_and_harmless_tails_are_listed(cli: Cli, tmp_path: Pa
     assert forecast["recovered_segments"] == [0, 100]
     text = cli.text("--scan", path, code=exits.OK)
     assert (
-        f"{cut['size']} bytes without records cut off at {cut['offset']} "
+        f"{cut['size']} bytes without records removed at {cut['offset']} "
         f"(position {cut['position']}); recovers 2 segments: 0, 100 (no recovery "
         "point after an unclean shutdown); reads "
     ) in text
@@ -220,7 +220,7 @@ def test_partitions_that_recover_their_last_segment_alone_are_counted(cli: Cli, 
     others = [one for one in listed if one not in usual]
     known = "past the recovery point after an unclean shutdown"
     assert f"{known}: the last segment of {len(usual) - 1} partitions" in text
-    assert "recovers metadata log, at every start: the last segment of 1 partition " in text
+    assert "recovers metadata log, at every startup: the last segment of 1 partition " in text
     for one in others:
         bases = ", ".join(map(str, one["recovered_segments"]))
         assert f"; {one['topic']}-{one['partition']}: {bases}" in text
@@ -229,7 +229,7 @@ def test_partitions_that_recover_their_last_segment_alone_are_counted(cli: Cli, 
 def test_the_reason_of_a_recovery_is_named(cli: Cli, data: Path) -> None:
     partition = data / "codec-none-0"
     (partition / "00000000000000000000.index").unlink()
-    assert "recovers index missing: codec-none-0: 0 metadata log, at every start: " in cli.text(
+    assert "recovers index missing: codec-none-0: 0 metadata log, at every startup: " in cli.text(
         "--scan", data, code=exits.OK
     )
     (line,) = (

@@ -152,7 +152,7 @@ def test_a_log_directory_worst_first(cli: Cli, log_directory: Path) -> None:
     assert text.startswith(
         "ERROR Startup: removes 160 VALID records in 1 partition. Lost: at most 10 records in "
         f"1 partition. 4 partitions, errors in 1, warnings in 1. {log_directory}: log directory of "
-        "node 1, 4 partitions, no clean marker; "
+        "node 1, 4 partitions, no clean shutdown file; "
         "broker stopped: "
     )
     shown = [line.split() for line in lines if re.match(r"[A-Z]+ ", line)][1:]
@@ -183,7 +183,7 @@ def test_one_partition_segment_by_segment(cli: Cli, tmp_path: Path) -> None:
     rows = [line.split() for line in lines if ".log " in line]
     assert [row[3:] for row in rows] == [["ERROR", "0..99"], ["sound", "100..199"]]
     assert "    ERROR  batch-crc-mismatch" in lines
-    assert "settings    from Kafka's defaults" in lines
+    assert "configs     from Kafka's defaults" in lines
 
 
 def test_a_sound_run_says_what_it_covered(cli: Cli, tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_damaged_partition_shows_its_sound_neighbours(cli: Cli, tmp_path: Path
     logs = directory.make(tmp_path, 1)
     flip(logs[1], 60_000)
     text = " ".join(" ".join(cli.text(logs[1].parent, code=exits.PROBLEMS)).split())
-    assert "sound to 1763; sound again from position 65168, offset 1911" in text
+    assert "valid to 1763; valid again from position 65168, offset 1911" in text
     when = "2023-11-14T22:13:20Z..22:13:20Z"
     assert f"lost now at most 147 records: 1764..1910 ({when}) consumers stop at 1764" in text
     assert "can seek to 1911" in text
@@ -636,9 +636,9 @@ def test_the_plan_for_a_damaged_metadata_log(cli: Cli, tmp_path: Path) -> None:
         "if another controller of the quorum is in sync, start that controller first "
         f"2 {METADATA}: no command repairs it: copy the log directory before a broker starts on it "
         "kdump explain batch-crc-mismatch "
-        "3 __consumer_offsets-0, __consumer_offsets-1, __transaction_state-0 and 1 other: a start "
-        "on the cut metadata log renames them to -stray. Their own files need no repair "
-        f"4 check all again, then start the broker: kdump verify {data}"
+        "3 __consumer_offsets-0, __consumer_offsets-1, __transaction_state-0 and 1 other: a "
+        "startup on the truncated metadata log renames them to -stray. Their own files need no "
+        f"repair 4 check all again, then start the broker: kdump verify {data}"
     )
 
 
@@ -720,8 +720,8 @@ def test_a_plan_beside_a_broker_begins_with_its_stop(cli: Cli, log_directory: Pa
     assert ran.code == exits.PROBLEMS, ran
     text = " ".join(ran.out.split())
     assert (
-        "plan 1 stop this broker before any repair: repairs refuse to run beside it 2 if another "
-        "replica of crc-sealed-0 is in sync"
+        "plan 1 stop this broker before any repair: repairs refuse to run while it runs 2 if "
+        "another replica of crc-sealed-0 is in sync"
     ) in text
 
 
@@ -743,7 +743,7 @@ def test_the_indexes_of_a_log_are_rebuilt_after_its_cut(cli: Cli, log_directory:
     min(torn.glob("*.index")).unlink()
     text = " ".join(" ".join(cli.text(log_directory, code=exits.OK)).split())
     assert (
-        "plan 1 torn-last-0: cut the unreadable end, loses no more: "
+        "plan 1 torn-last-0: truncate the unreadable end, loses no more: "
         f"kdump truncate-to-valid {torn} "
         f"2 rebuild indexes or small files of torn-last-0: kdump reindex {torn} "
         "3 check all again"
@@ -760,7 +760,7 @@ def test_a_sound_log_directory_needs_no_plan(cli: Cli, log_directory: Path) -> N
     [
         ([1, 2, 3], [3], "start node 3 first: in sync for crc-sealed-0, by the metadata log."),
         ([1, 2, 3], [1], "nodes 2, 3 held a replica, not in sync by the metadata log"),
-        ([1], [1], "no other replica, by the metadata log: this is the only copy"),
+        ([1], [1], "by the metadata log, this is the only replica"),
     ],
 )
 def test_the_plan_names_the_replicas_to_start_first(
@@ -783,7 +783,7 @@ def test_the_plan_names_the_replicas_to_start_first(
         ("sound", ""),  # its records stay on disk: no replica needs to be started first
         (
             "hole-unknown-jump",
-            "1 {name}: no other replica, by the metadata log: this is the only copy "
+            "1 {name}: by the metadata log, this is the only replica "
             "2 {name}: no command repairs it: copy the directory before a broker starts on it "
             "kdump explain segments-hole ",
         ),
@@ -881,7 +881,7 @@ def test_damage_at_the_start_of_a_log_has_nothing_sound_before_it(cli: Cli, tmp_
     logs = directory.make(tmp_path, 1)
     flip(logs[0], 100)
     text = " ".join(" ".join(cli.text(logs[0].parent, code=exits.PROBLEMS)).split())
-    assert "nothing sound before it; sound again from position" in text
+    assert "nothing valid before it; valid again from position" in text
     assert "sound to -1" not in text
 
 
