@@ -62,7 +62,7 @@ _COPIES: Final = ReportTable[_CopyRow](
         Column("EPOCH", None, lambda row: row.copy.started.latest),
         Column("START", None, lambda row: row.copy.log_start),
         Column("END", None, _end),
-        Column("HIGH-WATERMARK", None, lambda row: row.copy.high_watermark),
+        Column("HW", None, lambda row: row.copy.high_watermark),
         Column("SIZE", None, lambda row: row.copy.size, size_text),
         Column("CORRUPT", None, lambda row: len(row.copy.lost) or None),
         Column("PATH", None, lambda row: row.copy.path),
