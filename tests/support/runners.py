@@ -27,6 +27,7 @@ def by(runner: str, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     """Have ``module`` verify by ``runner``; ``pieces``: each segment is a task of its own."""
     if runner == "workers":
         return
+    pytest.importorskip("pyspark")
     from support import matrix_spark
 
     matrix_spark.stand_in(monkeypatch.setattr)
