@@ -42,8 +42,9 @@ STANDING = (
 
 
 @pytest.fixture(autouse=True, params=RUNNERS)
-def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     by(request.param, monkeypatch, __name__)
+    return str(request.param)
 
 
 def recipe(title: str) -> Recipe:
@@ -270,12 +271,13 @@ def test_what_was_replaced_while_it_was_read_is_read_after_all(
     assert verdict.covered.segments == 2
 
 
-def test_what_is_gone_stays_a_note(tmp_path: Path) -> None:
+def test_what_is_gone_stays_a_note(tmp_path: Path, runner: str) -> None:
+    """Where targets are listed long before, as for executors, it is retention that took it."""
     directory = recipe("sound").write(tmp_path)
     found = targets(directory, BrokerState.LIVE)
     (directory / name(FIRST, ".log")).unlink()
     (verdict,) = verify(found, deep=False, jobs=1)
-    assert names(verdict) == ["vanished-live"]
+    assert names(verdict) == (["vanished-live"] if runner == "workers" else [])
 
 
 @pytest.mark.parametrize("written", [8, 12, 17, 40, 61, 90, -5])

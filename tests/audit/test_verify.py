@@ -32,8 +32,9 @@ pytestmark = pytest.mark.forks
 
 
 @pytest.fixture(params=RUNNERS)
-def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     by(request.param, monkeypatch, __name__)
+    return str(request.param)
 
 
 all_runners = pytest.mark.usefixtures("runner")
@@ -262,6 +263,7 @@ def test_beside_a_broker_a_torn_tail_is_a_note(beside_a_broker: Path) -> None:
     assert found(beside_a_broker) == ["torn-tail-live", "torn-tail-sealed"]
 
 
+@all_runners
 def test_beside_a_broker_nothing_is_mapped(
     beside_a_broker: Path, instead: Callable[[Callable[..., Survey]], None]
 ) -> None:
@@ -277,12 +279,17 @@ def test_beside_a_broker_nothing_is_mapped(
 
 @all_runners
 @pytest.mark.parametrize("extension", [".log", ".index"])
-def test_beside_a_broker_a_vanished_file_is_a_note(beside_a_broker: Path, extension: str) -> None:
+def test_beside_a_broker_a_vanished_file_is_a_note(
+    beside_a_broker: Path, extension: str, runner: str
+) -> None:
     directory = recipe("sound").write(beside_a_broker)
     (root,) = roots(beside_a_broker)
     targets = [target.with_listing() for target in assign(root)]
     (directory / name(FIRST, extension)).unlink()
     (verdict,) = verify(targets, deep=False, jobs=1)
+    if runner != "workers" and extension == ".log":  # listed again since: retention took it
+        assert verdict.findings == ()
+        return
     assert "vanished-live" in [finding.code.name for finding in verdict.findings]
     assert {finding.code.severity for finding in verdict.findings} == {Severity.INFO}
 

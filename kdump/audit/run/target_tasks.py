@@ -60,7 +60,7 @@ class LedgerLine:
 
 @frozen
 class TargetTask:
-    """A target that one task reads and checks; ``mapped`` is as for ``survey``."""
+    """A target that one task reads and checks; without ``mapped`` no file is mapped."""
 
     target: Target
     inventory: Inventory
@@ -285,14 +285,23 @@ def _verdict(task: VerdictTask, evidence: _Evidence) -> Verdict:
         now, facts = _read_small_files(task.target, task.verification)
     elif now.error is None:
         now = replace(now, directory=task.target.directory)
-    # Logs that a running broker has deleted since they were read are left out, not those that were
-    # gone before: the cleaner puts another one in their place, and they are read again.
+    # Logs that a running broker has deleted are left out, not those that the cleaner was replacing
+    # when they were read: these are back, or about to be, and are read again.
     listed = {segment.log for segment in now.segments}
-    surveys = [each for each in evidence.surveys if each.segment.log in listed or each.unread]
+    surveys = [
+        each
+        for each in evidence.surveys
+        if each.segment.log in listed or (not each.complete and _is_replaced(each.segment.log))
+    ]
     missed = [each.segment for each in surveys if each.segment.log not in listed]
     segments = sorted((*now.segments, *missed), key=lambda segment: segment.base_offset)
     now = replace(now, segments=tuple(segments))
     return task.verification.verdict(now, [*surveys, *task.findings], facts)
+
+
+def _is_replaced(log: AnyPath) -> bool:
+    """Return whether a log that was gone is there, or the file that gets its name."""
+    return log.exists() or (log.parent / f"{log.name}.swap").exists()
 
 
 @frozen
