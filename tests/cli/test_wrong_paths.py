@@ -248,6 +248,7 @@ def test_a_wrong_path_is_one_line_and_exit_5(
 
 
 @pytest.mark.parametrize("kind", first_of(KINDS, 8), ids=KIND_IDS)
+@pytest.mark.slow
 def test_the_others_are_reported_beside_a_wrong_path(
     kind: Callable[[Path], Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -204,6 +204,7 @@ def fill(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("subject", first_of([HEAL, LOSSY, REINDEX, CONVERT], 2), ids=str)
+@pytest.mark.slow
 def test_no_space(subject: Subject, small: Path) -> None:
     root = small / "root"
     root.mkdir()

@@ -79,6 +79,7 @@ OPEN = {("1.1.1/clean", "transactions-0"): 128}
 
 @pytest.mark.parametrize("with_snapshots", [True, pytest.param(False, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", few_first(["1.1.1/clean", "2.8.2/clean", "4.3.1/killed"]))
+@pytest.mark.slow
 def test_a_growing_fixture_gives_what_a_consumer_got(
     name: str, with_snapshots: bool, tmp_path: Path
 ) -> None:

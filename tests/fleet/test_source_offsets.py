@@ -126,6 +126,7 @@ def test_reading_ends_behind_the_last_offset(
 
 @pytest.mark.parametrize("first", [0, 4, 5, 99, 100, 101, 250, 399])
 @pytest.mark.parametrize("length", [1, 2, 101, 400])
+@pytest.mark.slow
 def test_any_range_is_read_whole(tmp_path: Path, first: int, length: int) -> None:
     end = min(first + length, 400)
     path = partition(tmp_path)
@@ -217,6 +218,7 @@ def drawn(rng: random.Random) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", first_of(range(9, 14)))
+@pytest.mark.slow
 def test_the_first_offset_of_a_time_is_that_of_the_first_such_record(
     seed: int, tmp_path: Path
 ) -> None:

@@ -605,6 +605,7 @@ def folded(
 
 
 @given(st.lists(st.lists(producer_batches(), max_size=12), max_size=3))
+@pytest.mark.slow
 def test_fold(parts: list[list[bytes]]) -> None:
     segments = []
     for batches in parts:
@@ -692,6 +693,7 @@ def check_entries(
 
 
 @given(i64, st.lists(entry_batch_rows, max_size=3), entry_columns, st.integers(-1, 60))
+@pytest.mark.slow
 def test_checks_of_entries(
     base: int,
     tables: list[array[int]],
@@ -706,6 +708,7 @@ def test_checks_of_entries(
     st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3), st.integers(0, 9)), max_size=40),
     st.sets(st.tuples(st.integers(0, 99), st.integers(0, 200)), max_size=9),
 )
+@pytest.mark.slow
 def test_checks_of_entries_that_rise(
     sizes: list[tuple[int, int, int]], drawn: set[tuple[int, int]]
 ) -> None:
@@ -773,6 +776,7 @@ def test_planes(numbers: list[int], field: int) -> None:
     i64,
     st.booleans(),
 )
+@pytest.mark.slow
 def test_folded_entries(
     batches: list[bytes], entries: list[tuple[int, int]], base: int, times: bool
 ) -> None:

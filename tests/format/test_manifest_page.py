@@ -59,6 +59,7 @@ def check_log(manifest: Manifest, section: int, data: bytes) -> int:
 
 
 @pytest.mark.parametrize("fixture", few_first())
+@pytest.mark.slow
 def test_a_reader_of_the_page_reads_a_manifest(tmp_path: Path, fixture: str) -> None:
     directory = copy_fixture(fixture, tmp_path / "broker")
     damaged = max(directory.rglob("*.log"), key=lambda path: path.stat().st_size)

@@ -153,6 +153,7 @@ def test_a_segment_whose_row_flipped_is_read_again(data: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["directories", "partitions", "runs", "run_directories"])
+@pytest.mark.slow
 def test_another_row_that_flipped_ends_the_run(data: Path, table: str) -> None:
     """With one line that says what to do."""
     with closing(sqlite3.connect(state_of(data), isolation_level=None)) as connection:

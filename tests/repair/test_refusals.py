@@ -69,6 +69,7 @@ def both(trial: Trial, complete: bool) -> list[str]:
 
 
 @pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
+@pytest.mark.slow
 def test_beside_a_process_with_the_lock(trial: Trial, complete: bool) -> None:
     argv = both(trial, complete)
     lock = trial.root / "data/.lock"
@@ -84,6 +85,7 @@ def test_beside_a_process_with_the_lock(trial: Trial, complete: bool) -> None:
 @pytest.mark.parametrize(
     "held", first_of([f"{PARTITION}/{LOG}", f"{PARTITION}/{INDEX}", "orders-1/" + LOG])
 )
+@pytest.mark.slow
 def test_beside_a_process_with_a_file_open(trial: Trial, held: str, complete: bool) -> None:
     argv = both(trial, complete)
     with holding(trial.root / "data" / held) as pid:
@@ -95,6 +97,7 @@ def test_beside_a_process_with_a_file_open(trial: Trial, held: str, complete: bo
 
 @pytest.mark.parametrize("complete", [False, True], ids=["repair", "undo"])
 @pytest.mark.parametrize("held", first_of([".lock", f"{PARTITION}/{LOG}", "orders-1/" + LOG]))
+@pytest.mark.slow
 def test_heal_beside_a_process(held: str, complete: bool) -> None:
     with in_memory() as root:
         trial = Trial.of(HEAL, root)

@@ -88,6 +88,7 @@ def converted(trial: Trial, jobs: tuple[str, str], around: Around | None = None)
     return run([*trial.argv, *jobs], around)
 
 
+@pytest.mark.slow
 def test_workers_come_to_the_same_as_none(trial: Trial, jobs: tuple[str, str]) -> None:
     ran = converted(trial, jobs)
     assert ran.code == OK, ran
@@ -97,6 +98,7 @@ def test_workers_come_to_the_same_as_none(trial: Trial, jobs: tuple[str, str]) -
 
 @pytest.mark.parametrize("error", first_of([errno.EIO, errno.ENOSPC, errno.EMFILE]))
 @pytest.mark.parametrize("method", ["open", "write", "sync"])
+@pytest.mark.slow
 def test_a_call_of_a_worker_fails(
     trial: Trial, jobs: tuple[str, str], method: str, error: int
 ) -> None:

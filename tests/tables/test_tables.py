@@ -194,6 +194,7 @@ DRAWN = st.lists(
 
 
 @given(st.lists(st.tuples(DRAWN, st.sampled_from(CODECS)), min_size=1, max_size=5), st.booleans())
+@pytest.mark.slow
 def test_no_byte_is_lost(drawn: list[tuple[Any, str]], encoded: bool) -> None:
     batches: list[bytes] = []
     expected: list[Any] = []

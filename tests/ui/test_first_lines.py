@@ -75,6 +75,7 @@ def joined(lines: list[str]) -> str:
 
 @pytest.mark.parametrize("kind", ["clean", "killed"])
 @pytest.mark.parametrize("version", first_of(["4.3.1", "0.10.2.2", "2.8.2", "3.9.1"]))
+@pytest.mark.slow
 def test_ok_stands_only_over_what_was_read(version: str, kind: str, cli: Cli) -> None:
     path = ROOT / "brokers" / version / kind
     assert cli.state("verify", path) == "OK"

@@ -426,6 +426,7 @@ def test_a_signal_between_the_steps(lossy: Path, number: int, expected: int) -> 
     ],
     ids=["SIGINT", "SIGTERM", "error"],
 )
+@pytest.mark.slow
 def test_a_quick_check_that_is_stopped_leaves_the_receipt(
     lossy: Path, stop: Callable[[], None], expected: int, form: str
 ) -> None:

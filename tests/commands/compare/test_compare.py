@@ -45,6 +45,7 @@ def test_a_copy_that_lags(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.slow
 def test_copies_after_unclean_elections(tmp_path: Path, seed: int) -> None:
     """The offsets at which lineages part, what is cut and what is held alone, by brute force."""
     rng = random.Random(seed)

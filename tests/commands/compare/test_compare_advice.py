@@ -32,6 +32,7 @@ ORDINARY, ALL = 4, 200
 
 
 @pytest.mark.parametrize("name", few_first(REPLICAS))
+@pytest.mark.slow
 def test_a_lost_end_is_healed_without_an_election(name: str, tmp_path: Path) -> None:
     top = copy_fixture(name, tmp_path / "nodes")
     for path in (top / "2" / "behind-0").glob("00000000000000000041.*"):
@@ -171,6 +172,7 @@ def test_other_partitions_keep_their_steps_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("made", [(1, 2), (2,), (1,)])
+@pytest.mark.slow
 def test_commands_for_manifests_are_for_their_hosts(made: tuple[int, ...], tmp_path: Path) -> None:
     top = copy_fixture(REPLICAS[0], tmp_path / "nodes")
     for path in (top / "2" / "behind-0").glob("00000000000000000041.*"):

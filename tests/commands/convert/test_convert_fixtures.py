@@ -137,6 +137,7 @@ def test_in_place(name: str, top: Path) -> None:
 
 
 @every_legacy
+@pytest.mark.slow
 def test_output(name: str, top: Path, place: Path) -> None:
     partitions, before, files = stored(top), records(top), tree(top)
     output = place / "new"

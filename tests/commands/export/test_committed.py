@@ -377,6 +377,7 @@ def random_log(rng: random.Random) -> tuple[list[Written], list[tuple[int, int, 
 @pytest.mark.parametrize("indexed", [False, True])
 @pytest.mark.parametrize("removed", [False, True])
 @pytest.mark.parametrize("seed", first_of(range(60), 6))
+@pytest.mark.slow
 def test_damaged_copies_of_a_log_that_is_known(
     seed: int, removed: bool, indexed: bool, tmp_path: Path
 ) -> None:

@@ -257,6 +257,7 @@ def test_quiet_says_nothing_of_decisions_where_all_is_well(
         ("spark", ["verify", "--master", "local"]),
     ],
 )
+@pytest.mark.slow
 def test_without_the_extra_it_is_named(extra: str, arguments: list[str], tmp_path: Path) -> None:
     program = """
 import sys

@@ -74,6 +74,7 @@ def children() -> str:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
+@pytest.mark.slow
 def test_records_are_those_of_the_dump(
     form: str, grown: Callable[[str], Path], tmp_path: Path, capfdbinary: Capture
 ) -> None:

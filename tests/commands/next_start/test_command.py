@@ -68,6 +68,7 @@ def test_a_clean_directory_starts_and_loses_nothing(cli: Cli, data: Path) -> Non
     assert counts == {"partitions": 22, "partitions_total": 22, "exact": True, "set_aside": 0}
 
 
+@pytest.mark.slow
 def test_what_was_not_read_is_no_promise(cli: Cli, data: Path) -> None:
     text = cli.text(data, code=exits.OK)  # every start recovers the metadata log
     assert "22 partitions checked, 1 by its end alone; no fatal error seen; " in text
@@ -212,6 +213,7 @@ def test_recovered_segments_and_harmless_tails_are_listed(cli: Cli, tmp_path: Pa
     ) in text
 
 
+@pytest.mark.slow
 def test_partitions_that_recover_their_last_segment_alone_are_counted(cli: Cli, data: Path) -> None:
     (data / ".kafka_cleanshutdown").unlink()
     text = cli.text("--scan", data, code=exits.OK)

@@ -102,6 +102,7 @@ def test_a_copy_has_what_its_files_have(name: str, quorum: Any, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.slow
 def test_a_partition_tells_the_same_as_its_log_directory(
     name: str, quorum: Any, tmp_path: Path
 ) -> None:

@@ -1406,6 +1406,7 @@ def test_the_text_says_all_in_80_columns(
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", few_first())
+@pytest.mark.slow
 def test_a_fixture_is_salvaged_whole(
     name: str, grown: Callable[[str], Path], salvage: Salvage
 ) -> None:
