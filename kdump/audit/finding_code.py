@@ -98,14 +98,14 @@ def find_code(name: str) -> FindingCode:
 REPLICA_FIRST: Final = (
     "If another replica is in sync, start its broker first. Then move this partition directory out "
     "of the log directory and start this broker: it fetches the whole partition from the leader. "
-    "If this is the only replica, keep a copy of the directory before a broker starts on it."
+    "If no other replica has the records, copy the directory before a broker starts on it."
 )
 #: The advice where recovery cuts a log.
 SALVAGE_OR_CUT: Final = (
     "If another replica is in sync, start its broker first. Then move this partition directory out "
     "of the log directory and start this broker: it fetches the whole partition from the leader. "
-    "If this is the only replica, run kdump salvage before a broker starts: it writes a new "
-    "partition directory with every valid batch, also the batches after the corruption. kdump "
+    "If no other replica has the records, run kdump salvage before a broker starts: it writes a "
+    "new partition directory with every valid batch, also the batches after the corruption. kdump "
     "truncate-to-valid truncates the log here and removes all later records, valid records "
     "included. kdump undo reverts this."
 )

@@ -141,7 +141,7 @@ def test_damage_in_front_of_sound_batches_gives_a_choice(offered: Printed) -> No
         "choose      another replica is in sync: start its broker first",
         "            take its records from a replica, copied here as COPY:",
         "              kdump heal crc-sealed-0 --from COPY",
-        "            only replica, loses at most 10 records:",
+        "            no other replica, loses at most 10 records:",
         "              kdump salvage crc-sealed-0 --output DIR",
         "            as log recovery would, loses 160 VALID records more:",
         "              kdump truncate-to-valid crc-sealed-0",
@@ -153,7 +153,7 @@ def test_damage_at_the_end_is_cut(offered: Printed) -> None:
         "choose      another replica is in sync: start its broker first",
         "            take its records from a replica, copied here as COPY:",
         "              kdump heal crc-last-0 --from COPY",
-        "            only replica, loses nothing that can be read:",
+        "            no other replica, loses nothing that can be read:",
         "              kdump truncate-to-valid crc-last-0",
     ]
 
@@ -165,7 +165,7 @@ def test_an_unacknowledged_torn_end_is_cut(offered: Printed) -> None:
 def test_a_cut_of_more_than_damage_has_an_unknown_loss(offered: Printed) -> None:
     assert offered(recipe("below")) == [
         "choose      another replica is in sync: start its broker first",
-        "            only replica:",
+        "            no other replica:",
         "              kdump salvage below-0 --output DIR",
         "            as log recovery would:",
         "              kdump truncate-to-valid below-0",

@@ -30,8 +30,8 @@ INDEX_LENGTH: Final = FindingCode(
     "The length of an .index file is not a multiple of 8: its last entry is incomplete.",
     "The broker ignores the incomplete entry, and lookups take longer. Brokers up to 2.2 rebuild "
     "the index at startup.",
-    "Nothing is lost: kdump reindex rebuilds the file. If the file was truncated while it was "
-    "copied, check the .log of the segment too.",
+    "Nothing is lost: kdump reindex rebuilds the file. If the file was not copied "
+    "to its end, check the .log of the segment too.",
     check=9,
     cure=Cure.REINDEX,
 )
@@ -109,11 +109,11 @@ INDEX_BEYOND_LOG: Final = FindingCode(
     "index-beyond-log",
     Severity.ERROR,
     "The last segment's .index file has an offset or a position after the end of the log: the log "
-    "was truncated, or the entry is wrong.",
+    "has lost its end, or the entry is wrong.",
     "After a clean shutdown, the broker takes the base offset of the segment for the log end "
     "offset, and assigns the offsets of the segment a second time. After an unclean shutdown, "
     "recovery rebuilds the index.",
-    "While the broker is stopped, kdump reindex rebuilds the file. If the log was truncated and "
+    "While the broker is stopped, kdump reindex rebuilds the file. If the log has lost its end and "
     "another replica is in sync, start its broker first: this broker then fetches the lost end "
     "from the leader.",
     check=10,
@@ -123,11 +123,11 @@ INDEX_BEYOND_LOG_SEALED: Final = FindingCode(
     "index-beyond-log-sealed",
     Severity.ERROR,
     "An .index file has a position at or after the end of its log, and its segment is not the "
-    "last: the log was truncated, or the entry is wrong.",
+    "last: the log has lost its end, or the entry is wrong.",
     "Lookups from the entry's offset on find nothing in this segment and continue in the next "
     "segment.",
     "If the log is whole, kdump reindex rebuilds the file while the broker is stopped. If the log "
-    "was truncated, its last records are missing. " + REPLICA_FIRST,
+    "has lost its end, its last records are missing. " + REPLICA_FIRST,
     check=10,
     cure=Cure.REINDEX,
 )
@@ -175,11 +175,11 @@ TIMEINDEX_UNMATCHED: Final = FindingCode(
 TIMEINDEX_BEYOND_LOG: Final = FindingCode(
     "timeindex-beyond-log",
     Severity.ERROR,
-    "The last segment's .timeindex file has an offset after the end of the log: the log was "
-    "truncated, or the entry is wrong.",
+    "The last segment's .timeindex file has an offset after the end of the log: the log has "
+    "lost its end, or the entry is wrong.",
     "After a clean shutdown, an append fails if it has a later timestamp and a lower offset than "
     "the last entry. After an unclean shutdown, recovery rebuilds the index.",
-    "While the broker is stopped, kdump reindex rebuilds the file. If the log was truncated and "
+    "While the broker is stopped, kdump reindex rebuilds the file. If the log has lost its end and "
     "another replica is in sync, start its broker first: this broker then fetches the lost end "
     "from the leader.",
     check=13,

@@ -33,7 +33,7 @@ DISK_FULL: Final = FindingCode(
     "needs. Startup writes the indexes of segments that it recovers, producer snapshots, leader "
     "epochs, and the state of a controller.",
     "The broker does not start, or exits soon after startup. If there is no space for a page of a "
-    "mapped index, the broker fails with an InternalError. Brokers from 4.0 on delete all records "
+    "mapped index, the broker gets an InternalError. Brokers from 4.0 on delete all records "
     "of a segment if its recovery cannot write a file.",
     _FREE_SPACE,
     stops=Outcome.REFUSES,

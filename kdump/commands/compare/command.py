@@ -81,7 +81,7 @@ def compare(
     On Spark, executors read the replicas; only epochs, offsets and digests travel.
 
     A shorter replica that is the beginning of a longer one lags; that is no difference. compare
-    changes nothing, and can run while a broker is running: the end offsets are then a snapshot.
+    changes nothing, and can run while a broker is running: the end offsets then soon change.
     """
     from kdump.commands.compare.report import JsonComparisons, TextComparisons
     from kdump.ui.progress import Progress

@@ -119,7 +119,7 @@ def _unknown(group: EntryGroup) -> Iterator[str]:
         yield paragraph(
             "  do",
             "Run kdump verify on the log directory, and kdump next-start if the broker does not "
-            "start. Both check the data on the disk, independently of the log.",
+            "start. Both check the disk, whatever the broker has logged.",
         )
     else:
         yield paragraph("  about", "unknown to kdump; it does not seem to concern disks")

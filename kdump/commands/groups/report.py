@@ -90,8 +90,8 @@ class TextGroups:
         for path in found.passed_over:
             self._emit(
                 printable(
-                    f"{OFFSETS_TOPIC}-{found.partition}: {path} is skipped: {found.path} has the "
-                    "same or a higher leader epoch and end offset"
+                    f"{OFFSETS_TOPIC}-{found.partition}: {path} is skipped: {found.path} has a "
+                    "higher leader epoch, or the same one and the same or a higher end offset"
                 )
             )
         for fault in found.faults:

@@ -106,8 +106,8 @@ memory_options = option_group(
         metavar="PATH",
         type=LogPath(),
         help="With --changed-since-last, the file of kdump scrub (default as there). On Spark, a "
-        "directory or an address such as s3://BUCKET/PREFIX: remember there which sealed "
-        "segments were read, and read only those that are new, changed, corrupt, or were read "
+        "directory or an address such as s3://BUCKET/PREFIX: keep what was found in sealed "
+        "segments there, and read them only if they are new, changed, corrupt, or were read "
         "longer than --max-age ago. Not with --quick.",
     ),
     max_age_option(default=None, more=f" Default: {DEFAULT_AGE}. With --state on Spark."),

@@ -97,7 +97,7 @@ def _remedy_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]:
         lost = bool(verdict.lost.ranges)
         if lost:
             yield from _replica_lines(verdict, forecast)
-            yield paragraph("", "only replica, loses nothing that can be read:")
+            yield paragraph("", "no other replica, loses nothing that can be read:")
         yield _choice_line(truncate_command(path)) if lost else _remedy_line(truncate_command(path))
     elif forecast is not None:
         yield from _choices(verdict, forecast)
@@ -180,7 +180,7 @@ def _replica_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]
 def _salvage_choices(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]:
     """Yield the choices if sound batches follow the damage."""
     unreadable, sound = _losses(verdict)
-    only, cut = "only replica", "as log recovery would"
+    only, cut = "no other replica", "as log recovery would"
     if sound is not None:
         what = bound_text(unreadable, "record") if unreadable else "no record"
         only += f", loses {what}"
@@ -223,13 +223,13 @@ def _choices(verdict: Verdict, forecast: Forecast) -> Iterator[str]:
         if verdict.lost.ranges:
             yield from _replica_lines(verdict, forecast)
             yield paragraph(
-                "", "only replica: restore the missing files from where they were moved"
+                "", "no other replica: restore the missing files from where they were moved"
             )
             yield paragraph("", "or from a backup; nothing on this disk holds the records")
         return
     loses = bound_text(harm, "record") if harm.unbounded else count_text(harm.count, "record")
     yield from _replica_lines(verdict, forecast)
-    yield paragraph("", "this is the only replica: copy the directory before a broker starts on it")
+    yield paragraph("", "no other replica: copy the directory before a broker starts on it")
     if forecast.lost.sound.count and verdict.target.stopped:
         yield paragraph(
             "",

@@ -312,7 +312,7 @@ def _copies_text(copies: Copies | None, names: str) -> str:
         return f"{names}: {nodes} held a replica, not in sync by the metadata log: compare first"
     return (
         f"start {nodes_text(copies.in_sync)} first: in sync for {names}, by the metadata log. "
-        "Repair here only files that are missing there"
+        "Repair here only if records are missing there"
     )
 
 

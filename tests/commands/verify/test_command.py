@@ -708,7 +708,7 @@ def test_a_partition_with_the_topic_id_of_another_has_its_step(cli: Cli, tmp_pat
     text = " ".join(" ".join(cli.text(tmp_path, code=exits.PROBLEMS)).split())
     assert (
         "plan 1 id-of-other-0: topic-id-mismatch. If only partition.metadata was copied here, "
-        "write it with the id of the topic: kdump explain topic-id-mismatch 2 check all again"
+        "write the id of the topic into it: kdump explain topic-id-mismatch 2 check all again"
     ) in text
 
 

@@ -17,6 +17,6 @@ DISK: Final = (
     "that is offline stays offline until the restart."
 )
 BAD_BATCH: Final = (
-    "If another replica is in sync, start its broker first. If this is the only replica, run kdump "
-    "verify, then kdump salvage, before recovery truncates the log there."
+    "If another replica is in sync, start its broker first. If no other replica has the records, "
+    "run kdump verify, then kdump salvage, before recovery truncates the log there."
 )

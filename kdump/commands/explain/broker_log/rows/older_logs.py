@@ -54,8 +54,8 @@ ROWS: Final = (
         Subject.DISK,
         "Recovery found an offset that does not follow the offset before it. It deleted the "
         "segment and created an empty segment in its place.",
-        "If this is the only replica, stop the broker within file.delete.delay.ms (a minute). Then "
-        "run kdump salvage, which also reads segments that are marked as .deleted.",
+        "If no other replica has the records, stop the broker within file.delete.delay.ms (a "
+        "minute). Then run kdump salvage, which also reads segments that are marked as .deleted.",
         (batches.OFFSETS_NOT_INCREASING,),
     ),
     BrokerMessage(
@@ -218,8 +218,8 @@ ROWS: Final = (
         "Failed to read complete buffer for targetOffset {offset} startPosition {position} in "
         "{path}",
         Subject.DISK,
-        "The segment ended inside a message that the broker looked for: the segment was truncated, "
-        "or an index pointed past its end.",
+        "The segment ended inside a message that the broker looked for: the segment has lost its "
+        "end, or an index pointed past its end.",
         "Verify the partition. While the broker is stopped, kdump reindex rebuilds the index.",
         (indexes.INDEX_BEYOND_LOG, batches.TORN_TAIL),
     ),

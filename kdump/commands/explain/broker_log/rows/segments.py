@@ -24,9 +24,9 @@ from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, an
 from kdump.commands.explain.broker_log.rows.answers import ALL, BAD_BATCH, DISK, NOTHING
 
 _CUT_ADVICE: Final = (
-    "If another replica is in sync, nothing is lost for the cluster. If this is the only replica, "
-    "stop the broker within file.delete.delay.ms (a minute). Then run kdump salvage, which also "
-    "reads segments that are marked as .deleted. The truncated end of a segment is lost."
+    "If another replica is in sync, nothing is lost for the cluster. If no other replica has the "
+    "records, stop the broker within file.delete.delay.ms (a minute). Then run kdump salvage, "
+    "which also reads segments that are marked as .deleted. The truncated end of a segment is lost."
 )
 _BATCHES: Final = (
     batches.BATCH_CRC_MISMATCH,
@@ -80,9 +80,9 @@ ROWS: Final = (
         Subject.DISK,
         "The log end offset was below the checkpointed log start offset. The broker deleted all "
         "segments of this partition and began an empty segment at the checkpointed offset.",
-        "The segments remain as .deleted files for file.delete.delay.ms, a minute. If this is the "
-        "only replica, stop the broker within that time and copy the files. Otherwise, the replica "
-        "fetches the records again from an in-sync replica.",
+        "The segments remain as .deleted files for file.delete.delay.ms, a minute. If no other "
+        "replica has them, stop the broker within that time and copy the files. Otherwise, the "
+        "replica fetches the records again from an in-sync replica.",
         (partition_files.LOG_START_BEYOND_END,),
         quoted=True,
     ),
