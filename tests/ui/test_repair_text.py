@@ -337,7 +337,7 @@ def test_of_many_partitions_those_with_nothing_to_do_are_counted(
         write(tmp_path, batches(FIRST), batches(LAST), topic=f"sound{number}")
     write(tmp_path, DAMAGED, batches(LAST))
     text = told(capsys, exits.PROBLEMS, "truncate-to-valid", tmp_path)
-    assert "sound" not in text.replace("sound records", "")
+    assert "sound" not in text  # the topics of the others
     assert text.endswith("\nresult      1 plan, 1 of them lossy; nothing to do in 5 partitions\n")
     shutil.rmtree(tmp_path / "orders-0")
     text = told(capsys, exits.OK, "truncate-to-valid", tmp_path)

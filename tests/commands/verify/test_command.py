@@ -882,7 +882,7 @@ def test_damage_at_the_start_of_a_log_has_nothing_sound_before_it(cli: Cli, tmp_
     flip(logs[0], 100)
     text = " ".join(" ".join(cli.text(logs[0].parent, code=exits.PROBLEMS)).split())
     assert "nothing valid before it; valid again from position" in text
-    assert "sound to -1" not in text
+    assert "valid to -1" not in text
 
 
 def test_a_partition_does_not_show_what_is_missing_of_another(cli: Cli, tmp_path: Path) -> None:
