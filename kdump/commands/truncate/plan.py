@@ -60,13 +60,17 @@ def plan_truncate(verdict: Verdict, *, at: int | None, arguments: tuple[str, ...
     plan = Plan(COMMAND, arguments, as_local(facts.partition.path), identity, directory, (), stamps)
     if not surveys:
         return plan
-    if at is not None:
-        _check_offset(at, facts, surveys)
+    # With remote storage the log starts below, but nothing there is on disk.
+    log_start = max(facts.log_start or 0, surveys[0].segment.base_offset)
+    if at is not None and at < log_start:
+        raise UsageError(
+            f"{facts.partition.path}: expected an offset from {log_start} on, where the log "
+            f"starts, found {at}"
+        )
     start = start_of(facts, surveys)
     before = _replay(verdict, facts, surveys, () if isinstance(start, str) else start)
     refused = recovery_cut_point(surveys, _violations(verdict, facts, surveys))
     cut_point = refused if at is None else offset_cut_point(surveys, at)
-    log_start = max(facts.log_start or 0, surveys[0].segment.base_offset)
     plan = replace(plan, log_start=log_start, log_end=(before.end_offset, before.end_offset))
     if cut_point is None:
         notes = [] if at is None else [f"no batch reaches offset {at}"]
@@ -121,16 +125,6 @@ def _check_verdict(verdict: Verdict) -> tuple[PartitionFacts, tuple[Survey, ...]
             f"{', '.join(unread[:3]) or 'a log'} was not read to its end"
         )
     return facts, verdict.surveys
-
-
-def _check_offset(at: int, facts: PartitionFacts, surveys: tuple[Survey, ...]) -> None:
-    # With remote storage the log starts below, but nothing there is on disk.
-    lowest = max(facts.log_start or 0, surveys[0].segment.base_offset)
-    if at < lowest:
-        raise UsageError(
-            f"{facts.partition.path}: expected an offset from {lowest} on, where the log starts, "
-            f"found {at}"
-        )
 
 
 def _refuse_partial_recovery(
