@@ -6,8 +6,8 @@ quick_survey  quick_survey(): reads the ends of a segment's files.
 gather        gather(): reads the facts of a partition from its small files and ``.swap`` logs.
 recheck       The rules of a second read: what is read again, which findings remain. Reads nothing.
 reconcile     The second read of a partition whose files have changed, and its verdict.
-verification  The full pass over a target, as stages: each segment is surveyed, then the results are
-              judged.
+verification  The full pass over a target, as stages: a survey of each segment, a verdict on the
+              results.
 prescan       The quick pass over all partitions that every run begins with.
 target_tasks  A verification as tasks that travel: each reads segments, or gives the verdict on a
               target.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit.checks.read_errors import killed_reader
+from kdump.audit.findings import Finding
 from kdump.audit.judge import judge
 from kdump.audit.run.ahead import ask_for_listings, ask_for_partition
 from kdump.audit.run.gather import gather
@@ -115,8 +116,8 @@ def quick_pass(
             for (number, *_), value in results_by_task:
                 if isinstance(value, workers.WorkerDied):
                     target = targets[number]
-                    findings = [killed_reader(target.path, value, target)]
-                    yield number, conclude(judge(target, findings, context=context, quick=True))
+                    finding = killed_reader(target.path, value, target)
+                    yield number, conclude(unread_verdict(target, finding, context))
                 else:
                     (verdict,) = value
                     yield number, verdict
@@ -185,6 +186,11 @@ def quick_verdict(
     results = surveys(target, target.segments, mapped=target.stopped and not careful)
     verdict = judge(target, results, facts, context, quick=not read_all)
     return conclude(reconcile(verdict, context, surveys))
+
+
+def unread_verdict(target: Target, finding: Finding, context: Context) -> Verdict:
+    """Return the quick verdict on a target that was not read; ``finding`` says why."""
+    return judge(target, [finding], context=context, quick=True)
 
 
 def _tasks(count: int, jobs: int) -> Iterator[_Task]:

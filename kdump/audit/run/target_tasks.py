@@ -68,7 +68,7 @@ class TargetTask:
     mapped: bool = True
 
     def unmap(self) -> TargetTask:
-        """Return the task for a second attempt, as for ``SurveyTask``."""
+        """Return the task for a second attempt, which maps nothing."""
         return replace(self, mapped=False)
 
 
@@ -92,7 +92,7 @@ class SegmentTask:
         return None if self.survey is None else self.survey.segment.log
 
     def unmap(self) -> SegmentTask:
-        """Return the task for a second attempt, as for ``SurveyTask``."""
+        """Return the task for a second attempt, which maps nothing."""
         return self if self.survey is None else replace(self, survey=self.survey.unmap())
 
 
@@ -131,7 +131,7 @@ class _Evidence:
     """The evidence for a verdict; ``now`` and ``facts`` come from the task of the last segment.
 
     ``now`` is the target as listed then, without the log directory, which may be large.
-    ``findings`` and ``unwritten`` are as for ``Memory``.
+    ``findings`` and ``unwritten`` come from a ``Memory``.
     """
 
     surveys: tuple[Survey, ...] = ()
@@ -294,8 +294,9 @@ def _verdict(task: VerdictTask, evidence: _Evidence) -> Verdict:
         if each.segment.log in listed or (not each.complete and _is_replaced(each.segment.log))
     ]
     missed = [each.segment for each in surveys if each.segment.log not in listed]
-    segments = sorted((*now.segments, *missed), key=lambda segment: segment.base_offset)
-    now = replace(now, segments=tuple(segments))
+    if missed:
+        segments = sorted((*now.segments, *missed), key=lambda segment: segment.base_offset)
+        now = replace(now, segments=tuple(segments))
     return task.verification.verdict(now, [*surveys, *task.findings], facts)
 
 
@@ -306,7 +307,7 @@ def _is_replaced(log: AnyPath) -> bool:
 
 @frozen
 class QuickTask:
-    """A target whose ends are read; ``careful`` is as for ``quick_verdict``."""
+    """A target whose ends are read; a ``careful`` task maps no file."""
 
     target: Target
     inventory: Inventory
@@ -314,23 +315,16 @@ class QuickTask:
     careful: bool = False
 
     def unmap(self) -> QuickTask:
-        """Return the task for a second attempt, as for ``SurveyTask``."""
+        """Return the task for a second attempt, which maps nothing."""
         return replace(self, careful=True)
 
 
 def inspect(task: QuickTask, *, conclude: Conclude, statistics: bool = False) -> Verdict:
-    """Return the verdict of the quick pass over a target; ``statistics`` is as for a survey."""
-    verdict = quick_verdict(
+    """Return the verdict of the quick pass over a target, with ``statistics`` of its batches."""
+    return quick_verdict(
         task.inventory.open(task.target),
         task.context,
         careful=task.careful,
         statistics=statistics,
         conclude=conclude,
     )
-    return verdict.with_directory(None)
-
-
-def unread_verdict(task: QuickTask, finding: Finding) -> Verdict:
-    """Return a verdict without a reading; ``finding`` says why its task has no result."""
-    target = task.inventory.open(task.target)
-    return judge(target, [finding], context=task.context, quick=True)

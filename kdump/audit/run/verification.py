@@ -1,4 +1,4 @@
-"""The full pass over a target, as stages: each segment is surveyed, then the results are judged.
+"""The full pass over a target, as stages: a survey of each segment, a verdict on the results.
 
 The stages do not know where they run: ``verify`` carries them out in workers of this process, and
 ``target_tasks`` makes tasks of them that travel to executors.
@@ -34,7 +34,7 @@ _REBUILD_BYTES: Final = 256 << 20
 
 @frozen
 class SurveyTask:
-    """One segment of the target with the index ``target_index``; the rest is as for ``survey``.
+    """One segment of the target with the index ``target_index``; ``survey`` has the other options.
 
     ``ends``: only the ends of its files are read. ``digest`` asks for a digest of the headers,
     ``statistics`` for those of a survey.
@@ -121,7 +121,7 @@ class Memories(Protocol):
 
 @frozen
 class Verification:
-    """What is read of each log, and by which ``context`` it is judged.
+    """The depth of the surveys, and the ``context`` of the verdicts.
 
     Without a ``context`` only the logs are verified. ``rebuild`` also rebuilds the indexes of each
     segment, for its survey, ``digest`` makes a digest of its headers, ``statistics`` makes those of

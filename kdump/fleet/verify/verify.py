@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from kdump.audit.checks.read_errors import killed_reader
 from kdump.audit.findings import Finding
+from kdump.audit.run.prescan import unread_verdict
 from kdump.audit.run.spread import LostTask
 from kdump.audit.run.target_tasks import (
     LedgerLine,
@@ -30,7 +31,6 @@ from kdump.audit.run.target_tasks import (
     make_partial_verdict,
     run_task,
     segment_tasks,
-    unread_verdict,
 )
 from kdump.audit.run.verification import Verification
 from kdump.audit.targets.context import Context
@@ -269,14 +269,14 @@ def quick_pass(
             yield StreamEntry((number, task), task, 0)
 
     report = None if on_progress is None else progress_counter(len(pairs), on_progress)
-    work = partial(inspect, conclude=conclude, statistics=statistics)
+    work = partial(inspect, conclude=WithoutDirectory(conclude), statistics=statistics)
     stream: Stream[tuple[int, QuickTask], QuickTask, Verdict] = Stream(session, work, _unmap)
 
     def verdict(task: QuickTask, result: Verdict | WorkerDied | LostTask) -> Verdict:
         if isinstance(result, Verdict):
             return result
-        target = task.target
-        return conclude(unread_verdict(task, _missing(target, target.path, result)))
+        target = task.inventory.open(task.target)
+        return conclude(unread_verdict(target, _missing(target, target.path, result), task.context))
 
     with closing(stream.run(entries(), task_cost(0) * len(pairs), report)) as results:
         verdicts = in_order((number, verdict(task, result)) for (number, task), result in results)
