@@ -26,8 +26,13 @@ from support.served import COMMITTED, READ, Records, complaints, loaded, logs, r
 
 pytestmark = pytest.mark.broker
 
-#: Nothing but what the test does changes a log.
-SETTINGS = {"log.cleaner.enable": "false", **QUICK_RESTART}
+#: Nothing but what the test does changes a log. The fixtures have transactions that are too old,
+#: which coordinators would end after ten seconds.
+SETTINGS = {
+    "log.cleaner.enable": "false",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
+    **QUICK_RESTART,
+}
 MARKER = ".kafka_cleanshutdown"
 #: What the tests write beside the transactions and the rest that the program Workload writes.
 APPENDED = ("codec-none", "codec-gzip", "codec-lz4", "codec-snappy", "codec-zstd", "a.b_c-1")
@@ -327,9 +332,7 @@ def test_what_holds_committed_readers_is_what_kafka_finds_hanging(tmp_path: Path
         return {(f"{row[place[0]]}-{row[place[1]]}", int(row[place[2]])) for row in rows}
 
     late = {("transactions-0", 144), ("transfers-1", 57)}
-    # The coordinator would abort them after a while.
-    slow = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000"}
-    with Broker("4.3.1", data, {**SETTINGS, **slow}) as broker:
+    with Broker("4.3.1", data, SETTINGS) as broker:
         assert listed(broker) == set() == found()
         assert found("transaction-open") == late
     assert (found(), found("transaction-open")) == (set(), late)
