@@ -31,31 +31,53 @@ from kdump.ui.exits import (
     Ending,
 )
 
-#: Where each command is, as ``module:attribute``.
-_COMMANDS: Final = {
-    "check": "kdump.commands.check.command:check",
-    "dump": "kdump.commands.dump.command:dump",
-    "explain": "kdump.commands.explain.command:explain",
-    "export": "kdump.commands.export.command:export",
-    "verify": "kdump.commands.verify.command:verify",
-    "scrub": "kdump.commands.scrub.command:scrub",
-    "compare": "kdump.commands.compare.command:compare",
-    "groups": "kdump.commands.groups.command:groups",
-    "transactions": "kdump.commands.transactions.command:transactions",
-    "metadata": "kdump.commands.metadata.command:metadata",
-    "quorum": "kdump.commands.quorum.command:quorum",
-    "next-start": "kdump.commands.next_start.command:next_start",
-    "manifest": "kdump.commands.manifest.command:manifest",
-    "salvage": "kdump.commands.salvage.command:salvage",
-    "reindex": "kdump.commands.reindex.command:reindex",
-    "truncate-to-valid": "kdump.commands.truncate.command:truncate_to_valid",
-    "heal": "kdump.commands.heal.command:heal",
-    "convert-v0-v2": "kdump.commands.convert.command:convert_v0_v2",
-    "undo": "kdump.commands.undo.command:undo",
-    "help": "kdump.commands.help.command:help_page",
+#: The groups of ``--help``, with what their commands do to a disk. Where each command is, stands
+#: behind its name as ``module:attribute``.
+_GROUPS: Final = {
+    "Check: only reads; the broker may be running": {
+        "verify": "kdump.commands.verify.command:verify",
+        "next-start": "kdump.commands.next_start.command:next_start",
+        "scrub": "kdump.commands.scrub.command:scrub",
+        "explain": "kdump.commands.explain.command:explain",
+        "dump": "kdump.commands.dump.command:dump",
+    },
+    "Repair: prints a plan; only --apply changes logs, once the broker is stopped": {
+        "reindex": "kdump.commands.reindex.command:reindex",
+        "truncate-to-valid": "kdump.commands.truncate.command:truncate_to_valid",
+        "heal": "kdump.commands.heal.command:heal",
+        "salvage": "kdump.commands.salvage.command:salvage",
+        "undo": "kdump.commands.undo.command:undo",
+        "convert-v0-v2": "kdump.commands.convert.command:convert_v0_v2",
+    },
+    "Cluster: only reads": {
+        "groups": "kdump.commands.groups.command:groups",
+        "transactions": "kdump.commands.transactions.command:transactions",
+        "metadata": "kdump.commands.metadata.command:metadata",
+        "quorum": "kdump.commands.quorum.command:quorum",
+    },
+    "Replicas: only reads": {
+        "compare": "kdump.commands.compare.command:compare",
+        "manifest": "kdump.commands.manifest.command:manifest",
+    },
+    "Records: only reads": {
+        "export": "kdump.commands.export.command:export",
+        "check": "kdump.commands.check.command:check",
+    },
+    "Help": {
+        "help": "kdump.commands.help.command:help_page",
+    },
+}
+_COMMANDS: Final = {name: place for group in _GROUPS.values() for name, place in group.items()}
+#: What people want to know first, and what tells them.
+_QUESTIONS: Final = {
+    "Is my data corrupt? Is anything lost?": "kdump verify DIRECTORY",
+    "After a crash: will the broker start?": "kdump next-start --scan DIRECTORY",
+    "What does this line of a log mean?": "kdump explain 'LINE'",
+    "The disk is full: what holds space?": "kdump verify --quick --info DIRECTORY",
 }
 #: Other names of commands, which are not listed.
 _ALIASES: Final = {"convert": "convert-v0-v2"}
+_VERSION: Final = "version"
 #: Errors of a system that has run out of a resource. Any other OSError that arrives here is a bug,
 #: because those about the files that are read have become findings or SourceErrors.
 _EXHAUSTED: Final = frozenset(
@@ -104,10 +126,31 @@ class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
 
+    def get_help(self, ctx: click.Context) -> str:
+        """Return what ``--help`` prints: one screen of a terminal."""
+        formatter = ctx.make_formatter()
+        formatter.write_usage(program(), "[-h] [-V] COMMAND [OPTIONS] [PATH...]")
+        formatter.write_text((self.help or "").split("\n\n")[0])
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_dl(list(_QUESTIONS.items()), col_max=40)
+        formatter.write_paragraph()
+        for title, group in _GROUPS.items():
+            formatter.write_text(title)
+            with formatter.indentation():
+                for name in group:
+                    command = self.get_command(ctx, name)
+                    if command is not None:
+                        about = command.get_short_help_str(80)
+                        formatter.write_dl([(name.ljust(17), about)])
+        return formatter.getvalue().rstrip("\n")
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         word = args[0]
+        if word == _VERSION:
+            _print_version(ctx)
         known = word in _COMMANDS or word in _ALIASES or word.startswith("-")
         if not known and not ctx.resilient_parsing:
             from kdump.cli.synonyms import unknown_command_text
@@ -124,15 +167,19 @@ class _Commands(click.Group):
         return command
 
 
-def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
-    if not asked or context.resilient_parsing:
-        return
+def _print_version(context: click.Context) -> None:
+    """Print the version, and end the command."""
     from kdump.ui.kernel import kernel_name
     from kdump.ui.version import FORECAST, READ, version
 
     click.echo(f"kdump {version()} (kernel {kernel_name()})")
     click.echo(f"reads files of Kafka {READ}, forecasts startups of {FORECAST}")
     context.exit()
+
+
+def _version_option(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        _print_version(context)
 
 
 @click.command(
@@ -145,19 +192,20 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
 )
 @click.option(
     "--version",
+    "-V",
     is_flag=True,
     expose_value=False,
     is_eager=True,
-    callback=_print_version,
+    callback=_version_option,
     help="Print the version, and whether the inner loops of kdump run compiled.",
 )
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Fsck for Kafka log directories: check, explain and repair what is on a broker's disk.
+    """Fsck for Kafka log directories: finds corrupt and lost records, and repairs.
 
-    Reading is safe at any time, also while a broker is running. reindex, truncate-to-valid
-    and convert-v0-v2 show a plan, and change nothing without --apply; they need Linux and a stopped
-    broker, and undo reverts them.
+    Reading is safe at any time, also while a broker is running. The commands that repair show a
+    plan, and change nothing without --apply. They need Linux and a stopped broker, and undo reverts
+    them. salvage writes a new directory at once, and changes nothing in place.
 
     With eval "$(_KDUMP_COMPLETE=bash_source kdump)" in .bashrc, bash completes commands, options,
     paths and codes; zsh_source and fish_source do it for zsh and fish.

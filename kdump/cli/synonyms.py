@@ -45,7 +45,6 @@ _SYNONYMS: Final = {
     "upgrade": "convert-v0-v2 PARTITION",
     "monitor": "scrub DIRECTORY",
     "watch": "scrub DIRECTORY",
-    "version": "--version",
 }
 
 

@@ -2,6 +2,7 @@
 
 version           The version of the installed package, and the releases of Kafka that it is for.
 kernel            Whether the loops of the kernel run compiled, and a warning where that takes long.
+command           The class of all commands: a brief ``--help``, and the whole help.
 exits             The ending of a run, and the exit code that follows from it.
 units             Counts, sizes, durations and times in words.
 paragraphs        Paragraphs of at most 80 columns.

@@ -26,8 +26,8 @@ progress_option = click.option(
     type=click.Choice(["auto", "bar", "line", "none"]),
     default="auto",
     show_default=True,
-    help="Show progress on standard error: a bar, or a line a minute. auto shows a bar on a "
-    "terminal. SIGUSR1 prints a line at once, except with none.",
+    help="Show progress on standard error: a bar, or a line a minute. With auto, a terminal "
+    "gets a bar. SIGUSR1 prints a line at once, except with none.",
 )
 
 _LINE_SECONDS: Final = 60.0

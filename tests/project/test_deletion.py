@@ -40,7 +40,7 @@ def without(commands: Iterable[str], top: Path) -> tuple[Path, set[str]]:
     for name, folder in FOLDERS.items():
         if folder in gone:
             shutil.rmtree(package / "commands" / folder)
-            text, lines = re.subn(rf'^    "{name}": .*\n', "", text, flags=re.MULTILINE)
+            text, lines = re.subn(rf'^ +"{name}": .*\n', "", text, flags=re.MULTILINE)
             assert lines == 1
     registry.write_text(text)
     return package, gone
@@ -76,7 +76,7 @@ def test_nothing_misses_it(command: str, tmp_path: Path) -> None:
     assert list(dangling(package)) == []
     shown = run(package, "--help")  # which imports all commands
     assert (shown.returncode, shown.stderr) == (0, "")
-    _, _, listed = shown.stdout.partition("Commands:\n")
+    _, _, listed = shown.stdout.partition("\n\nCheck: ")
     found = set(re.findall(r"^  ([a-z0-9-]+)  ", listed, re.MULTILINE))
     assert found == {name for name, folder in FOLDERS.items() if folder not in gone}
 

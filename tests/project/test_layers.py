@@ -70,6 +70,8 @@ NEW_FILES = (
     ["kdump", "output", "files"],
     ["kdump", "commands", "manifest", "output"],
 )
+#: The formatter of Click's help, whose methods are named like those of files.
+_NO_FILE = "formatter"
 MUTATING_METHODS = {"mkdir", "rmdir", "touch", "unlink", "write_bytes", "write_text"}
 
 
@@ -171,7 +173,8 @@ def _name_breach(layer: str | None, name: str, module: list[str]) -> Iterator[st
         yield f"{layer} uses {name}"
     durable = module in (DURABLE, *NEW_FILES) or (layer == "repair" and owner == DURABLE[-1])
     if not durable and (
-        attribute in MUTATING.get(owner, ()) or (owner and attribute in MUTATING_METHODS)
+        attribute in MUTATING.get(owner, ())
+        or (owner not in ("", _NO_FILE) and attribute in MUTATING_METHODS)
     ):
         yield f"{layer} changes files: {name}"
 

@@ -26,22 +26,23 @@ def _commands() -> dict[str, click.Command]:
 
 COMMANDS = _commands()
 NUMBERS = [
-    (name, parameter.opts[0], parameter.type)
+    (name, parameter.opts, parameter.type)
     for name, command in COMMANDS.items()
     for parameter in command.params
     if isinstance(parameter.type, click.IntRange)
 ]
 
 
-@pytest.mark.parametrize(("command", "option", "kind"), NUMBERS)
+@pytest.mark.parametrize(("command", "options", "kind"), NUMBERS)
 def test_a_number_out_of_range_is_wrong_usage(
-    command: str, option: str, kind: click.IntRange, capsys: pytest.CaptureFixture[str]
+    command: str, options: list[str], kind: click.IntRange, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert kind.min is not None
     assert kind.max is not None
     for number in (kind.min - 1, kind.max + 1, 1 << 63, 1 << 70):
-        assert main([command, f"{option}={number}", "anything-0"]) == exits.USAGE
-        assert f"Invalid value for '{option}': {number} is not in the range" in _said(capsys)
+        assert main([command, f"{options[0]}={number}", "anything-0"]) == exits.USAGE
+        named = " / ".join(f"'{option}'" for option in options)
+        assert f"Invalid value for {named}: {number} is not in the range" in _said(capsys)
 
 
 @pytest.mark.parametrize(

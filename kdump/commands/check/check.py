@@ -20,9 +20,7 @@ from kdump.commands.export.files import Ledger
 from kdump.commands.export.manifest import FileEntry, Lack, decode_manifest
 from kdump.commands.export.output import FileFormat
 from kdump.errors import DecodeError, SourceError, VanishedError
-from kdump.format.lines.shell import operand, shell_text
 from kdump.output.destination import LOCK, MANIFEST
-from kdump.program import NAME
 from kdump.storage.access import open_source, read_end
 from kdump.storage.logdir import open_path
 from kdump.storage.paths import AnyPath, StoredPath, as_local
@@ -97,15 +95,22 @@ def read_export(path: AnyPath) -> Export:
         raise SourceError(file, f"{file}: {error}") from error
 
 
+def is_log(path: AnyPath) -> bool:
+    """Return whether ``path`` leads to what a broker wrote, and not to an export."""
+    try:
+        if any((path / name).exists() for name in (MANIFEST, LOCK)):
+            return False
+        open_path(path)
+    except (SourceError, OSError):
+        return False
+    return True
+
+
 def _instead(path: AnyPath) -> str:
-    """Return what a directory without a manifest is: users expect check to read logs."""
+    """Return what a directory without a manifest is."""
     if (path / LOCK).exists():
         return f"{_UNFINISHED}; it still runs, or the same kdump export command begins it again"
-    try:
-        open_path(path)
-    except SourceError:
-        return _UNFINISHED
-    return f"a log directory or a partition: {shell_text([NAME, 'verify', operand(path)])} reads it"
+    return _UNFINISHED
 
 
 def check_file(

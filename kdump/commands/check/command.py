@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.options.jobs import jobs_option
 from kdump.ui.options.reports import format_option
 from kdump.ui.options.targets import LogPath
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
+    cls=Command,
     short_help="Compare the files of an export with its manifest.",
     epilog="Exit codes: 0 all is as the manifest says; 2 wrong usage; 4 a file is missing, "
     "differs, or is not in the manifest, or the export found corruption; 5 something could not "
@@ -31,8 +33,13 @@ if TYPE_CHECKING:
 @jobs_option("the number of usable CPUs")
 @progress_option
 @click.argument("manifest", metavar="MANIFEST", type=LogPath())
+@click.pass_context
 def check(
-    manifest: AnyPath, form: Literal["text", "json"], jobs: int | None, progress: Mode
+    context: click.Context,
+    manifest: AnyPath,
+    form: Literal["text", "json"],
+    jobs: int | None,
+    progress: Mode,
 ) -> int:
     """Compare the files of an export with its manifest, and read them.
 
@@ -44,15 +51,22 @@ def check(
     reports again everything that the export could not read: such an export is not complete.
 
     check reads only the files of the export, not the logs, and changes nothing. It does not read
-    the files of kdump manifest, which describe log directories.
+    the files of kdump manifest, which describe log directories. If MANIFEST is a log directory, a
+    partition directory or a segment, kdump verify runs instead, with the same options.
     """
-    from kdump.commands.check.check import extra_files, read_export
+    from kdump.commands.check.check import extra_files, is_log, read_export
     from kdump.commands.check.text import CheckReport, JsonCheck, TextCheck
     from kdump.commands.export.output import FileFormat
     from kdump.errors import UsageError
     from kdump.storage.workers import default_jobs
     from kdump.ui.progress import Progress
 
+    group = context.find_root().command
+    verify = group.get_command(context, "verify") if isinstance(group, click.Group) else None
+    if verify is not None and is_log(manifest):
+        options = {"form": form, "jobs": jobs, "progress": progress}
+        code: int = context.invoke(verify, paths=(manifest,), **options)
+        return code
     export = read_export(manifest)
     parquet = any(file.path.endswith(FileFormat.PARQUET.value) for file in export.files)
     if parquet and find_spec("pyarrow") is None:

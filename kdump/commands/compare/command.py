@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.options.jobs import jobs_option, reading_jobs
 from kdump.ui.options.rate import rate_option, reading_rate
 from kdump.ui.options.reports import format_option, wide_option
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
+    cls=Command,
     short_help="Compare the replicas of partitions on several brokers.",
     epilog="Exit codes: 0 the replicas are equal, or some lag; 2 wrong usage; 4 replicas differ, "
     "or one is corrupt; 5 something could not be read, which comes before 4; "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.options.targets import SomePath, TargetOptions
 from kdump.ui.repairs.repairing import (
     RepairOptions,
@@ -36,6 +37,7 @@ _MOST_BATCH_BYTES: Final = 16 << 20
 
 @click.command(
     _COMMAND,
+    cls=Command,
     short_help="Rewrite message formats v0 and v1 as message format v2.",
     epilog="Exit codes: 0 nothing to do, or done; 2 wrong usage; 4 there is a plan, which --apply "
     "carries out, or verify finds errors in the result of --output; 5 something could not "

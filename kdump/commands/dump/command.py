@@ -7,16 +7,29 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.options.filters import filter_options
+from kdump.ui.options.group import option_group
 from kdump.ui.options.targets import LogPath, refuse_manifests
+from kdump.values import frozen
 
 if TYPE_CHECKING:
+    from kdump.storage.paths import AnyPath
     from kdump.storage.selection import Selection
+
+
+#: The decoders of Kafka's tool, and the topics whose records they read.
+_DECODERS: Final = {
+    "offsets": "__consumer_offsets",
+    "transaction-log": "__transaction_state",
+    "cluster-metadata": "__cluster_metadata",
+    "remote-log-metadata": "__remote_log_metadata",
+    "share-group-state": "__share_group_state",
+}
 
 
 def _internal_topic(_: click.Context, parameter: click.Parameter, topic: str | None) -> str | None:
@@ -28,7 +41,44 @@ def _internal_topic(_: click.Context, parameter: click.Parameter, topic: str | N
     return topic
 
 
-class _Dump(click.Command):
+@frozen
+class KafkaOptions:
+    """The options of Kafka's tool; ``decoder`` is the topic of the decoder that was named."""
+
+    files: tuple[AnyPath, ...]
+    print_data_log: bool
+    deep_iteration: bool
+    decoder: str | None
+
+
+def _split(_: click.Context, __: click.Parameter, files: str | None) -> tuple[AnyPath, ...]:
+    return tuple(LogPath().convert(file, None, None) for file in (files or "").split(",") if file)
+
+
+_kafka_options = option_group(
+    "kafka",
+    KafkaOptions,
+    click.option(
+        "--files",
+        metavar="PATH,...",
+        callback=_split,
+        help="As Kafka's tool: more PATHs, with commas between them.",
+    ),
+    click.option("--print-data-log", is_flag=True, help="As Kafka's tool: the same as --data."),
+    click.option("--deep-iteration", is_flag=True, help="As Kafka's tool: the same as --records."),
+    *(
+        click.option(
+            f"--{name}-decoder",
+            "decoder",
+            flag_value=topic,
+            help=f"As Kafka's tool: --data --topic-name {topic}.",
+        )
+        for name, topic in _DECODERS.items()
+    ),
+)
+
+
+class _Dump(Command):
     """A command whose help lists where it differs from Kafka's tool."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -41,7 +91,7 @@ class _Dump(click.Command):
 
 @click.command(
     cls=_Dump,
-    short_help="Print batches, records and index entries, and corruption where it occurs.",
+    short_help="Print batches, records, index entries, and corruption.",
     epilog="Exit codes: 0 printed; 2 wrong usage; 4 corruption was found and shown; 5 something "
     "could not be read, which comes before 4; 130, 143 ended by a signal; 141 the reader of the "
     "output went away.",
@@ -82,9 +132,10 @@ class _Dump(click.Command):
     help="Print totals of the batches of each partition: counts, sizes, offsets, times, "
     "compression, producers, transactions.",
 )
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=LogPath())
+@_kafka_options
+@click.argument("paths", nargs=-1, metavar="PATH...", type=LogPath())
 def dump(
-    paths: tuple[Path, ...],
+    paths: tuple[AnyPath, ...],
     output_format: str,
     records: bool,
     data: bool,
@@ -93,6 +144,7 @@ def dump(
     base64: bool,
     selection: Selection,
     summary: bool,
+    kafka: KafkaOptions,
 ) -> int:
     """Print the content of PATH: a file that brokers write, a partition or a log directory.
 
@@ -121,6 +173,11 @@ def dump(
     from kdump.errors import SourceError
     from kdump.ui.kernel import warn_if_plain
 
+    paths += kafka.files
+    if not paths:
+        raise click.UsageError("Missing argument 'PATH...'.")
+    data = data or kafka.print_data_log or kafka.decoder is not None
+    records, topic_name = records or kafka.deep_iteration, topic_name or kafka.decoder
     if output_format == "json" and data:
         raise click.UsageError("--data is for text: use --records with --format json.")
     if output_format == "text" and base64:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.options.reports import format_option
 from kdump.ui.progress import Mode, Progress, progress_option
 
@@ -26,7 +27,7 @@ _PROGRESS_BYTES: Final = 1 << 20
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*")
 
 
-class _Explain(click.Command):
+class _Explain(Command):
     """A command whose help lists the finding codes; their table is imported only for that."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -45,7 +46,7 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[st
 
 @click.command(
     cls=_Explain,
-    short_help="Explain finding codes, or a broker's log.",
+    short_help="Explain findings, and lines of a broker's log.",
     epilog="Exit codes: 0 explained; 2 no code of that name, or nothing to explain; 5 kdump "
     "cannot explain a line that may concern disks, or any line.",
 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.exits import Ending
 from kdump.ui.options.filters import filter_options
 from kdump.ui.options.jobs import jobs_option, reading_jobs
@@ -47,7 +48,8 @@ def _file_bytes(_: click.Context, parameter: click.Parameter, text: str) -> int:
 
 
 @click.command(
-    short_help="Write records to Parquet or JSON Lines, on this machine or on many hosts.",
+    cls=Command,
+    short_help="Write records to a new directory, as Parquet or JSON.",
     epilog="Exit codes: 0 exported; 2 wrong usage; 4 corruption was found, and the records around "
     "it are exported; 5 something could not be read, which comes before 4; 6 refused: other "
     "users can redirect the path of --to, or another export writes there; 130, 143 ended by a "
@@ -73,8 +75,8 @@ def _file_bytes(_: click.Context, parameter: click.Parameter, text: str) -> int:
 @click.option(
     "--read-committed",
     is_flag=True,
-    help="Leave out records that consumers with isolation.level=read_committed do not get: aborted "
-    "transactions, markers, and all records from the first open transaction on. A transaction "
+    help="Leave out records that consumers with isolation.level=read_committed do not get. These "
+    "are aborted transactions, markers, and all from the first open transaction on. A transaction "
     "whose marker is lost, and whose outcome nothing shows, is left out and reported "
     "(transaction-end-lost).",
 )
@@ -87,8 +89,8 @@ def _file_bytes(_: click.Context, parameter: click.Parameter, text: str) -> int:
 @click.option(
     "--below-log-start",
     is_flag=True,
-    help="Also export records below the log start offset, which were deleted (with "
-    "kafka-delete-records.sh or by retention) and are still on disk.",
+    help="Also export deleted records: those below the log start offset that are still on disk. "
+    "Retention or kafka-delete-records.sh deleted them.",
 )
 @click.option(
     "--file-size",

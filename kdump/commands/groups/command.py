@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.options.jobs import jobs_option, reading_jobs
 from kdump.ui.options.reports import format_option, wide_option
 from kdump.ui.options.targets import TargetOptions, find_read_scope, path_options
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Show consumer groups, their committed offsets and their lag, from disk.",
+    cls=Command,
+    short_help="Show consumer groups, committed offsets and lag.",
     epilog="Exit codes: 0 shown; 2 wrong usage; 4 an offset lies outside of its log, or the logs "
     "of __consumer_offsets are corrupt; 5 something could not be read, which comes before 4; "
     "130, 143 ended by a signal; 141 the reader of the output went away.",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.exits import Ending
 from kdump.ui.options.targets import LogPath, TargetOptions
 from kdump.ui.repairs.repairing import RepairOptions, repair, repair_options
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 @click.command(
     "heal",
-    short_help="Restore corrupt and missing parts of a log from other replicas.",
+    cls=Command,
+    short_help="Restore corrupt and missing parts from other replicas.",
     epilog="Exit codes: 0 nothing to do, or done; 2 wrong usage; 4 there is a plan, which --apply "
     "carries out, or something stays corrupt because no replica has it; 5 something could not be "
     "read, or a repair was interrupted: the last line on standard error is then the command that "

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from kdump.ui.command import Command
+
 if TYPE_CHECKING:
     from importlib import metadata
 
@@ -26,7 +28,8 @@ def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> li
 
 @click.command(
     "help",
-    short_help="Show the manual page of a command, or a guide.",
+    cls=Command,
+    short_help="Show the page of a command, a guide, or the exit codes.",
     epilog="Exit codes: 0 shown; 2 no page of that name; 141 the reader of the output went away.",
 )
 @click.argument("topic", required=False, metavar="[TOPIC]", shell_complete=_complete)
@@ -35,8 +38,8 @@ def help_page(context: click.Context, topic: str | None) -> int:
     """Show the manual page of a command, or a guide.
 
     TOPIC is the name of a command or a guide, such as verify or incident. Without it, kdump lists
-    both. On a terminal, man shows the page if it is installed. Otherwise kdump prints the help of
-    the command or the guide as text.
+    both, and the exit codes. On a terminal, man shows the page if it is installed. Otherwise kdump
+    prints the page as text.
     """
     if topic is None:
         click.echo(_contents(context))
@@ -58,13 +61,17 @@ def _group(context: click.Context) -> click.Group:
 
 
 def _contents(context: click.Context) -> str:
-    """Return the help of ``kdump``, with the guides."""
+    """Return the first screen of ``kdump``, with the guides, and all about the whole."""
     root = context.find_root()
     formatter = root.make_formatter()
     guides = _guides()
     if guides:
         with formatter.section("Guides"):
             formatter.write_dl([(name, _about(guide)) for name, guide in guides.items()])
+    group = _group(context)
+    for paragraph in (*(group.help or "").split("\n\n")[1:], group.epilog or ""):
+        formatter.write_paragraph()
+        formatter.write_text(paragraph)
     return f"{root.get_help()}\n\n{formatter.getvalue()}".rstrip()
 
 
@@ -73,17 +80,17 @@ def _page(context: click.Context, name: str) -> tuple[str | None, str]:
     group, guides = _group(context), _guides()
     if name in guides:
         return _installed(f"kdump-{name}.[57]"), _text(guides[name])
-    command = group if name == "kdump" else group.get_command(context, name)
-    if command is None:
+    root = context.find_root()
+    if name == "kdump":
+        return _installed("kdump.1"), _contents(context)
+    command = group.get_command(context, name)
+    if not isinstance(command, Command):
         names = ", ".join((*group.list_commands(context), *guides))
         raise click.UsageError(
             f"No page called {name}. There are {names}. kdump explain CODE explains a finding."
         )
-    root = context.find_root()
-    if command is group:
-        return _installed("kdump.1"), root.get_help()
     own = click.Context(command, info_name=command.name, parent=root)
-    return _installed(f"kdump-{command.name}.1"), own.get_help()
+    return _installed(f"kdump-{command.name}.1"), command.manual(own)
 
 
 def _guides() -> dict[str, metadata.PackagePath]:

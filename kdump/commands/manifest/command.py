@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.exits import Ending
 from kdump.ui.options.jobs import jobs_option, reading_jobs
 from kdump.ui.options.rate import rate_option, reading_rate
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Describe log directories, without their records, in one small file.",
+    cls=Command,
+    short_help="Describe log directories in one file, without records.",
     epilog="Exit codes: 0 written; 2 wrong usage; 5 something could not be read, which the "
     "manifest says, or the manifest could not be written; 6 refused, because other users can "
     "redirect the path of FILE; 130, 143 ended by a signal, nothing written; 141 the reader of the "

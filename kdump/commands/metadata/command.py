@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.options.reports import format_option, wide_option
 from kdump.ui.options.targets import LogPath, TargetOptions, path_options
 from kdump.ui.units import LARGEST_LONG
@@ -33,7 +34,8 @@ class _OffsetOrPath(LogPath):
 
 
 @click.command(
-    short_help="Show topics, brokers, configs, ACLs and quotas from a KRaft node's metadata log.",
+    cls=Command,
+    short_help="Show topics, brokers, configs, ACLs and quotas.",
     epilog="Exit codes: 0 shown; 2 wrong usage; 4 the log is corrupt, or brokers cannot apply a "
     "record of it; 5 something could not be read, which comes before 4; 130, 143 ended by a "
     "signal; 141 the reader of the output went away.",

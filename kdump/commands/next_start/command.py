@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.exits import NOTHING_READ
 from kdump.ui.options.reports import format_option
 from kdump.ui.options.targets import TargetOptions, target_options
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 @click.command(
     "next-start",
-    short_help="Forecast what a broker does at its next startup, and what it costs.",
+    cls=Command,
+    short_help="Forecast the next startup: reasons to fail, cost, loss.",
     epilog="Exit codes: 0 the broker starts and loses no valid record, as far as was read; 2 "
     "wrong usage; 4 the broker does not start, a log directory goes offline or is missing, the "
     "only replica of a partition is missing, valid records are lost or no longer served, or "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.options.reports import format_option
 from kdump.ui.options.targets import LogPath, TargetOptions
 from kdump.ui.units import LARGEST_INT
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Show the state of a KRaft quorum, and who can lead it, from its disks.",
+    cls=Command,
+    short_help="Show who can lead a KRaft quorum, from its disks.",
     epilog="Exit codes: 0 a leader can be elected from the given disks, and no change of the "
     "metadata is lost; 2 wrong usage; 4 no leader can be elected, changes are lost, replicas "
     "diverge, or a node does not start; 5 something could not be read, which comes before 4; "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.options.targets import TargetOptions
 from kdump.ui.repairs.repairing import EXIT_CODES, RepairOptions, repair, repair_options
 from kdump.ui.units import LARGEST_INT
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Rebuild missing or wrong indexes and small files; logs stay.",
+    cls=Command,
+    short_help="Rebuild missing or wrong indexes and small files.",
     epilog=EXIT_CODES,
 )
 @click.option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.exits import Ending
 from kdump.ui.options.reports import format_option
 from kdump.ui.options.targets import LogPath, SomePath
@@ -38,7 +39,8 @@ def _topic_id(_: click.Context, parameter: click.Parameter, text: str | None) ->
 
 
 @click.command(
-    short_help="Copy every valid batch of a partition to a new directory.",
+    cls=Command,
+    short_help="Copy all valid batches to a new directory (no --apply).",
     epilog="Exit codes: 0 done; 2 wrong usage; 4 done, and verify finds errors in the result; 5 "
     "something could not be read, or the name of the complete directory could not be synced: the "
     "last line on standard error is then the command that checks it; 6 refused, or too little "

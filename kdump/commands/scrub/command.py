@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.exits import NOTHING_READ
 from kdump.ui.options.rate import rate_option
 from kdump.ui.options.reports import fail_on_option, format_option, info_option, quiet_option
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Read everything once a month, remember it, and report changes.",
+    cls=Command,
+    short_help="Read everything once a month, and report what changed.",
     epilog="Exit codes: 0 no finding as severe as --fail-on, also where --max-duration ended the "
     "run; 2 wrong usage; 4 problems found, records lost, or records that a stopped broker's next "
     "start loses; 5 something could not be read or checked, or the state could not be used, which "

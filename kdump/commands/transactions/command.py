@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.options.jobs import jobs_option, reading_jobs
 from kdump.ui.options.reports import format_option, wide_option
 from kdump.ui.options.targets import TargetOptions, find_read_scope, path_options
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Show transactions, and which of them hang, from disk.",
+    cls=Command,
+    short_help="Show transactions, and which of them hang.",
     epilog="Exit codes: 0 shown; 2 wrong usage; 4 a transaction hangs, or the logs of "
     "__transaction_state are corrupt; 5 something could not be read, which comes before 4; "
     "130, 143 ended by a signal; 141 the reader of the output went away.",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.options.targets import TargetOptions
 from kdump.ui.repairs.repairing import EXIT_CODES, RepairOptions, repair, repair_options
 from kdump.ui.units import LARGEST_LONG
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 @click.command(
     "truncate-to-valid",
-    short_help="Truncate logs where log recovery would, with a plan and an undo.",
+    cls=Command,
+    short_help="Truncate logs where log recovery would.",
     epilog=EXIT_CODES,
 )
 @click.option(

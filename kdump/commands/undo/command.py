@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.exits import Ending
 from kdump.ui.options.reports import format_option
 from kdump.ui.options.targets import LogPath
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="List or undo repairs, or remove their backups.",
+    cls=Command,
+    short_help="List repairs, revert them, or remove their backups.",
     epilog="Exit codes: 0 listed, shown, undone or discarded; 2 wrong usage; 5 something could "
     "not be read, or a repair, an undo or the removal of a backup was interrupted: the last line "
     "on standard error is then the command that continues it; 6 refused, nothing changed; 130, 143 "

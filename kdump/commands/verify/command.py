@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kdump.ui.command import Command
 from kdump.ui.exits import OK
 from kdump.ui.options.jobs import jobs_option
 from kdump.ui.options.rate import rate_option
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Check everything that a broker relies on; forecast its next startup.",
+    cls=Command,
+    short_help="Find corruption and loss; forecast the next startup.",
     epilog="Exit codes: 0 no finding as severe as --fail-on; 2 wrong usage; 4 problems found, "
     "records lost, or records that a stopped broker's next start loses; 5 something could "
     "not be read or checked, or the state of runs on Spark could not be used, which comes before "

@@ -28,7 +28,7 @@ def option_group(argument: str, make: Callable[..., object], *options: Decorator
         for option in reversed(options):
             option(with_value)
         added = with_value.__click_params__[before:]  # type: ignore[attr-defined]
-        names.extend(parameter.name for parameter in added)
+        names.extend(dict.fromkeys(parameter.name for parameter in added))
         return with_value
 
     return add_options

@@ -23,6 +23,7 @@ def jobs_option(default: str = _READING) -> Decorator:
     """
     return click.option(
         "--jobs",
+        "-j",
         type=click.IntRange(min=1, max=_MOST_JOBS),
         metavar="N",
         help=f"Read with N processes at a time. Default: {default}.",

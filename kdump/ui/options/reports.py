@@ -39,4 +39,6 @@ info_option = click.option(
     help="List notes in text too: oddities of normal operation. JSON always has them.",
 )
 
-quiet_option = click.option("--quiet", is_flag=True, help="Print nothing if the exit code is 0.")
+quiet_option = click.option(
+    "--quiet", "-q", is_flag=True, help="Print nothing if the exit code is 0."
+)

@@ -39,16 +39,16 @@ spark_options = option_group(
     click.option(
         "--master",
         metavar="URL",
-        help="Do the work on Spark: local[N] for N tasks at a time on this machine, or the "
-        "URL of a cluster's master, such as spark://host:7077 or yarn. The executors of "
+        help="Do the work on Spark: local[N] for N tasks at a time here, or the URL of a "
+        "cluster's master, such as spark://host:7077 or yarn. The executors of "
         "a cluster need kdump, and must see each PATH, an absolute path, under the same "
         "name.",
     ),
     click.option(
         "--remote",
         metavar="URL",
-        help="Do the work on the Spark Connect server at URL, such as sc://host:15002, whose "
-        "executors must see each PATH under the same name. local[N] works as with "
+        help="Do the work on the Spark Connect server at URL, such as sc://host:15002. Its "
+        "executors must see each PATH under the same name. With local[N] Spark runs as with "
         "--master, but over Connect.",
     ),
 )

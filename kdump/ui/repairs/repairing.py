@@ -85,7 +85,7 @@ def repair_options(name: str) -> Decorator:
         click.option(
             "--apply",
             is_flag=True,
-            help="Carry out the plan, or continue an interrupted repair. Without it nothing is "
+            help="Carry out the plan, or continue an interrupted repair; without it nothing is "
             "changed.",
         ),
         click.option(

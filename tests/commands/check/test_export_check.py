@@ -184,17 +184,6 @@ def test_what_is_no_export_is_told(lines: Path, tmp_path: Path) -> None:
     assert "expected the manifest of an export, found no JSON" in ran.said
 
 
-def test_a_log_directory_is_no_export_and_leads_to_verify(tmp_path: Path) -> None:
-    partition, *_ = copies(tmp_path / "in", segment([one_batch(0)]))
-    for path in (partition.parent, partition):
-        ran = kdump("check", path)
-        assert (ran.code, ran.lines) == (exits.INCOMPLETE, ())
-        assert ran.said == (
-            f"kdump: {path}: expected an export, found a log directory or a partition: "
-            f"kdump verify {path} reads it\n"
-        )
-
-
 def test_a_file_too_large_for_a_manifest_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

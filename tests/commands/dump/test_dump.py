@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kdump.cli.main import main
+from kdump.ui import exits
 from support.consumer_records import EXAMPLES, JsonObject, as_consumer, log_start
 from support.fixtures_loader import ROOT, few_first
 from support.forge import TIMESTAMP, batch, flip, message, record, segment, wrapper
@@ -264,3 +265,42 @@ def test_invalid_utf8_in_text_is_replaced_as_java_does(
         "key: \ufffd payload: a\ufffdb\ufffdc\ufffdd\ufffd\n"
         in capfdbinary.readouterr().out.decode()
     )
+
+
+@pytest.mark.parametrize(
+    ("kafka", "own"),
+    [
+        (["--print-data-log"], ["--data"]),
+        (["--deep-iteration"], ["--records"]),
+        (["--deep-iteration", "--print-data-log"], ["--records", "--data"]),
+        (["--offsets-decoder"], ["--data", "--topic-name", "__consumer_offsets"]),
+        (["--transaction-log-decoder"], ["--data", "--topic-name", "__transaction_state"]),
+        (["--cluster-metadata-decoder"], ["--data", "--topic-name", "__cluster_metadata"]),
+        (["--remote-log-metadata-decoder"], ["--data", "--topic-name", "__remote_log_metadata"]),
+        (["--share-group-state-decoder"], ["--data", "--topic-name", "__share_group_state"]),
+    ],
+)
+def test_the_options_of_kafkas_tool(
+    kafka: list[str], own: list[str], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """A runbook's line works with the name of the command changed."""
+    clean = ROOT / "brokers/4.3.1/clean"
+    files = [
+        str(next((clean / name).glob("*.log")))
+        for name in ("codec-none-0", "transactions-0", "__consumer_offsets-0")
+    ]
+    printed = []
+    for words in ([*kafka, "--files", ",".join(files)], [*own, *files]):
+        assert main(["dump", *words]) == exits.OK
+        printed.append(capfdbinary.readouterr().out)
+    assert printed[0] == printed[1]
+    assert printed[0].count(b"\n| offset: ") > 10
+
+
+def test_files_and_paths_together(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    first, second = sorted((ROOT / "brokers/4.3.1/clean").glob("codec-*-0/*.log"))[:2]
+    assert main(["dump", "--files", str(second), str(first)]) == exits.OK
+    told = capfdbinary.readouterr().out.decode()
+    assert told.index(f"Dumping {first}") < told.index(f"Dumping {second}")
+    assert main(["dump", "--deep-iteration"]) == exits.USAGE
+    assert b"Missing argument 'PATH...'" in capfdbinary.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 import termios
@@ -24,6 +25,15 @@ COMMANDS = cli.list_commands(click.Context(cli))
 KDUMP = Path(sys.executable).parent / "kdump"
 
 
+#: The most lines of a ``--help``, and of that of kdump.
+BRIEF, FIRST_SCREEN = 60, 34
+
+
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
 def printed(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     assert main(argv) == exits.OK
     found = capsys.readouterr()
@@ -31,20 +41,51 @@ def printed(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     return found.out
 
 
+@pytest.mark.parametrize("asked", [("--help",), ("-h",), ()])
+def test_the_first_screen(asked: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """One line each of what people want to know, and of each command in its group."""
+    code = main(asked)
+    found = capsys.readouterr()
+    assert (code, found.err) == ((exits.OK, "") if asked else (exits.USAGE, found.err))
+    lines = (found.out or found.err).splitlines()
+    assert len(lines) <= FIRST_SCREEN
+    assert max(map(len, lines)) <= 80
+    groups = [line.split(":")[0] for line in lines[7:] if line[:1].strip()]
+    assert groups == ["Check", "Repair", "Cluster", "Replicas", "Records", "Help"]
+    listed = [line.split()[0] for line in lines[8:] if line.startswith("  ")]
+    assert sorted(listed) == COMMANDS
+    asks = [re.split(r"\? +kdump ", line) for line in lines[3:7]]
+    assert all(question.strip() and run.split()[0] in COMMANDS for question, run in asks)
+
+
 def test_without_a_topic_commands_and_guides_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "help")
     commands, guides = text.split("\nGuides:\n")
     assert commands == printed(capsys, "--help")
+    guides, about = guides.split("\n\n", 1)
     listed = [line.split()[0] for line in guides.splitlines() if line[2:3].strip()]
     assert listed == GUIDES
     assert "what to do, step by step, when a broker's" in guides
+    assert "_KDUMP_COMPLETE=bash_source" in about
+    assert "\nExit codes: 0 clean, or done; 1 a bug in kdump;" in about
+    assert text == printed(capsys, "help", "kdump")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_of_a_command_its_help_is_printed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_a_command_its_page_is_printed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has all options and exit codes; ``--help`` fits a screen or two."""
     text = printed(capsys, "help", name)
-    assert text == printed(capsys, name, "--help")
     assert text == printed(capsys, "help", f"kdump-{name}")
+    assert "\n  Exit codes: 0 " in text
+    brief = printed(capsys, name, "--help")
+    assert len(brief.splitlines()) <= BRIEF
+    assert max(map(len, brief.splitlines())) <= 80
+    assert brief.endswith(f"\n\nExit codes, and all about each option: kdump help {name}\n")
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    for parameter in command.params:
+        for option in parameter.opts if isinstance(parameter, click.Option) else ():
+            assert f"{option}" in brief.replace("[", " ").replace(",", " ").split()
 
 
 @pytest.mark.parametrize("name", GUIDES)
