@@ -63,18 +63,18 @@ class BrokerMessage:
     ``{number}``, ``{offset}``, ``{position}`` and ``{}`` vary.
 
     ``happened`` describes the event that the line reports, ``advice`` the action to take. ``codes``
-    are the findings that lead to the line. ``quoted`` says that their entries in ``kdump explain``
-    and in the manual quote the line, but for those of ``unquoted``. ``outer`` marks a message to
-    which another message of the same entry is preferred, ``decides`` one that is preferred to all
-    others. ``everywhere`` marks a message that is logged for each partition. ``step`` is the
-    command that follows.
+    are the findings that lead to the line, ``kind`` is its subject: most concern a disk. ``quoted``
+    says that the entries of the codes in ``kdump explain`` and in the manual quote the line, but
+    for those of ``unquoted``. ``outer`` marks a message to which another message of the same entry
+    is preferred, ``decides`` one that is preferred to all others. ``everywhere`` marks a message
+    that is logged for each partition. ``step`` is the command that follows.
     """
 
     pattern: str
-    kind: Subject
     happened: str
     advice: str
     codes: tuple[FindingCode, ...] = ()
+    kind: Subject = Subject.DISK
     outer: bool = False
     everywhere: bool = False
     decides: bool = False
@@ -118,11 +118,11 @@ class BrokerMessage:
 
 
 def answer_alike(
-    kind: Subject,
     happened: str,
     advice: str,
     patterns: tuple[str, ...],
     codes: tuple[FindingCode, ...] = (),
+    kind: Subject = Subject.DISK,
     outer: bool = False,
     decides: bool = False,
     step: FollowUp = FollowUp.VERIFY,
@@ -133,6 +133,6 @@ def answer_alike(
 
     ``quoted`` are the patterns that the entries of ``codes`` quote, ``patterns`` the others.
     """
-    row = BrokerMessage("", kind, happened, advice, codes, outer, False, decides, step)
+    row = BrokerMessage("", happened, advice, codes, kind, outer, False, decides, step)
     shown = (replace(row, pattern=pattern, quoted=True, unquoted=unquoted) for pattern in quoted)
     return (*shown, *(replace(row, pattern=pattern) for pattern in patterns))

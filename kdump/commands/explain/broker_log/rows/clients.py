@@ -29,7 +29,6 @@ _GROUPS: Final = (
 ROWS: Final = (
     # Checksums.
     *answer_alike(
-        Subject.DISK,
         "sarama read a batch that does not match its checksum, or that it took for a message of an "
         "older format.",
         "If the Version in the client's configuration is older than the message format of the "
@@ -42,7 +41,6 @@ ROWS: Final = (
         (batches.BATCH_CRC_MISMATCH,),
     ),
     *answer_alike(
-        Subject.DISK,
         "A consumer received a batch that does not match its checksum, and stopped at this offset.",
         _VERIFY,
         (
@@ -64,22 +62,20 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Record for partition {partition} at offset {offset} is invalid, cause: {}",
-        Subject.DISK,
         "A consumer received a corrupt batch and stopped at this offset.",
         _VERIFY,
         (batches.BATCH_CRC_MISMATCH,),
     ),
     BrokerMessage(
         "Error deserializing key/value for partition {partition} at offset {offset}",
-        Subject.ELSEWHERE,
         "A consumer could not read a record: its deserializer does not understand the key or the "
         "value, or the batch is corrupt: an exception below the line then says so.",
         "Check the consumer's deserializers. It can seek past the record.",
+        kind=Subject.ELSEWHERE,
         outer=True,
     ),
     BrokerMessage(
         "Local: Bad message format",
-        Subject.DISK,
         "librdkafka could not read a batch: it does not match its checksum, or its fields "
         "contradict each other.",
         _VERIFY,
@@ -87,7 +83,6 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "A consumer could not decompress a batch. It was written that way, or it is corrupt.",
         "Run kdump verify --deep on the partition: it reports the offset to seek to.",
         (
@@ -103,7 +98,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Failed to make progress reading messages at {partition}={offset}",
-        Subject.DISK,
         "A consumer received bytes that hold no whole batch: the size field of a batch has an "
         "impossible value, or an index points to the wrong position.",
         _VERIFY,
@@ -111,21 +105,19 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "consumed offset: {offset} doesn't match fetch offset: {} for {topic}:{number}",
-        Subject.DISK,
         "A consumer received offsets that do not continue the offsets before them.",
         "Verify the partition on its leader.",
         (batches.OFFSETS_NOT_INCREASING,),
     ),
     BrokerMessage(
         "Protocol read buffer underflow at",
-        Subject.NOTE,
         "A response ended inside a message, because brokers truncate responses at the fetch size.",
         "Nothing to do if the line ends in (ok). If the consumer makes no progress, verify the "
         "partition.",
+        kind=Subject.NOTE,
     ),
     # Truncation.
     *answer_alike(
-        Subject.DISK,
         "The log ends before the position of a consumer. The leader lost records that the consumer "
         "had read, as after an unclean leader election or a power failure.",
         "If you need these records, stop the brokers that still have them before they follow the "
@@ -143,7 +135,6 @@ ROWS: Final = (
     ),
     # Positions that are not in the log.
     *answer_alike(
-        Subject.NOTE,
         _OUT_OF_RANGE,
         _GROUPS,
         (
@@ -161,9 +152,9 @@ ROWS: Final = (
             "Cannot fetch offset {offset} (GroupId: {}, TopicPartition: {partition})",
             "Offsets out of range with no configured reset policy for partitions: {{partition}={}",
         ),
+        kind=Subject.NOTE,
     ),
     *answer_alike(
-        Subject.NOTE,
         _OUT_OF_RANGE,
         _GROUPS,
         (
@@ -173,6 +164,7 @@ ROWS: Final = (
             "OFFSET_OUT_OF_RANGE",
             "either the data was aged out by Kafka or the topic may have been deleted before",
         ),
+        kind=Subject.NOTE,
         outer=True,
     ),
 )

@@ -16,7 +16,6 @@ _STOPPED: Final = "The broker removed the clean shutdown file, and then did not 
 ROWS: Final = (
     BrokerMessage(
         "Found directory {entry}, '{}' is not in the form of topic-partition",
-        Subject.DISK,
         "The log directory contained a directory that does not have the name of a "
         "partition. " + _STOPPED,
         "Move the directory away. Or move all of the broker's files into a subdirectory, and set "
@@ -26,7 +25,6 @@ ROWS: Final = (
         quoted=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "Two log directories contained the same partition. " + _STOPPED,
         "Verify both directories, and move the one with the shorter or older log out of its log "
         "directory.",
@@ -40,7 +38,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Found unexpected metadata location in data directory `{path}` (the configured metadata",
-        Subject.DISK,
         "A log directory other than the configured one contained __cluster_metadata-0. The broker "
         "did not start.",
         "Check metadata.log.dir in server.properties. If that directory has a __cluster_metadata-0 "
@@ -49,31 +46,29 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Duplicate log directory found: {}",
-        Subject.ELSEWHERE,
         "log.dirs names the same directory twice. The broker did not start.",
         "Correct log.dirs in server.properties.",
+        kind=Subject.ELSEWHERE,
     ),
     # Log directories that the broker cannot use.
     BrokerMessage(
         "Failed to acquire lock on file .lock in {dir}. A Kafka instance in another process",
-        Subject.ELSEWHERE,
         "Another process holds the lock of this log directory: a running broker, or a repair by "
         "kdump. The broker did not start. In KRaft, it opened its metadata log before it found the "
         "lock, and may have written to it.",
         "Check which broker uses the directory. Do not delete .lock: without it, two brokers can "
         "write at the same time. If that broker runs in KRaft, stop it and verify "
         "__cluster_metadata-0.",
+        kind=Subject.ELSEWHERE,
     ),
     BrokerMessage(
         "Failed to create data directory {dir}",
-        Subject.DISK,
         "A log directory did not exist, and the broker could not create it.",
         "Mount its file system, or correct log.dirs and the permissions of the parent directory.",
         (read_errors.UNREADABLE,),
     ),
     BrokerMessage(
         "{dir} is not a readable log directory.",
-        Subject.DISK,
         "The broker's user could not read a log directory, or the path is not a directory.",
         "Correct the owner and permissions of the directory and of the files in it. Then restart "
         "the broker.",
@@ -83,14 +78,13 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Failed to load {dir} during broker startup",
-        Subject.CONSEQUENCE,
         "This log directory failed before the broker began to load it.",
         FIRST,
+        kind=Subject.CONSEQUENCE,
         outer=True,
     ),
     BrokerMessage(
         "Failed to create or validate data directory {dir}",
-        Subject.DISK,
         "The broker could not create, read or resolve a log directory. The directory is offline.",
         DISK,
         (read_errors.UNREADABLE,),
@@ -98,7 +92,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Disk error while locking directory {dir}",
-        Subject.DISK,
         "The broker could not open the .lock file of a log directory. The directory is offline.",
         "Correct the owner and permissions of .lock and of its directory. Check whether the file "
         "system is mounted read-only.",
@@ -107,13 +100,12 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Shutdown broker because none of the specified log dirs from {dir} can be created or",
-        Subject.CONSEQUENCE,
         "All log directories failed. The broker exited.",
         FIRST,
+        kind=Subject.CONSEQUENCE,
     ),
     BrokerMessage(
         "Error while loading log dir {dir}",
-        Subject.DISK,
         "The broker could not read a file of this log directory while it loaded the logs. The "
         "directory is offline.",
         "The stack trace below the line names the file. " + DISK,
@@ -122,60 +114,58 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "There was an error in one of the threads during logs loading",
-        Subject.CONSEQUENCE,
         "The broker could not load a log, and did not start.",
         FIRST + " If there is no such line, the stack trace shows the failure. " + ALL,
+        kind=Subject.CONSEQUENCE,
         outer=True,
     ),
     BrokerMessage(
         "There was an error in one of the threads during LogManager shutdown",
-        Subject.DISK,
         "The broker could not close a log. The next startup recovers that log.",
         DISK,
         outer=True,
     ),
     BrokerMessage(
         "The log dir {dir} is already offline due to a previous IO exception.",
-        Subject.CONSEQUENCE,
         "The log directory went offline earlier.",
         FIRST,
+        kind=Subject.CONSEQUENCE,
         decides=True,
     ),
     BrokerMessage(
         "Error while loading logs in {path} in {}ms",
-        Subject.NOTE,
         "The broker finished loading this partition, with or without success. Brokers of 4.x log "
         "this line for every partition.",
         "Nothing to do.",
+        kind=Subject.NOTE,
         everywhere=True,
     ),
     # Consequences of an offline log directory.
     BrokerMessage(
         "Shutdown broker because all log dirs in {dir} have failed",
-        Subject.CONSEQUENCE,
         "The last log directory went offline. The broker exited.",
         FIRST,
+        kind=Subject.CONSEQUENCE,
     ),
     BrokerMessage(
         "Shutdown broker because the metadata log dir {dir} has failed",
-        Subject.CONSEQUENCE,
         "The log directory with the metadata log went offline. The broker exited.",
         FIRST,
+        kind=Subject.CONSEQUENCE,
     ),
     BrokerMessage(
         "Shutdown broker because some log directory has failed during migration mode: {dir}",
-        Subject.CONSEQUENCE,
         "A log directory went offline during the migration from ZooKeeper. The broker exited.",
         FIRST,
+        kind=Subject.CONSEQUENCE,
     ),
     BrokerMessage(
         "Halting broker because dir {dir} is offline",
-        Subject.CONSEQUENCE,
         "A log directory went offline. The broker exited.",
         FIRST,
+        kind=Subject.CONSEQUENCE,
     ),
     *answer_alike(
-        Subject.CONSEQUENCE,
         "A log directory went offline. The broker does not serve its partitions until a restart.",
         FIRST,
         (
@@ -188,22 +178,22 @@ ROWS: Final = (
             "are offline due to failure on log directory {dir}",
             "because they are in the failed log directory {dir}",
         ),
+        kind=Subject.CONSEQUENCE,
     ),
     BrokerMessage(
         "Unable to propagate directory failure disabled because directory {dir} has no UUID",
-        Subject.CONSEQUENCE,
         "A log directory without a directory.id failed. The broker exited.",
         FIRST,
+        kind=Subject.CONSEQUENCE,
     ),
     BrokerMessage(
         "Shutting down because couldn't communicate offline log dir {} with controllers",
-        Subject.CONSEQUENCE,
         "A log directory went offline, and the broker could not reach a controller to report it. "
         "The broker exited.",
         FIRST,
+        kind=Subject.CONSEQUENCE,
     ),
     *answer_alike(
-        Subject.CONSEQUENCE,
         "The replica is in a log directory that went offline.",
         FIRST,
         (
@@ -230,21 +220,21 @@ ROWS: Final = (
             "The log for {partition} is already closed",
             "Skipping creation of log because there are potentially offline log directories",
         ),
+        kind=Subject.CONSEQUENCE,
         outer=True,
     ),
     *answer_alike(
-        Subject.CONSEQUENCE,
         "The replica is not open on this broker.",
         FIRST,
         (
             "Log for partition {partition} is not available on broker {}",
             "Future log for partition {partition} is not available on broker {}",
         ),
+        kind=Subject.CONSEQUENCE,
     ),
     # Stray partitions.
     BrokerMessage(
         "The topicId does not exist in {path}, treat it as a stray log",
-        Subject.DISK,
         "A partition had no partition.metadata. The broker renamed its directory to -stray and "
         "does not serve it. The records are still there. The broker created an empty replica in "
         "its place.",
@@ -255,7 +245,6 @@ ROWS: Final = (
     BrokerMessage(
         "Found stray log dir {}: the current replica assignment {} does not contain the local "
         "brokerId {}.",
-        Subject.DISK,
         "According to the cluster's metadata, this node is not a replica of this partition. The "
         "broker renamed the directory to -stray.",
         "Nothing to do if the partition was moved while the broker was down. The records are still "
@@ -265,7 +254,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Found stray log dir {}: the topicId {} does not exist in the metadata image",
-        Subject.DISK,
         "The cluster does not know the topic id of this partition. The broker renamed the "
         "directory to -stray.",
         "Nothing to do if the topic was deleted while the broker was down. If the directory is "
@@ -275,7 +263,6 @@ ROWS: Final = (
         quoted=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "The broker renamed a partition to -stray. Its topic id is missing, or the cluster's "
         "metadata does not assign it to this node. The broker does not serve the partition, but "
         "the records are still there.",
@@ -287,15 +274,14 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Loaded stray log: {path}",
-        Subject.NOTE,
         "A directory that an earlier startup renamed to -stray still exists.",
         "If you do not need its records, you can delete the directory.",
         (file_types.DIRECTORY_STRAY,),
+        kind=Subject.NOTE,
         quoted=True,
     ),
     BrokerMessage(
         "Found stray partitions {}",
-        Subject.DISK,
         "According to the cluster's metadata, this node is not a replica of these partitions. The "
         "broker renamed their directories to -stray, or deleted them.",
         "Nothing to do if their topics were deleted or moved while the broker was down.",
@@ -303,7 +289,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Unable to stop stray partition {partition}",
-        Subject.DISK,
         "The broker could not close a partition that the cluster's metadata does not assign to "
         "this node.",
         "The stack trace below the line names the cause.",
@@ -311,7 +296,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Failed to delete stray partition {partition} due to",
-        Subject.DISK,
         "The broker could not delete a partition that the cluster's metadata does not assign to "
         "this node.",
         DISK,
@@ -319,7 +303,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "does not have a topic ID, which is not allowed when running in KRaft mode.",
-        Subject.DISK,
         "The directory of a replica, or a -future directory to which the broker was moving one, "
         "had no partition.metadata. The broker did not start.",
         "While the broker is stopped, kdump reindex --apply on the partition writes "
@@ -329,7 +312,6 @@ ROWS: Final = (
     ),
     # Deletion of whole logs.
     *answer_alike(
-        Subject.DISK,
         "The broker could not delete a log, or deleted only a part of it.",
         DISK,
         (
@@ -343,14 +325,13 @@ ROWS: Final = (
     # Moves between log directories.
     BrokerMessage(
         "Unable to alter log dirs for {partition}",
-        Subject.NOTE,
         "The broker refused to move a replica to another log directory.",
         "The stack trace below the line names the cause: the directory is offline, or is not in "
         "log.dirs.",
+        kind=Subject.NOTE,
         outer=True,
     ),
     *answer_alike(
-        Subject.NOTE,
         "The broker refused to move a replica to another log directory. The replica is already "
         "there, or is being moved to a third directory.",
         NOTHING,
@@ -359,17 +340,16 @@ ROWS: Final = (
             "Can not create the future log for {partition} in the current log directory",
             "The future log dir {dir} of {partition} is different from the requested log dir",
         ),
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Error while changing replica dir for partition {partition}",
-        Subject.DISK,
         "A move of a replica to another log directory failed.",
         "The stack trace below the line names the cause.",
         (read_errors.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "The broker could not describe a log directory, most likely because the directory is "
         "offline.",
         DISK,
@@ -382,14 +362,12 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Expected partition {partition} with topic id {} to exist, but it was missing. Creating...",
-        Subject.DISK,
         "The directory of a replica that belongs on this broker was missing. The broker created an "
         "empty replica, which fetches all records from the leader.",
         "If this was not intended, check whether a file system is not mounted.",
         (node.REPLICA_MISSING, node.REPLICA_MISSING_ONLY),
     ),
     *answer_alike(
-        Subject.DISK,
         "The broker could not create the directory of a replica. The log directory went offline.",
         DISK,
         (),
@@ -403,7 +381,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Disk error while loading ID {dir}",
-        Subject.DISK,
         "The broker could not read the meta.properties of a log directory. The directory is "
         "offline.",
         DISK,
@@ -411,7 +388,6 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "A directory in log.dirs or metadata.log.dir did not exist, or was a file. The node did "
         "not start.",
         "Mount its file system, or correct server.properties.",
@@ -419,7 +395,6 @@ ROWS: Final = (
         (directory.LOG_DIRECTORY_MISSING,),
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "A request to move a replica named a log directory that is not in log.dirs, or that "
         "accepts no new replicas.",
         "Correct the directory in the reassignment.",
@@ -428,9 +403,9 @@ ROWS: Final = (
             "The user-specified log directory is not found in the broker config.",
             "Log directory {dir} is cordoned",
         ),
+        kind=Subject.ELSEWHERE,
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "A controller did not accept the broker's report about the log directories of its "
         "replicas. The broker sends the report again.",
         "Nothing to do for the disks.",
@@ -440,9 +415,9 @@ ROWS: Final = (
             "handleResponse: response contained topicIdPartition {}:{partition}, but this was",
             "handleResponse: error assigning {}:{partition}: {}",
         ),
+        kind=Subject.ELSEWHERE,
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "log.dirs and metadata.log.dir contradict each other. The node did not start.",
         "Correct server.properties.",
         (
@@ -452,5 +427,6 @@ ROWS: Final = (
             "Error: log directory {dir} is in both {}",
             "Error: metaLogDir {dir} does not appear in",
         ),
+        kind=Subject.ELSEWHERE,
     ),
 )

@@ -14,7 +14,7 @@ _NOTHING: Final = "Nothing to do for the disks: kdump cannot help here."
 
 def _rows(happened: str, *patterns: str) -> tuple[BrokerMessage, ...]:
     return tuple(
-        BrokerMessage(pattern, Subject.ELSEWHERE, happened, _NOTHING) for pattern in patterns
+        BrokerMessage(pattern, happened, _NOTHING, kind=Subject.ELSEWHERE) for pattern in patterns
     )
 
 
@@ -64,7 +64,6 @@ ROWS: Final = (
         "{partition}:",
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "A producer sent a batch that did not match its checksum, or that the broker could not "
         "decompress. The broker refused it and wrote nothing.",
         "Test the memory and the network of that client, and its version. The log is valid.",
@@ -81,6 +80,7 @@ ROWS: Final = (
             "Got error produce response with correlation id {} on topic-partition {partition}, "
             "{}. Error: CORRUPT_MESSAGE",
         ),
+        kind=Subject.ELSEWHERE,
         decides=True,
     ),
     *_rows(
@@ -137,7 +137,6 @@ ROWS: Final = (
         "Append from Raft leader did not set the batch epoch correctly",
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "The memory of a cleaner thread is too small for a segment, and the thread ended. This "
         "broker compacts no topic until it restarts. The log is valid.",
         "Increase log.cleaner.dedupe.buffer.size or decrease log.cleaner.threads. Then restart the "
@@ -150,6 +149,7 @@ ROWS: Final = (
             "Attempted to add a new entry to a full offset map",
             "Attempt to add a new entry to a full offset map",
         ),
+        kind=Subject.ELSEWHERE,
         decides=True,
     ),
     *_rows(
@@ -170,7 +170,6 @@ ROWS: Final = (
         "Log cleaner threads should be at least 1",
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "The broker could not reach tiered storage, or could not copy a segment to it.",
         _NOTHING,
         (
@@ -186,6 +185,7 @@ ROWS: Final = (
             "Encountered error while initializing topic-based RLMM resources",
             "Encountered error while initializing producer/consumer",
         ),
+        kind=Subject.ELSEWHERE,
         outer=True,
     ),
     *_rows(
@@ -203,9 +203,9 @@ ROWS: Final = (
     *(
         BrokerMessage(
             pattern,
-            Subject.ELSEWHERE,
             happened,
             "The stack trace below the line names the cause.",
+            kind=Subject.ELSEWHERE,
             outer=True,
         )
         for pattern, happened in (

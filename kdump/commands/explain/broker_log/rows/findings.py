@@ -20,13 +20,11 @@ from kdump.audit.checks import (
     topic,
 )
 from kdump.audit.finding_code import FindingCode
-from kdump.commands.explain.broker_log.message import BrokerMessage, Subject
+from kdump.commands.explain.broker_log.message import BrokerMessage
 
 
 def _row(pattern: str, *leads: FindingCode) -> BrokerMessage:
-    return BrokerMessage(
-        pattern, Subject.DISK, leads[0].meaning, leads[0].advice, leads, quoted=True
-    )
+    return BrokerMessage(pattern, leads[0].meaning, leads[0].advice, leads, quoted=True)
 
 
 ROWS: Final = (

@@ -32,7 +32,6 @@ _REPLAY: Final = (
 ROWS: Final = (
     BrokerMessage(
         "Offset index file {path} does not exist",
-        Subject.DISK,
         "A segment had no .index file. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
         (indexes.INDEX_MISSING,),
@@ -40,13 +39,11 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Integer overflow for offset: {offset} ({path})",
-        Subject.DISK,
         "An offset is too far above the base offset in its index file's name. The append failed.",
         "Verify the partition.",
         (batches.OFFSET_OVERFLOW, batches.BATCH_BELOW_SEGMENT),
     ),
     *answer_alike(
-        Subject.DISK,
         "An index has fewer entries than the broker tried to read.",
         "Find out which other process writes to the directory.",
         (
@@ -57,7 +54,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "unsafe memory access operation",
-        Subject.DISK,
         "The broker could not read or write a page of a mapped index. The file system is full, the "
         "disk failed, or another process truncated the file. The broker did not start, or it "
         "exited.",
@@ -69,7 +65,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Attempted to complete transaction {} on partition {partition} which was not started",
-        Subject.DISK,
         "A producer snapshot and the log contradict each other: the log ends a transaction that "
         "did not begin.",
         "Verify the partition. While the broker is stopped, kdump reindex rebuilds the snapshots.",
@@ -78,7 +73,6 @@ ROWS: Final = (
     # Indexes.
     BrokerMessage(
         "Could not find offset index file corresponding to log file {path}, recovering segment",
-        Subject.DISK,
         "A segment had no .index file. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
         (indexes.INDEX_MISSING,),
@@ -86,7 +80,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Found a corrupted index file corresponding to log file {path} due to {}",
-        Subject.DISK,
         "An index failed its check. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
         (
@@ -101,7 +94,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Index file {path} is corrupt, found {} bytes which is neither positive nor a multiple",
-        Subject.DISK,
         "The last entry of an .index file is incomplete.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (indexes.INDEX_LENGTH,),
@@ -110,7 +102,6 @@ ROWS: Final = (
     BrokerMessage(
         "Time index file {path} is corrupt, found {} bytes which is neither positive nor a "
         "multiple",
-        Subject.DISK,
         "The last entry of a .timeindex file is incomplete.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (indexes.TIMEINDEX_LENGTH,),
@@ -118,7 +109,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Corrupt index found, index file {path} has non-zero size but the last offset",
-        Subject.DISK,
         "The last entry of an .index file is below the base offset in its segment's name.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (indexes.INDEX_ORDER,),
@@ -126,7 +116,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Corrupt time index found, time index file ({path}) has non-zero size but the",
-        Subject.DISK,
         "The entries of a .timeindex file do not rise.",
         "Nothing is lost: recovery or kdump reindex rebuilds the file.",
         (indexes.TIMEINDEX_ORDER,),
@@ -134,14 +123,12 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Found an orphaned index file {path}, with no corresponding log file.",
-        Subject.DISK,
         "An index file existed without the .log of its segment. The broker deleted the index file.",
         "If the .log was not deleted on purpose, a segment is missing: verify the partition.",
         (file_names.INDEX_ORPHAN, missing_offsets.SEGMENT_MISSING),
         quoted=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "A new entry of an .index file was not above the last entry. The index extends past the "
         "end of the log, or offsets occur twice. The append failed, or recovery emptied the "
         "segment.",
@@ -160,7 +147,6 @@ ROWS: Final = (
     BrokerMessage(
         "Attempt to append an offset ({offset}) to slot {} no larger than the last offset appended "
         "({}) to {path}",
-        Subject.DISK,
         "A new entry of a .timeindex file was not above the last entry: the index extends past the "
         "end of the log. The append failed.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
@@ -169,14 +155,12 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Attempt to append a timestamp ({}) to slot {} no larger than the last timestamp appended",
-        Subject.DISK,
         "A new entry of a .timeindex file had a lower timestamp than the last entry. The append "
         "failed.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
         (indexes.TIMEINDEX_BEYOND_LOG, indexes.TIMEINDEX_TOO_HIGH),
     ),
     *answer_alike(
-        Subject.DISK,
         "An index is full although its segment is not. This happens after an unclean shutdown with "
         "a very small segment.index.bytes, or with a padded index. The append or the recovery "
         "failed.",
@@ -189,14 +173,12 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "entries but file position in index is {}",
-        Subject.DISK,
         "An index file changed while the broker had it mapped.",
         "Find out which other process writes to the directory.",
         (read_errors.CHANGED_WHILE_READ,),
     ),
     BrokerMessage(
         "Unexpected aborted transaction version {} in transaction index {path}",
-        Subject.DISK,
         "An entry of a .txnindex file has a version other than 0. The broker did not start.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
         (txn_indexes.TXNINDEX_VERSION,),
@@ -204,7 +186,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Last offset of aborted transaction {} in index {path} is less than start offset {offset}",
-        Subject.DISK,
         "An entry of a .txnindex file ends below the base offset in its segment's name. The broker "
         "recovered the segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
@@ -214,14 +195,12 @@ ROWS: Final = (
     BrokerMessage(
         "The last offset of appended transactions must increase sequentially, but {} is not "
         "greater than current last offset {offset} of index {path}",
-        Subject.DISK,
         "The entries of a .txnindex file do not rise: the file extends past the end of the log.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
         (txn_indexes.TXNINDEX_ORDER,),
         quoted=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "The broker could not read a .txnindex file from the disk.",
         "Check the system log for disk errors.",
         (
@@ -231,22 +210,20 @@ ROWS: Final = (
         (read_errors.UNREADABLE,),
     ),
     *answer_alike(
-        Subject.NOTE,
         "The broker could not unmap an index.",
         NOTHING,
         ("Error unmapping index {path}", "Unable to unmap the mapped buffer: {path}"),
+        kind=Subject.NOTE,
     ),
     # Snapshots and producers.
     BrokerMessage(
         "Failed to load producer snapshot from '{path}':",
-        Subject.DISK,
         "The broker could not read a producer snapshot and deleted it. It loaded the next older "
         "snapshot, and read all batches after that snapshot.",
         "Nothing is lost.",
         (partition_files.SNAPSHOT_UNREADABLE,),
     ),
     *answer_alike(
-        Subject.DISK,
         "A producer snapshot is corrupt. The broker deleted it.",
         "Nothing is lost.",
         ("Snapshot failed schema validation: {}",),
@@ -258,16 +235,15 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Deleted producer state snapshot {path}",
-        Subject.NOTE,
         "The broker deleted a producer snapshot that no segment needs, or that recovery writes "
         "again.",
         NOTHING,
         (partition_files.SNAPSHOT_STRAY,),
+        kind=Subject.NOTE,
         quoted=True,
     ),
     BrokerMessage(
         "Expected transactional write from producer {} at offset {offset} in partition {partition}",
-        Subject.DISK,
         "A non-transactional batch is inside an open transaction of its producer. " + _REPLAY,
         BAD_BATCH,
         (transactions.TRANSACTION_MIXED,),
@@ -275,14 +251,12 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Invalid control record type for end transaction marker",
-        Subject.DISK,
         "A control batch holds a record that does not end a transaction. " + _REPLAY,
         BAD_BATCH,
         (transactions.MARKER_UNKNOWN,),
         quoted=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "A control batch holds a record that cannot be read. " + _REPLAY,
         BAD_BATCH,
         (
@@ -298,24 +272,23 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Epoch of producer {} at offset {offset} in {partition} is {}, which is",
-        Subject.NOTE,
         "A log that the broker replayed has a batch with a lower producer epoch than an earlier "
         "batch of that producer.",
         NOTHING,
         (transactions.PRODUCER_EPOCH_FALLS,),
+        kind=Subject.NOTE,
         quoted=True,
     ),
     BrokerMessage(
         "Detected invalid coordinator epoch for producerId {} at offset {offset} in partition "
         "{partition}:",
-        Subject.NOTE,
         "A log that the broker replayed has a transaction marker of an older coordinator.",
         NOTHING,
+        kind=Subject.NOTE,
     ),
     # Leader epochs.
     BrokerMessage(
         "New epoch entry {} caused truncation of conflicting entries {}",
-        Subject.DISK,
         "The epochs or offsets of leader-epoch-checkpoint did not rise, or the epoch of a new "
         "leader contradicts them. The broker dropped the earlier lines.",
         "Nothing is lost. If the broker logged this line at startup, verify the partition. If the "
@@ -325,7 +298,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Cleared entries {} from epoch cache after truncating to end offset {offset}",
-        Subject.DISK,
         "leader-epoch-checkpoint had epochs that start after the log end offset. The broker "
         "dropped them.",
         "The end of the log may be lost, as after a power failure. Compare this replica with "
@@ -335,14 +307,14 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Clearing leader epoch cache after unexpected append with message format v{}",
-        Subject.NOTE,
         "A message of an old format was appended. The broker dropped the leader epochs of the log.",
         "kdump convert-v0-v2 converts old messages to message format v2.",
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Deleting non-empty leader epoch cache due to incompatible message format {}",
-        Subject.NOTE,
         "The topic's message format is old. The broker dropped the leader epochs of the log.",
         "kdump convert-v0-v2 converts old messages to message format v2.",
+        kind=Subject.NOTE,
     ),
 )

@@ -24,7 +24,6 @@ _VOTERS: Final = (
 ROWS: Final = (
     BrokerMessage(
         "Error while reading the Quorum status from the file {path}",
-        Subject.DISK,
         "The file quorum-state does not follow its format. The node did not start.",
         "Deletion of the file discards the node's vote. Delete it only while the other voters have "
         "a leader.",
@@ -32,7 +31,6 @@ ROWS: Final = (
         quoted=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "The file quorum-state does not follow its format, or it is from a later release or "
         "another node. The node did not start.",
         "Deletion of the file discards the node's vote. Delete it only while the other voters have "
@@ -48,7 +46,6 @@ ROWS: Final = (
         (metadata.QUORUM_STATE_MALFORMED,),
     ),
     *answer_alike(
-        Subject.DISK,
         "The node could not delete the metadata log or its quorum-state.",
         "Check the permissions and the system log.",
         ("Error while deleting file {path}", "Failed to delete metadata log"),
@@ -57,14 +54,12 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Error while writing the Quorum status from the file {path}",
-        Subject.DISK,
         "The node could not write the file quorum-state. It exited.",
         "Check the free space and the system log. Then start the node.",
         (read_errors.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "The file quorum-state names other voters or another vote than the configuration of this "
         "node allows. The node did not start.",
         "Correct controller.quorum.voters and node.id if they were changed by mistake. Otherwise, "
@@ -78,14 +73,12 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Clearing local quorum state store after error loading state",
-        Subject.DISK,
         "The node could not read the file quorum-state, and began again without its vote.",
         "Nothing to do if the quorum has a leader. Check the system log for disk errors.",
         (metadata.QUORUM_STATE_MALFORMED,),
         outer=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "quorum-state is older than the metadata log, as after the file was restored. The node "
         "used the epoch of the log.",
         "Find out where the file came from.",
@@ -97,7 +90,6 @@ ROWS: Final = (
         (metadata.QUORUM_STATE_MALFORMED,),
     ),
     *answer_alike(
-        Subject.DISK,
         "The metadata log does not begin at offset 0, and its snapshot was missing. The node did "
         "not start.",
         _VOTERS,
@@ -109,7 +101,6 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Subject.DISK,
         "A metadata snapshot is corrupt. The node did not start, or it stopped reading the "
         "snapshot.",
         _VOTERS,
@@ -126,21 +117,18 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Couldn't read {}; expected to find snapshot file {path}",
-        Subject.DISK,
         "The metadata log names a snapshot, but the file of that snapshot was missing.",
         _VOTERS,
         (metadata.METADATA_SNAPSHOT_MISSING,),
     ),
     BrokerMessage(
         "Unable to Opens a snapshot file {path}",
-        Subject.DISK,
         "The node could not open a metadata snapshot.",
         "Correct the owner and permissions of the file.",
         (read_errors.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "The node could not write or remove a metadata snapshot.",
         "Check the free space and the system log. The node writes the next snapshot by itself.",
         (
@@ -161,34 +149,30 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Log doesn't have a last fetch epoch and there is a snapshot ({}). Expected",
-        Subject.DISK,
         "The metadata log and its snapshot do not match. The node did not start.",
         _VOTERS,
         (metadata.METADATA_SNAPSHOT_BEYOND_END,),
     ),
     BrokerMessage(
         "Attempt to truncate to offset {offset}, which is below the current high watermark",
-        Subject.DISK,
         "The leader of the quorum lacks committed records. The node exited.",
         "Do not delete this directory: it may hold the records that the leader lost.",
         (partition_files.HIGH_WATERMARK_BEYOND_END,),
     ),
     BrokerMessage(
         "Log's high watermark ({}) is different from the local replica's high watermark",
-        Subject.NOTE,
         "Two values for the high watermark of the metadata log differed for a moment.",
         "Nothing to do.",
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "was found in the bootstrap metadata from the binary bootstrap metadata file: {path}",
-        Subject.DISK,
         "bootstrap.checkpoint is corrupt. The node did not start.",
         "Copy the file from a controller of the same cluster, or from a backup.",
         (node.BOOTSTRAP_MALFORMED,),
     ),
     BrokerMessage(
         "Unhandled fault in MetadataLoader#handleLoadSnapshot",
-        Subject.DISK,
         "The node could not read a metadata snapshot to its end. The snapshot is corrupt, or from "
         "a later release.",
         "Try an older snapshot first: if one is complete and valid, and the metadata log begins "
@@ -199,7 +183,6 @@ ROWS: Final = (
         unquoted=(metadata.METADATA_UNREPLAYABLE,),
     ),
     *answer_alike(
-        Subject.DISK,
         "A node could not apply a record of the metadata log or of a snapshot: it names something "
         "that does not exist, or contradicts an earlier record. A controller exits at this record.",
         "Compare this node's metadata log with the logs of the other controllers: run kdump quorum "
@@ -228,7 +211,6 @@ ROWS: Final = (
         (metadata.METADATA_UNREPLAYABLE,),
     ),
     *answer_alike(
-        Subject.DISK,
         "The node could not apply records of the metadata log or of a snapshot. They are corrupt, "
         "or from a later release.",
         _VOTERS,
@@ -251,7 +233,6 @@ ROWS: Final = (
         unquoted=(metadata.METADATA_SNAPSHOT_DAMAGED, batches.RECORDS_UNREADABLE),
     ),
     *answer_alike(
-        Subject.CONSEQUENCE,
         "The node did not start.",
         _FIRST,
         (
@@ -259,10 +240,10 @@ ROWS: Final = (
             "Encountered fatal fault: caught exception",
         ),
         (metadata.METADATA_SNAPSHOT_DAMAGED,),
+        kind=Subject.CONSEQUENCE,
         outer=True,
     ),
     *answer_alike(
-        Subject.CONSEQUENCE,
         "The node, or a part of it, did not start, or it exited.",
         _FIRST,
         (
@@ -278,16 +259,16 @@ ROWS: Final = (
             "Fatal error during controller shutdown.",
             "Halting Kafka.",
         ),
+        kind=Subject.CONSEQUENCE,
         outer=True,
     ),
     BrokerMessage(
         "Directories [{}] in broker {} marked offline, remaining directories",
-        Subject.CONSEQUENCE,
         "A broker reported a log directory as offline.",
         "Read the log of that broker: it names the directory and the cause.",
+        kind=Subject.CONSEQUENCE,
     ),
     *answer_alike(
-        Subject.DISK,
         "The metadata log does not begin at offset 0, and its snapshot was missing. The node did "
         "not start, or it exited.",
         _VOTERS,
@@ -299,20 +280,17 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "The leader requested truncation to offset {offset}, which is below the current high",
-        Subject.DISK,
         "The leader of the quorum lacks committed records. The node exited.",
         "Do not delete this directory: it may hold the records that the leader lost.",
         (partition_files.HIGH_WATERMARK_BEYOND_END,),
     ),
     BrokerMessage(
         "expected but didn't happen. Snapshot of {}, log end offset {offset}",
-        Subject.DISK,
         "The metadata log and a snapshot from the leader do not match. The node exited.",
         _VOTERS,
         (metadata.METADATA_SNAPSHOT_BEYOND_END,),
     ),
     *answer_alike(
-        Subject.DISK,
         "The node could not read a record of the metadata log or of a snapshot. The record is "
         "corrupt, or from a later release.",
         _VOTERS,
@@ -352,7 +330,6 @@ ROWS: Final = (
         (metadata.METADATA_SNAPSHOT_DAMAGED, batches.RECORDS_UNREADABLE),
     ),
     *answer_alike(
-        Subject.DISK,
         "bootstrap.checkpoint is corrupt, or from a preview release. The node did not start.",
         "Copy the file from a controller of the same cluster, or from a backup.",
         (
@@ -373,7 +350,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "KRaft snapshot file generation error",
-        Subject.DISK,
         "The node did not write a metadata snapshot. It continues to run, and tries again later.",
         "The stack trace below the line names the cause. Check the free space and the system log.",
         (read_errors.UNREADABLE,),
@@ -381,21 +357,21 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Not emitting {} despite the fact that {} because snapshots are disabled",
-        Subject.CONSEQUENCE,
         "An earlier error disabled metadata snapshots. The metadata log grows.",
         _FIRST,
+        kind=Subject.CONSEQUENCE,
     ),
     BrokerMessage(
         "Not generating {} because it already exists.",
-        Subject.NOTE,
         "A metadata snapshot of that offset already existed.",
         "Nothing to do.",
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Encountered quorum controller fault: ",
-        Subject.ELSEWHERE,
         "An error occurred in the controller, and another controller took over.",
         "The stack trace below the line names the cause.",
+        kind=Subject.ELSEWHERE,
         outer=True,
     ),
 )

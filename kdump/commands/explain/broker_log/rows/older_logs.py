@@ -33,7 +33,6 @@ ROWS: Final = (
     # Loading and recovery.
     BrokerMessage(
         "Corruption found in segment {} of log {partition}, truncating to offset {offset}",
-        Subject.DISK,
         "Recovery truncated the log, which now ends at this offset. It deleted every later "
         "segment, valid records included.",
         "If another replica is in sync, nothing is lost for the cluster. If this is the only "
@@ -51,7 +50,6 @@ ROWS: Final = (
     BrokerMessage(
         "Found invalid offset during recovery for log {partition}. Deleting the corrupt segment "
         "and creating an empty one with starting offset {offset}",
-        Subject.DISK,
         "Recovery found an offset that does not follow the offset before it. It deleted the "
         "segment and created an empty segment in its place.",
         "If no other replica has the records, stop the broker within file.delete.delay.ms (a "
@@ -60,20 +58,17 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Could not find index file corresponding to log file {path}, rebuilding index",
-        Subject.DISK,
         "A segment had no .index file. The broker read the whole segment and rebuilt its index.",
         "Nothing is lost unless a line about corruption follows.",
         (indexes.INDEX_MISSING,),
     ),
     BrokerMessage(
         "Found an orphaned index file, {path}, with no corresponding log file.",
-        Subject.DISK,
         "An index file existed without the .log of its segment. The broker deleted the index file.",
         "If the .log was not deleted on purpose, a segment is missing: verify the partition.",
         (file_names.INDEX_ORPHAN, missing_offsets.SEGMENT_MISSING),
     ),
     *answer_alike(
-        Subject.NOTE,
         "An index held unused, preallocated space after an unclean shutdown. The broker rebuilt "
         "the index from the segment.",
         "Nothing is lost. Brokers from 2.0 on rarely log this line.",
@@ -86,11 +81,11 @@ ROWS: Final = (
             "index file ({path}) has non-zero size but the last timestamp is {} which is no larger "
             "than the first timestamp {}",
         ),
+        kind=Subject.NOTE,
         decides=True,
     ),
     BrokerMessage(
         "index file ({path}) has non-zero size but the last offset is {} and the base offset is {}",
-        Subject.DISK,
         "An index ends in unused, preallocated space, or its last entry is below the base offset "
         "in its segment's name. Brokers of 0.8 and 0.9 do not start with such an index.",
         "While the broker is stopped, kdump reindex rebuilds the index. Nothing is lost.",
@@ -99,7 +94,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Found a corrupted index file due to {}. deleting {path}, {} and rebuilding index",
-        Subject.DISK,
         "An index failed its check. The broker read the whole segment and rebuilt its indexes.",
         "Nothing is lost unless a line about corruption follows.",
         (
@@ -112,21 +106,18 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Index file {path} is corrupt, found {} bytes which is not positive or not a multiple of",
-        Subject.DISK,
         "The last entry of an .index file is incomplete.",
         "Nothing is lost: kdump reindex rebuilds the file.",
         (indexes.INDEX_LENGTH,),
     ),
     BrokerMessage(
         "Time index file {path} is corrupt, found {} bytes which is not positive or not a multiple",
-        Subject.DISK,
         "The last entry of a .timeindex file is incomplete.",
         "Nothing is lost: kdump reindex rebuilds the file.",
         (indexes.TIMEINDEX_LENGTH,),
         decides=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "An index has fewer entries than the broker tried to read.",
         "Find out which other process writes to the directory.",
         (
@@ -139,7 +130,6 @@ ROWS: Final = (
     BrokerMessage(
         "Attempt to append an timestamp ({}) to slot {} no larger than the last timestamp appended "
         "({}) to {path}",
-        Subject.DISK,
         "A new entry of a .timeindex file had a lower timestamp than the last entry. The append "
         "failed.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
@@ -147,27 +137,24 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "should contain target timestamp {}, but does not.",
-        Subject.DISK,
         "The last timestamp in a .timeindex file is later than the latest in its segment.",
         "Verify the partition. While the broker is stopped, kdump reindex rebuilds the file.",
         (indexes.TIMEINDEX_TOO_HIGH, indexes.TIMEINDEX_SKIPS),
     ),
     BrokerMessage(
         "Error when freeing index buffer",
-        Subject.NOTE,
         "The broker could not unmap an index.",
         NOTHING,
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Unexpected aborted transaction version {}, current version is {}",
-        Subject.DISK,
         "An entry of a .txnindex file has a version other than 0. The broker did not start.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
         (txn_indexes.TXNINDEX_VERSION,),
     ),
     BrokerMessage(
         "Last offset of aborted transaction {} is less than start offset {offset}",
-        Subject.DISK,
         "An entry of a .txnindex file ends below the base offset in its segment's name. The broker "
         "recovered the segment and rebuilt its indexes.",
         "Nothing is lost unless a line about invalid messages follows.",
@@ -175,14 +162,12 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "The last offset of appended transactions must increase sequentially",
-        Subject.DISK,
         "The entries of a .txnindex file do not rise: the file extends past the end of the log.",
         "While the broker is stopped, kdump reindex rebuilds the file.",
         (txn_indexes.TXNINDEX_ORDER,),
     ),
     # Producer snapshots.
     *answer_alike(
-        Subject.DISK,
         "A producer snapshot is empty or ends early, as after a power failure. The broker did not "
         "start.",
         "Find the file with kdump verify DIRECTORY, and move it out of the partition while the "
@@ -197,13 +182,11 @@ ROWS: Final = (
     # Batches.
     BrokerMessage(
         "Message is corrupt (stored crc = {}, computed crc = {})",
-        Subject.DISK,
         "A message did not match its checksum when it was read.",
         BAD_BATCH,
         (batches.BATCH_CRC_MISMATCH,),
     ),
     *answer_alike(
-        Subject.DISK,
         "Where a message should begin, the size field has an impossible value.",
         BAD_BATCH,
         (
@@ -217,14 +200,12 @@ ROWS: Final = (
     BrokerMessage(
         "Failed to read complete buffer for targetOffset {offset} startPosition {position} in "
         "{path}",
-        Subject.DISK,
         "The segment ended inside a message that the broker looked for: the segment has lost its "
         "end, or an index pointed past its end.",
         "Verify the partition. While the broker is stopped, kdump reindex rebuilds the index.",
         (indexes.INDEX_BEYOND_LOG, batches.TORN_TAIL),
     ),
     *answer_alike(
-        Subject.DISK,
         "The length of a segment changed while the broker had it open.",
         "Find out which other process writes to the directory. Stop the broker and verify the "
         "partition.",
@@ -236,13 +217,11 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "UnknownCodecException: {} is an unknown compression codec",
-        Subject.DISK,
         "A message names a compression type that does not exist.",
         "Seek consumers past the message. Verify the partition.",
         (batches.BATCH_CODEC_UNKNOWN,),
     ),
     *answer_alike(
-        Subject.DISK,
         "A compressed message could not be read, although it may match its checksum. It was "
         "written that way, or it is corrupt.",
         "Run kdump verify --deep on the partition to find out which. Consumers can seek past it.",
@@ -263,21 +242,18 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Offset returned by the message set is invalid {offset}",
-        Subject.DISK,
         "A consumer received a negative offset.",
         "Verify the partition on its leader.",
         (batches.OFFSETS_NOT_INCREASING,),
     ),
     BrokerMessage(
         "Out of order offsets found in {}",
-        Subject.DISK,
         "The messages that a leader sent have offsets that run backwards, or below the end of the "
         "log. The follower did not append them.",
         "Verify the partition here and on the leader.",
         (batches.OFFSETS_NOT_INCREASING,),
     ),
     *answer_alike(
-        Subject.DISK,
         "An offset is too far above the base offset in its segment's name. The append failed, or "
         "the cleaner ended.",
         "Verify the partition.",
@@ -290,14 +266,13 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Request for offset {offset} but we only have log segments in the range",
-        Subject.NOTE,
         "A client or follower requested an offset that is not in the log.",
         "Nothing to do if retention or kafka-delete-records.sh deleted the records. If the offset "
         "is after the log end offset, records are lost there: verify the partition.",
+        kind=Subject.NOTE,
     ),
     # Files that cannot be written, renamed or deleted.
     *answer_alike(
-        Subject.DISK,
         _EXITED,
         DISK,
         (
@@ -312,7 +287,6 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "The broker could not rename a file or directory: permissions are missing, another process "
         "moved it, or the broker runs on Windows, which does not rename open files.",
         "Check the owner and permissions, and which other process uses the log directory.",
@@ -325,7 +299,6 @@ ROWS: Final = (
         (read_errors.UNREADABLE,),
     ),
     *answer_alike(
-        Subject.DISK,
         "The broker could not create or delete a file or a log.",
         DISK,
         (
@@ -341,7 +314,6 @@ ROWS: Final = (
     ),
     # Checkpoints.
     *answer_alike(
-        Subject.DISK,
         "A checkpoint file does not follow its format. The broker did not start, or the log "
         "directory is offline.",
         _CHECKPOINT + " For leader-epoch-checkpoint or partition.metadata, run it on the "
@@ -361,7 +333,6 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Subject.DISK,
         "The broker could not read a checkpoint of its log directory, and continued without it: it "
         "recovers every segment, or begins each log at its first segment.",
         "If startup continues, the broker writes the file again. If not, stop the broker: kdump "
@@ -377,13 +348,12 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Resetting the recovery checkpoint to 0",
-        Subject.CONSEQUENCE,
         "The broker could not read the recovery points and used 0 instead. After an unclean "
         "shutdown, it recovers every segment.",
         FIRST,
+        kind=Subject.CONSEQUENCE,
     ),
     *answer_alike(
-        Subject.DISK,
         "The broker could not write the recovery points or the log start offsets. The log "
         "directory went offline.",
         DISK,
@@ -396,14 +366,13 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Resetting first dirty offset to log start offset {offset} since the checkpointed offset",
-        Subject.NOTE,
         "The cleaner's checkpoint was below the log start offset.",
         NOTHING,
         (partition_files.CLEANER_OFFSET_BELOW_START,),
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Last clean offset is {} but segment base offset is {offset} for log {partition}",
-        Subject.DISK,
         "The cleaner's checkpoint was below the log start offset, and the cleaner thread ended. "
         "This broker compacts no topic until it restarts.",
         "Stop the broker, remove the partition's line from cleaner-offset-checkpoint, and start "
@@ -412,8 +381,8 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Found null key in log segment {path} which is marked as dedupe",
-        Subject.ELSEWHERE,
         "A compacted topic holds a message without a key, and the cleaner thread ended.",
         "Have producers send keys. Upgrade the broker: later releases omit such messages.",
+        kind=Subject.ELSEWHERE,
     ),
 )

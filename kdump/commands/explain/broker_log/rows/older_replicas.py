@@ -17,7 +17,6 @@ _READ: Final = "The stack trace below the line names the cause. Verify the parti
 ROWS: Final = (
     # Replicas.
     *answer_alike(
-        Subject.DISK,
         "This follower's log is longer than its leader's log: the leader lost records, as after a "
         "power failure or on an empty disk. The broker exited rather than truncate its log.",
         "Compare the replicas before you start this broker again or allow an unclean leader "
@@ -32,14 +31,13 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Current offset {offset} for partition {partition} out of range; reset offset to {}",
-        Subject.NOTE,
         "A follower asked for an offset that its leader does not have, and continued at another "
         "offset.",
         "Nothing to do after a change of leader or a long downtime. The next lines say whether the "
         "follower lagged or was ahead of its leader.",
+        kind=Subject.NOTE,
     ),
     *answer_alike(
-        Subject.NOTE,
         "A follower was ahead of its leader, and truncated its log to the leader's log end offset.",
         "After an unclean leader election, or if the leader lost its disk, records are lost: "
         "compare the replicas.",
@@ -50,9 +48,9 @@ ROWS: Final = (
             "current replica's latest offset",
         ),
         (partition_files.HIGH_WATERMARK_BEYOND_END,),
+        kind=Subject.NOTE,
     ),
     *answer_alike(
-        Subject.NOTE,
         "The log of a follower ended before its leader's log start offset. The follower dropped "
         "its log and fetches all records again.",
         "Nothing to do if retention deleted the records while the replica was down for a long "
@@ -64,26 +62,25 @@ ROWS: Final = (
             "Future replica for partition {partition} reset its fetch offset from {offset} to "
             "current replica's start offset",
         ),
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Based on follower's leader epoch, leader replied with an unknown offset in {partition}",
-        Subject.NOTE,
         "A follower compared leader epochs with its leader and found no common epoch. It truncated "
         "its log by offsets instead.",
         "Nothing to do after a change of leader. If the line recurs, verify the partition's "
         "leader-epoch-checkpoint on the follower and on the leader.",
         (epochs.EPOCHS_MISSING,),
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Offset mismatch: fetched offset = {offset}, log end offset = {}",
-        Subject.DISK,
         "The records that a follower fetched did not continue its log. The follower did not append "
         "them.",
         "Verify the partition here and on the leader.",
         (batches.OFFSETS_NOT_INCREASING,),
     ),
     *answer_alike(
-        Subject.DISK,
         "A request for this partition failed while the broker read or wrote the log.",
         _READ,
         (
@@ -111,7 +108,6 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Subject.CONSEQUENCE,
         "The replica is in a log directory that went offline.",
         FIRST,
         (
@@ -128,23 +124,23 @@ ROWS: Final = (
             "{partition}: unable to complete the become-follower state change since the replica",
             "Error for partition {partition} to broker",
         ),
+        kind=Subject.CONSEQUENCE,
         outer=True,
     ),
     BrokerMessage(
         "Leader for partition {partition} does not have a local log",
-        Subject.CONSEQUENCE,
         "The replica is not open on this broker.",
         FIRST,
+        kind=Subject.CONSEQUENCE,
     ),
     BrokerMessage(
         "No checkpointed highwatermark is found for partition {partition}",
-        Subject.NOTE,
         "replication-offset-checkpoint has no line for this partition, as for a new replica.",
         "Nothing to do for a new replica. Otherwise, verify the log directory.",
+        kind=Subject.NOTE,
     ),
     # Leader epochs.
     *answer_alike(
-        Subject.DISK,
         "A batch has a lower leader epoch or offset than the last line of leader-epoch-checkpoint: "
         "the file contradicts the log, or replicas of two lineages share the topic.",
         "Verify the partition, and compare it with the other replicas.",
@@ -160,14 +156,12 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Received a PartitionLeaderEpoch assignment for an epoch < 0",
-        Subject.DISK,
         "A batch or a line of leader-epoch-checkpoint has a negative leader epoch.",
         "Verify the partition.",
         (epochs.LEADER_EPOCH_NEGATIVE, partition_files.EPOCHS_NUMBER),
     ),
     BrokerMessage(
         "Topic Id in memory: {} does not match the topic Id for partition {partition} provided in",
-        Subject.DISK,
         "The topic id in a partition.metadata differs from the cluster's id for the topic of this "
         "name. The file or directory was copied, or the topic was created again.",
         "Find out where the directory came from before you change the file.",
@@ -175,7 +169,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Error while writing to partition metadata file {path}",
-        Subject.DISK,
         "The broker could not write a partition.metadata. The log directory went offline.",
         DISK,
         (read_errors.UNREADABLE,),
@@ -184,7 +177,6 @@ ROWS: Final = (
     # Coordinators.
     BrokerMessage(
         "Error in loading offsets from {partition}",
-        Subject.DISK,
         "A coordinator could not read its partition. Its groups get no answer until it is "
         "repaired, or another broker leads it.",
         "Verify the partition. If another replica is in sync, make that replica the leader first.",
@@ -192,28 +184,27 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Subject.NOTE,
         "A coordinator found its partition changed under it, as after a change of leader.",
         "Nothing to do, unless the line recurs: in that case, verify the partition.",
         (
             "Unexpected unload of active group {} while loading partition {partition}",
             "Failed to mark {} stale offsets for deletion in {partition}",
         ),
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Unable to propagate log dir failure via Zookeeper in KRaft mode",
-        Subject.CONSEQUENCE,
         "A log directory went offline.",
         FIRST,
+        kind=Subject.CONSEQUENCE,
     ),
     BrokerMessage(
         "No log found for {partition}",
-        Subject.CONSEQUENCE,
         "The broker had no log of this partition when a coordinator read it.",
         "Nothing to do after a change of leader. Otherwise, read the earlier lines.",
+        kind=Subject.CONSEQUENCE,
     ),
     *answer_alike(
-        Subject.DISK,
         "A coordinator could not decode a record of its partition. The record is corrupt, or from "
         "a later release.",
         "Run kdump verify --deep on the partition. If another replica is in sync, make that "
@@ -232,7 +223,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Expected transactional write from producer {}",
-        Subject.DISK,
         "A non-transactional batch is inside an open transaction of its producer. The broker "
         "refused it, or found it when it replayed the log.",
         BAD_BATCH,
@@ -241,7 +231,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "The message contents does not match the message CRC or the message is otherwise corrupt",
-        Subject.DISK,
         "A broker answered that a message is corrupt.",
         "If the broker answered a fetch, verify the partition on its leader.",
         (batches.BATCH_CRC_MISMATCH,),

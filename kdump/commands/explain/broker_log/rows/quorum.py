@@ -17,7 +17,6 @@ _CONFIG: Final = (
 
 ROWS: Final = (
     *answer_alike(
-        Subject.ELSEWHERE,
         "The configuration of this node contradicts itself, or the configuration of the other "
         "nodes. The node did not start, or exited.",
         _CONFIG,
@@ -30,10 +29,10 @@ ROWS: Final = (
             "If using process.roles, either controller.quorum.bootstrap.servers must",
             "was specified more than once.",
         ),
+        kind=Subject.ELSEWHERE,
         decides=True,
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "A node that is not, or is no longer, a voter was to take part in an election. Its "
         "node.id, or the directory.id in its meta.properties, is not in the voter set.",
         _CONFIG + " With dynamic voters, a log directory that was formatted anew has another "
@@ -52,9 +51,9 @@ ROWS: Final = (
             "Attempt to grant vote to non-voter {}",
             "Attempt to reject vote to non-voter {}",
         ),
+        kind=Subject.ELSEWHERE,
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "A node received a message of the quorum that contradicts its state, for example because "
         "two nodes have the same node.id, or because a vote was lost with its disk.",
         "Check that each node.id is used once. If the disk of a controller was replaced, kdump "
@@ -71,10 +70,10 @@ ROWS: Final = (
             "Non-monotonic update of high watermark attempted",
             "Voter cannot initialize as a Leader",
         ),
+        kind=Subject.ELSEWHERE,
         outer=True,
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "The leader of the quorum sent a snapshot, or a part of one, that this node had not asked "
         "for, or that cannot exist.",
         "Nothing to do if the node continues. If the line recurs, verify __cluster_metadata-0 on "
@@ -84,5 +83,6 @@ ROWS: Final = (
             "Received fetch snapshot response with an invalid",
             "Received unexpected fetch snapshot response",
         ),
+        kind=Subject.ELSEWHERE,
     ),
 )

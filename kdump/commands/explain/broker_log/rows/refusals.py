@@ -15,7 +15,6 @@ _LOG: Final = "The log is valid: kdump cannot help here."
 
 ROWS: Final = (
     *answer_alike(
-        Subject.ELSEWHERE,
         "Too few replicas were in sync. The broker refused the batch and wrote nothing.",
         "Start the brokers of the other replicas, or find out why they lag. " + _LOG,
         (
@@ -23,9 +22,9 @@ ROWS: Final = (
             ".NotEnoughReplicasAfterAppendException: ",
             "Number of insync replicas for partition {partition} is",
         ),
+        kind=Subject.ELSEWHERE,
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "A producer used an identity or a sequence number that the broker does not accept: a newer "
         "instance replaced it, or retention deleted its records. The broker wrote nothing.",
         "See the producer's own log. " + _LOG,
@@ -38,9 +37,9 @@ ROWS: Final = (
             ".InvalidTxnStateException: ",
             ".InvalidPidMappingException: ",
         ),
+        kind=Subject.ELSEWHERE,
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "The request went to a broker that does not, or no longer, host the partition.",
         "Nothing to do while a topic is created or deleted, or replicas move. " + _LOG,
         (
@@ -48,9 +47,9 @@ ROWS: Final = (
             ".UnknownTopicIdException: ",
             ".InconsistentTopicIdException: ",
         ),
+        kind=Subject.ELSEWHERE,
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "Authorization or authentication of a client or another broker failed.",
         "Check the listeners, users and permissions (super.users, ACLs). " + _LOG,
         (
@@ -61,9 +60,9 @@ ROWS: Final = (
             "KeeperErrorCode = NoAuth",
             "KeeperErrorCode = AuthFailed",
         ),
+        kind=Subject.ELSEWHERE,
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "The broker could not connect to ZooKeeper, to a controller or to another broker.",
         "Check that the other service runs, its address, and the network. " + _LOG,
         (
@@ -74,29 +73,29 @@ ROWS: Final = (
             "KeeperErrorCode = ConnectionLoss",
             "KeeperErrorCode = Session expired",
         ),
+        kind=Subject.ELSEWHERE,
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "Another broker with this id is registered, or the last registration has not expired yet.",
         "Stop the other broker, or wait until ZooKeeper's session or the registration expires. "
         + _LOG,
         ("KeeperErrorCode = NodeExists", ".DuplicateBrokerRegistrationException: "),
+        kind=Subject.ELSEWHERE,
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "Another process uses the port of a listener.",
         "Stop it, or change the listeners. " + _LOG,
         (".BindException: Address already in use", "Socket server failed to bind to"),
+        kind=Subject.ELSEWHERE,
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "The broker ran out of heap memory.",
         "Increase the heap (KAFKA_HEAP_OPTS), then start the broker again; after a crash it "
         "recovers its logs first. " + _LOG,
         (".OutOfMemoryError: Java heap space", ".OutOfMemoryError: GC overhead limit exceeded"),
+        kind=Subject.ELSEWHERE,
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "A config is missing or wrong, or names a class that is not installed.",
         "Correct the config. " + _LOG,
         (
@@ -104,5 +103,6 @@ ROWS: Final = (
             ".ClassNotFoundException: ",
             ".IllegalArgumentException: requirement failed: {} must ",
         ),
+        kind=Subject.ELSEWHERE,
     ),
 )

@@ -27,7 +27,6 @@ ROWS: Final = (
     # Followers and consumers that find damage.
     BrokerMessage(
         "Found invalid messages during fetch for partition {partition} offset {offset}",
-        Subject.DISK,
         "This follower received a corrupt batch from its leader and refused it. It wrote nothing "
         "and fetches the batch again: the replica makes no progress.",
         _LEADER,
@@ -35,7 +34,6 @@ ROWS: Final = (
         quoted=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "A consumer received a corrupt batch and stopped at this offset.",
         "Verify the partition on its leader: kdump verify reports the offset to seek to.",
         (),
@@ -48,7 +46,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Error while processing data for partition {partition} at offset {offset}",
-        Subject.DISK,
         "This follower could not append the data that it fetched. It fetches the data again.",
         "The stack trace below the line names the cause.",
         (read_errors.UNREADABLE,),
@@ -57,7 +54,6 @@ ROWS: Final = (
     BrokerMessage(
         "Unexpected error occurred while processing data for partition {partition} at offset "
         "{offset}",
-        Subject.DISK,
         "This follower could not append the data that it fetched. The broker marked the replica as "
         "failed, and the replica lags until the broker restarts.",
         "The stack trace below the line names the cause. Verify the partition here and on the "
@@ -67,7 +63,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Unexpected error occurred during truncation for {partition} at offset {offset}",
-        Subject.DISK,
         "This follower could not truncate its log. The broker marked the replica as failed.",
         "The stack trace below the line names the cause. Verify the partition.",
         (epochs.EPOCHS_MISMATCH,),
@@ -75,7 +70,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Failed to truncate {partition} at offset {offset}",
-        Subject.DISK,
         "This follower could not truncate its log, because its log directory failed.",
         DISK,
         (read_errors.UNREADABLE,),
@@ -83,13 +77,12 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Partition {partition} marked as failed",
-        Subject.CONSEQUENCE,
         "The replica failed, and does not fetch until the broker restarts.",
         "Read the earlier line that led to this line.",
+        kind=Subject.CONSEQUENCE,
     ),
     BrokerMessage(
         "Truncating {partition} to offset {offset} below high watermark {}",
-        Subject.DISK,
         "A follower truncated acknowledged records that its leader did not have. The leader lost "
         "them, as after an unclean leader election or a power failure.",
         "If you need these records, stop the broker. Other replicas may still hold some of them.",
@@ -97,23 +90,22 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Reset fetch offset for partition {partition} from {offset} to current leader's latest",
-        Subject.NOTE,
         "A follower was ahead of its leader, and truncated its log to the leader's log end offset.",
         "After an unclean leader election, or if the leader lost its disk, records are lost: "
         "compare the replicas.",
         (partition_files.HIGH_WATERMARK_BEYOND_END,),
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Truncate fully and reset fetch offset for partition {partition} from {offset} to the "
         "current leader's start offset",
-        Subject.NOTE,
         "The log of a follower ended before its leader's log start offset. The follower dropped "
         "its log and fetches all records again.",
         "Nothing to do if retention deleted the records while the replica was down for a long "
         "time.",
+        kind=Subject.NOTE,
     ),
     *answer_alike(
-        Subject.NOTE,
         "A follower compared leader epochs with its leader and found no common epoch. It truncated "
         "its log by offsets instead.",
         "Nothing to do after a change of leader. If the line recurs, verify the partition's "
@@ -126,9 +118,9 @@ ROWS: Final = (
             "truncation in {partition}.",
         ),
         (epochs.EPOCHS_MISSING,),
+        kind=Subject.NOTE,
     ),
     *answer_alike(
-        Subject.DISK,
         "A request for this partition failed while the broker read or wrote the log.",
         "The stack trace below the line names the cause. Verify the partition.",
         (
@@ -146,7 +138,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Unexpected offset in append to {partition}.",
-        Subject.DISK,
         "The records that a follower fetched did not continue its log. The follower did not append "
         "them.",
         "Verify the partition here and on the leader.",
@@ -154,7 +145,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Out of order offsets found in append to {partition}:",
-        Subject.DISK,
         "The records that a leader sent have offsets that run backwards. The follower did not "
         "append them.",
         "Verify the partition on the leader.",
@@ -163,14 +153,12 @@ ROWS: Final = (
     BrokerMessage(
         "Trying to roll a new log segment for topic partition {partition} with start offset "
         "{offset}",
-        Subject.DISK,
         "The broker could not begin a new segment, because a segment with the same or a higher "
         "base offset already exists. The append failed.",
         "Verify the partition.",
         (batches.SEGMENTS_OVERLAP, batches.OFFSETS_NOT_INCREASING),
     ),
     *answer_alike(
-        Subject.NOTE,
         "The broker was about to roll a segment that already exists and has no records. It uses "
         "the existing segment.",
         "Nothing to do, unless the line recurs. In that case, the segment's indexes are full, and "
@@ -180,22 +168,21 @@ ROWS: Final = (
             "Trying to roll a new log segment with start offset {offset}=max(provided offset",
         ),
         (segments.INDEX_PADDED_CLEAN,),
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Non-monotonic update of high watermark from {} to {}",
-        Subject.NOTE,
         "The broker lowered the high watermark, as it does when it truncates a log.",
         "Nothing to do if there is a line about truncation next to this line.",
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "High watermark {} update exceeds current log end offset {}",
-        Subject.DISK,
         "The high watermark was above the log end offset.",
         "The end of the log may be lost: verify the partition.",
         (partition_files.HIGH_WATERMARK_BEYOND_END,),
     ),
     *answer_alike(
-        Subject.DISK,
         "The records that a follower fetched did not continue its log. The follower did not append "
         "them.",
         "Verify the partition.",
@@ -204,14 +191,12 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Offset mismatch for the future replica {partition}: fetched offset = {offset}, log",
-        Subject.DISK,
         "A move of this replica between log directories stopped: its -future log and its current "
         "log no longer agree. The current log is served as before.",
         "Cancel the move, and start it again: name the old log directory, then the new one, in the "
         "reassignment.",
     ),
     *answer_alike(
-        Subject.CONSEQUENCE,
         "The leader could not send this follower its records, or this broker's log directory was "
         "offline.",
         "Read the server.log of the leader from that time: it names the cause.",
@@ -219,11 +204,11 @@ ROWS: Final = (
             "Disk error when trying to access log file on the disk.",
             "Error for partition {partition} at offset {offset}",
         ),
+        kind=Subject.CONSEQUENCE,
         outer=True,
     ),
     BrokerMessage(
         "This message has failed its CRC checksum, exceeds the valid size",
-        Subject.DISK,
         "A broker answered that a message is corrupt, or that it has no key although its topic is "
         "compacted.",
         "If the broker answered a fetch, verify the partition on its leader. If it answered a "
@@ -232,7 +217,6 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "A thread that fetches from leaders, or moves replicas between log directories, ended. Its "
         "partitions lag until the broker restarts.",
         "The stack trace below the line names the cause. Verify the partition that it names.",
@@ -245,7 +229,6 @@ ROWS: Final = (
     ),
     # Coordinators. They read a partition when the broker becomes its leader.
     *answer_alike(
-        Subject.CONSEQUENCE,
         "The broker no longer served the partition when its coordinator read it.",
         "Nothing to do after a change of leader. If an earlier line says why the broker does not "
         "serve the partition, that line names the cause.",
@@ -257,9 +240,9 @@ ROWS: Final = (
             "Attempted to load offsets and group metadata from {partition}, but found no log",
             "Attempted to load transaction metadata from {partition}, but found no log",
         ),
+        kind=Subject.CONSEQUENCE,
     ),
     *answer_alike(
-        Subject.DISK,
         "A coordinator could not read its partition. Groups or transactions of that partition get "
         "no answer until it is repaired, or another broker leads it.",
         "Verify the partition. If another replica is in sync, make that replica the leader first.",
@@ -284,7 +267,6 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Subject.NOTE,
         "A coordinator found a record that this release does not know, and ignored it, as after a "
         "downgrade.",
         "Nothing to do.",
@@ -292,9 +274,9 @@ ROWS: Final = (
             "while loading offsets and group metadata from {partition}. Ignoring it.",
             "while loading transaction state from {partition}. Ignoring it.",
         ),
+        kind=Subject.NOTE,
     ),
     *answer_alike(
-        Subject.NOTE,
         "A batch of a coordinator's partition is larger than the coordinator's read buffer. The "
         "coordinator enlarged the buffer.",
         "Nothing to do.",
@@ -303,9 +285,9 @@ ROWS: Final = (
             "Loaded offsets and group metadata from {partition} with buffer larger",
             "Loaded transaction metadata from {partition} with buffer larger",
         ),
+        kind=Subject.NOTE,
     ),
     *answer_alike(
-        Subject.DISK,
         "A coordinator could not read a record of its partition. The record is corrupt, or from a "
         "later release.",
         "Run kdump verify --deep on the partition. If another replica is in sync, make that "
@@ -324,7 +306,6 @@ ROWS: Final = (
         (batches.RECORDS_UNREADABLE, batches.BATCH_CRC_MISMATCH),
     ),
     *answer_alike(
-        Subject.DISK,
         "The offsets of a coordinator's partition did not rise.",
         "Verify the partition.",
         (
@@ -335,7 +316,6 @@ ROWS: Final = (
         (batches.OFFSETS_NOT_INCREASING,),
     ),
     *answer_alike(
-        Subject.DISK,
         "A coordinator could not write to its partition. Its clients try again.",
         "The stack trace below the line names the cause.",
         (
@@ -347,7 +327,6 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Subject.NOTE,
         "The state of a coordinator did not match its partition, or was no longer needed. The "
         "coordinator reads the partition again, or already did.",
         "Nothing to do.",
@@ -357,10 +336,10 @@ ROWS: Final = (
             "Failed to unload metadata for {partition}",
             "Failed to unload coordinator for {partition} due to",
         ),
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Received a tombstone record to delete {} but ",
-        Subject.DISK,
         "Records of __consumer_offsets contradict each other. Some are missing, as after a "
         "truncation at corrupt records, or a defect of the release wrote them that way. The groups "
         "of the partition get no answer.",

@@ -40,7 +40,6 @@ _BATCHES: Final = (
 ROWS: Final = (
     BrokerMessage(
         "Found invalid messages in log segment {path} at byte offset {position}",
-        Subject.DISK,
         "Recovery found a corrupt or incomplete batch. It truncates the segment at this position "
         "and deletes every later segment of the partition.",
         _CUT_ADVICE,
@@ -50,7 +49,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Corruption found in segment {}, truncating to offset {offset}",
-        Subject.DISK,
         "Recovery truncated the log, which now ends at this offset. It deleted every later "
         "segment, valid records included.",
         _CUT_ADVICE,
@@ -59,7 +57,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Deleting segments as part of log recovery: {}",
-        Subject.DISK,
         "Recovery truncated an earlier segment, and marked the later segments as .deleted. The "
         "broker deletes these files after file.delete.delay.ms, a minute.",
         _CUT_ADVICE,
@@ -68,7 +65,6 @@ ROWS: Final = (
     BrokerMessage(
         "Found invalid offset during recovery. Deleting the corrupt segment and creating an empty "
         "one with starting offset {offset}",
-        Subject.DISK,
         "Recovery found an offset that does not follow the offset before it, or, from 4.0 on, "
         "could not write a file. It deleted the segment and created an empty segment in its place.",
         _CUT_ADVICE,
@@ -77,7 +73,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Deleting all segments because logEndOffset ({}) is smaller than logStartOffset {offset}",
-        Subject.DISK,
         "The log end offset was below the checkpointed log start offset. The broker deleted all "
         "segments of this partition and began an empty segment at the checkpointed offset.",
         "The segments remain as .deleted files for file.delete.delay.ms, a minute. If no other "
@@ -88,7 +83,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "This could happen if segment files were deleted from the file system",
-        Subject.DISK,
         "The log end offset was below the checkpointed log start offset. The broker deleted all "
         "segments.",
         "Find out which is true: a person or a program removed segments, or the directory is from "
@@ -99,7 +93,6 @@ ROWS: Final = (
     # Batches and their records.
     BrokerMessage(
         "Found record size 0 smaller than minimum record overhead ({}) in file {path}",
-        Subject.DISK,
         "The file has zeros where a batch should begin. The space was preallocated, or the disk "
         "lost its content. After an unclean shutdown, recovery removes the zeros. After a clean "
         "shutdown, the broker does not start.",
@@ -115,7 +108,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Found record size {} smaller than minimum record overhead ({}) in file {path}",
-        Subject.DISK,
         "Where a batch should begin, the size field has an impossible value.",
         BAD_BATCH,
         (batches.BATCH_SIZE_IMPOSSIBLE,),
@@ -123,7 +115,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Record is corrupt (stored crc = {}, computed crc = {})",
-        Subject.DISK,
         "A batch did not match its checksum when it was read.",
         BAD_BATCH,
         (batches.BATCH_CRC_MISMATCH, metadata.METADATA_SNAPSHOT_DAMAGED),
@@ -132,7 +123,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Record is corrupt (stored crc = {}) in topic partition {partition}",
-        Subject.DISK,
         "A batch from a client or a leader did not match its checksum. The broker refused the "
         "batch and wrote nothing.",
         "If a producer sent the batch, test the memory and network of that client. If a leader "
@@ -140,7 +130,6 @@ ROWS: Final = (
         (batches.BATCH_CRC_MISMATCH,),
     ),
     *answer_alike(
-        Subject.DISK,
         "Where a batch should begin, the size field has an impossible value.",
         BAD_BATCH,
         (
@@ -158,7 +147,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Invalid magic found in record: {}",
-        Subject.DISK,
         "The magic byte of a batch names a message format that no release writes.",
         BAD_BATCH,
         (batches.BATCH_MAGIC_UNKNOWN,),
@@ -166,7 +154,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Unknown compression type id: {}",
-        Subject.DISK,
         "A batch names a compression type that does not exist.",
         "Seek consumers past the batch. On a compacted topic, the broker does not compact the "
         "partition until a restart.",
@@ -174,7 +161,6 @@ ROWS: Final = (
         quoted=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "The records of a batch could not be read, although the batch may match its checksum. It "
         "was written that way, or it is corrupt.",
         "Run kdump verify --deep on the partition to find out which. Consumers can seek past the "
@@ -207,7 +193,6 @@ ROWS: Final = (
         ),
     ),
     *answer_alike(
-        Subject.DISK,
         "A record of a compressed batch is larger than max.decompressed.message.bytes allows (by "
         "default, as much as Java can allocate). The config is below the size of a stored record, "
         "or the batch is corrupt. The broker does not compact the partition, and finds no offsets "
@@ -220,7 +205,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Received exception when fetching the next record from {partition}",
-        Subject.DISK,
         "A consumer stopped at a record that it could not read.",
         "Run kdump verify --deep on the partition: it reports the offset to seek to.",
         (batches.RECORDS_UNREADABLE, batches.BATCH_CRC_MISMATCH),
@@ -229,7 +213,6 @@ ROWS: Final = (
         unquoted=(batches.BATCH_CRC_MISMATCH,),
     ),
     *answer_alike(
-        Subject.DISK,
         "The broker could not read a batch from the disk.",
         "Check the system log for disk errors.",
         (
@@ -241,7 +224,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "The size of segment {path} ({}) is larger than the maximum allowed segment size of {}",
-        Subject.DISK,
         "A segment is larger than 2147483647 bytes. The broker did not start.",
         "If another replica is in sync, start its broker first, and move this partition away.",
         (file_names.LOG_TOO_LARGE,),
@@ -249,7 +231,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Could not read file {path}",
-        Subject.DISK,
         "The broker's user could not read a file of a partition. The log directory went offline.",
         "Correct the owner and permissions of the file. If they are correct, check the system log.",
         (read_errors.UNREADABLE, broker_rights.BROKER_DENIED),
@@ -258,7 +239,6 @@ ROWS: Final = (
     # Offset overflow.
     BrokerMessage(
         "Detected offset overflow at offset {offset} in segment {}",
-        Subject.DISK,
         "An offset is too far above the base offset in its segment's name. Recovery splits the "
         "segment there.",
         "Recovery accepts the offset even if it is wrong: verify the partition.",
@@ -268,7 +248,6 @@ ROWS: Final = (
     BrokerMessage(
         "Split operation is only permitted for segments with overflow, and the problem path is "
         "{path}",
-        Subject.DISK,
         "A batch begins below the base offset in its segment's name, or its last offset is lower "
         "than its first. The broker did not start.",
         BAD_BATCH,
@@ -276,7 +255,6 @@ ROWS: Final = (
         quoted=True,
     ),
     *answer_alike(
-        Subject.NOTE,
         "The offsets of a segment exceeded the range of an index. The broker split the segment, "
         "and lost no record.",
         "The broker accepted the offset even if it was wrong: verify the partition.",
@@ -285,54 +263,54 @@ ROWS: Final = (
             "Splitting overflowed segment {}",
         ),
         (batches.OFFSET_OVERFLOW,),
+        kind=Subject.NOTE,
         quoted=("Caught segment overflow error: {}",),
     ),
     # Leftover files and swaps.
     BrokerMessage(
         "Deleting stray temporary file {path}",
-        Subject.NOTE,
         "The broker deleted a leftover .deleted file.",
         NOTHING,
         (leftovers.LEFTOVER_DELETED,),
+        kind=Subject.NOTE,
         quoted=True,
     ),
     BrokerMessage(
         "Deleting stray .clean file {path}",
-        Subject.NOTE,
         "The broker deleted a leftover .cleaned file.",
         NOTHING,
         (leftovers.LEFTOVER_CLEANED,),
+        kind=Subject.NOTE,
         quoted=True,
     ),
     BrokerMessage(
         "Deleting invalid swap file {path} minCleanedFileOffset: {}",
-        Subject.NOTE,
         "A split of a segment was unfinished. The broker deleted its .swap file.",
         NOTHING,
         (swap_files.SWAP_DISCARDED,),
+        kind=Subject.NOTE,
         quoted=True,
     ),
     BrokerMessage(
         "Found log file {path} from interrupted swap operation, which is recoverable from",
-        Subject.NOTE,
         "A cleaned or split segment was about to replace other segments when the broker died. The "
         "broker completed the replacement.",
         "Nothing to do if the topic is compacted. Otherwise, verify the partition.",
         (swap_files.SWAP_PENDING,),
+        kind=Subject.NOTE,
         quoted=True,
     ),
     BrokerMessage(
         "Deleting segment files {path} that is compacted but has not been deleted yet.",
-        Subject.NOTE,
         "The broker deleted a segment that a .swap file replaces.",
         "Nothing to do if the topic is compacted. Otherwise, records are lost: verify the "
         "partition.",
         (swap_files.SWAP_PENDING, swap_files.SWAP_SHORTENED, swap_files.SWAP_DELETES),
+        kind=Subject.NOTE,
         quoted=True,
     ),
     BrokerMessage(
         "Recovering file {path} by renaming from {} files.",
-        Subject.NOTE,
         "The broker put a .swap file in the place of the segments that it replaces.",
         "Nothing to do if the topic is compacted. Otherwise, verify the partition.",
         (
@@ -341,11 +319,11 @@ ROWS: Final = (
             swap_files.SWAP_DELETES,
             swap_files.SWAP_OVERLAPS,
         ),
+        kind=Subject.NOTE,
         quoted=True,
     ),
     BrokerMessage(
         "Newly rolled segment file {path} already exists; deleting it first",
-        Subject.DISK,
         "A file with the name of a new segment already existed. The broker deleted it.",
         "Find out where the file came from. Verify the partition for missing offsets.",
         (missing_offsets.SEGMENTS_HOLE,),
@@ -353,42 +331,41 @@ ROWS: Final = (
     # Progress of recovery and truncation.
     BrokerMessage(
         "Recovering unflushed segment {offset}.",
-        Subject.NOTE,
         "The last shutdown was unclean. The broker reads its last segments again.",
         "Nothing to do. kdump next-start forecasts how much recovery reads and how long it takes.",
+        kind=Subject.NOTE,
         everywhere=True,
     ),
     BrokerMessage(
         "Skipping recovery of {} logs from {path} since clean shutdown file was found",
-        Subject.NOTE,
         "The last shutdown was clean. The broker recovered no log.",
         NOTHING,
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Attempting recovery for all logs in {path} since no clean shutdown file was found",
-        Subject.NOTE,
         "The last shutdown was unclean. The broker recovers its logs from their recovery points "
         "on.",
         "Nothing to do. kdump next-start forecasts how much recovery reads and how long it takes.",
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "{partition}, dir={path}] Truncating to offset {offset}",
-        Subject.NOTE,
         "A follower truncated its log where it differs from its leader's log, as after a change of "
         "leader.",
         NOTHING,
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Deleting segments as part of log truncation: {}",
-        Subject.NOTE,
         "A follower truncated its log where it differs from its leader's log, and deleted whole "
         "segments.",
         "If the truncation goes below the high watermark, compare the replicas. Another line "
         "reports this case.",
+        kind=Subject.NOTE,
     ),
     # Files that change during a read, and failed changes of files.
     *answer_alike(
-        Subject.DISK,
         "A file ended before the bytes that the broker wanted to read, or its length changed while "
         "the broker had it open.",
         "Find out which other process writes to the directory. Stop the broker and verify the "
@@ -401,7 +378,6 @@ ROWS: Final = (
         (batches.TORN_TAIL, read_errors.CHANGED_WHILE_READ),
     ),
     *answer_alike(
-        Subject.DISK,
         "An index pointed past the end of its segment.",
         "Verify the partition first. Then, while the broker is stopped, kdump reindex rebuilds the "
         "index.",
@@ -412,7 +388,6 @@ ROWS: Final = (
         (indexes.INDEX_BEYOND_LOG,),
     ),
     *answer_alike(
-        Subject.DISK,
         "The offsets of a segment exceeded the range of an index, and the broker could not split "
         "the segment. It did not start.",
         BAD_BATCH,
@@ -424,14 +399,12 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Cannot split file {path}",
-        Subject.DISK,
         "The file that the broker was to split is not a segment. The broker did not start.",
         ALL,
         (batches.OFFSET_OVERFLOW,),
     ),
     BrokerMessage(
         "Illegal offset {offset} following previous offset {} (Offsets must increase monoton",
-        Subject.DISK,
         "Two records of a batch have the same offset, or their offsets run backwards. The batch "
         "cannot be written again.",
         "Run kdump verify --deep on the partition.",
@@ -439,44 +412,42 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Append of size {} bytes is too large for segment with current file position at {}",
-        Subject.DISK,
         "An append would have made a segment larger than 2147483647 bytes. The append failed.",
         "Verify the partition: its active segment is larger than segment.bytes allows.",
         (file_names.LOG_TOO_LARGE,),
     ),
     BrokerMessage(
         "Delete of {} {path} failed.",
-        Subject.DISK,
         "The broker could not delete a file of a segment.",
         DISK,
         (read_errors.UNREADABLE,),
         outer=True,
     ),
     *answer_alike(
-        Subject.NOTE,
         "A file or directory was renamed or deleted while the broker was flushing it to the disk.",
         NOTHING,
         ("Failed to flush directory {path}", "Failed to flush file {path}"),
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Failed atomic move of {path} to {} retrying with a non-atomic move",
-        Subject.NOTE,
         "The broker could not rename a file atomically, and then tried a non-atomic move.",
         "Nothing to do, unless an error about the same file follows.",
+        kind=Subject.NOTE,
         outer=True,
     ),
     BrokerMessage(
         "Record format version has been downgraded from {} to {}.",
-        Subject.NOTE,
         "The message.format.version of a topic was lowered.",
         NOTHING,
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Received request for offset {offset} for partition {partition}, but we only have log "
         "segments",
-        Subject.NOTE,
         "A client or follower requested an offset that is not in the log.",
         "Nothing to do if retention or kafka-delete-records.sh deleted the records. If the offset "
         "is after the log end offset, records are lost there: verify the partition.",
+        kind=Subject.NOTE,
     ),
 )

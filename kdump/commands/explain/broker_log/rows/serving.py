@@ -30,7 +30,6 @@ _CLEANER: Final = (
 ROWS: Final = (
     # IOException in a partition. The message names the operation.
     *answer_alike(
-        Subject.DISK,
         _IO,
         DISK,
         (
@@ -63,7 +62,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Error trying to open or read the file {path}",
-        Subject.DISK,
         _IO,
         DISK,
         (read_errors.UNREADABLE,),
@@ -73,7 +71,6 @@ ROWS: Final = (
     BrokerMessage(
         "Unexpected exception thrown when cleaning log {}. Marking its partition ({partition}) as "
         "uncleanable",
-        Subject.DISK,
         "The cleaner could not read this log. " + _CLEANER,
         "Run kdump verify --deep on the partition. The stack trace below the line shows the "
         "cleaner's error.",
@@ -81,7 +78,6 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "The broker could not read or write cleaner-offset-checkpoint. The log directory went "
         "offline.",
         DISK,
@@ -93,7 +89,6 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "The cleaner thread ended. This broker compacts no topic until it restarts.",
         "The stack trace below the line names the cause. If the line has none, run kdump verify on "
         "the log directories: it checks cleaner-offset-checkpoint and the logs.",
@@ -106,16 +101,15 @@ ROWS: Final = (
     BrokerMessage(
         "Resetting first dirty offset of {partition} to log start offset {offset} since the "
         "checkpointed offset {}",
-        Subject.NOTE,
         "The cleaner's checkpoint was below the log start offset.",
         "Nothing to do.",
         (partition_files.CLEANER_OFFSET_BELOW_START,),
+        kind=Subject.NOTE,
         quoted=True,
     ),
     BrokerMessage(
         "The last checkpoint dirty offset for partition {partition} is {offset}, which is larger "
         "than the log end",
-        Subject.DISK,
         "The cleaner's checkpoint was above the log end offset. The cleaner began again at the "
         "start of the log.",
         "The end of the log may be lost: verify the partition.",
@@ -124,13 +118,11 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "invalid messages during compaction.",
-        Subject.DISK,
         "The cleaner found messages that it could not read, and omitted them.",
         "Verify the partition and compare it with another replica.",
         (batches.RECORDS_UNREADABLE,),
     ),
     *answer_alike(
-        Subject.DISK,
         "The cleaner found a batch that is corrupt, or larger than any batch that a topic allows. "
         + _CLEANER,
         "Verify the partition.",
@@ -152,7 +144,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Failed to calculate log cleaning stats for partition {partition}",
-        Subject.DISK,
         "The cleaner could not calculate the cleaning statistics of this log. " + _CLEANER,
         "The stack trace below the line names the cause. Verify the partition.",
         (read_errors.UNREADABLE,),
@@ -160,14 +151,13 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Record batch from {partition} with last offset {offset} exceeded max record batch size {}",
-        Subject.NOTE,
         "The cleaner wrote a batch that is larger than max.message.bytes allows.",
         "Nothing to do, except for consumers of releases before 0.10.1.",
+        kind=Subject.NOTE,
     ),
     # Retention.
     BrokerMessage(
         "contains future timestamp(s), making it ineligible to be deleted",
-        Subject.DISK,
         "A segment has a timestamp in the future. Time-based retention keeps this segment and all "
         "later segments.",
         "Verify the partition: kdump verify reports the segments. kafka-delete-records.sh moves "
@@ -176,13 +166,12 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Empty active segment at {offset} was deleted and recreated due to {}",
-        Subject.NOTE,
         "Retention deleted a segment without records.",
         "Nothing to do.",
+        kind=Subject.NOTE,
     ),
     # Scheduled tasks.
     *answer_alike(
-        Subject.DISK,
         "A scheduled task of the broker failed. If the task is periodic, the broker tries it "
         "again.",
         "The stack trace below the line names the cause. Verify the partition that it names.",
@@ -197,7 +186,6 @@ ROWS: Final = (
         outer=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "A partition that the broker was deleting still had segments, or a mapped index.",
         "The name of the directory ends in -delete: the next startup removes the directory.",
         (
@@ -209,7 +197,6 @@ ROWS: Final = (
     ),
     # The local copies of indexes of tiered storage.
     *answer_alike(
-        Subject.DISK,
         "The broker could not use remote-log-index-cache. This directory holds copies of indexes "
         "of segments in remote storage, and no records.",
         DISK,

@@ -41,7 +41,6 @@ ROWS: Final = (
     # Checkpoints.
     BrokerMessage(
         "Unrecognised version:{}, expected version: {} in checkpoint file at: {path}",
-        Subject.DISK,
         "A checkpoint file does not begin with its version. " + OFFLINE,
         _BUILD,
         (directory.CHECKPOINT_MALFORMED, partition_files.EPOCHS_MALFORMED),
@@ -50,7 +49,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Malformed line in checkpoint file [{path}]: {}",
-        Subject.DISK,
         "A line of a checkpoint file does not follow its format. " + OFFLINE,
         _BUILD,
         (
@@ -63,7 +61,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Expected [{}] entries in checkpoint file [{path}], but found only [{}]",
-        Subject.DISK,
         "A checkpoint file has fewer lines than it announces: it is incomplete. " + OFFLINE,
         _BUILD,
         (directory.CHECKPOINT_MALFORMED, partition_files.EPOCHS_MALFORMED),
@@ -71,7 +68,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Error while reading checkpoint file {path}",
-        Subject.DISK,
         OFFLINE,
         "The stack trace below the line shows whether the disk or the content is at fault.",
         (directory.CHECKPOINT_MALFORMED, partition_files.EPOCHS_MALFORMED),
@@ -80,7 +76,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Error while writing to checkpoint file {path}",
-        Subject.DISK,
         "The broker could not write a checkpoint file. The log directory went offline.",
         DISK,
         (read_errors.UNREADABLE,),
@@ -88,15 +83,14 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Failed to write to checkpoint file {path}. This is ok if the topic/partition is being",
-        Subject.NOTE,
         "The broker could not write a checkpoint file of a partition, because the directory no "
         "longer existed.",
         "Nothing to do if the topic was being deleted. Otherwise, verify the partition.",
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Error occurred while reading recovery-point-offset-checkpoint file of directory {dir}, "
         "resetting the recovery checkpoint to 0",
-        Subject.DISK,
         "The broker could not read the recovery points and used 0 instead. After an unclean "
         "shutdown, it recovered every segment.",
         "If startup continues, the broker writes the file again. If an earlier line says that the "
@@ -108,7 +102,6 @@ ROWS: Final = (
     BrokerMessage(
         "Error occurred while reading log-start-offset-checkpoint file of directory {dir}, "
         "resetting to the base offset of the first segment",
-        Subject.DISK,
         "The broker could not read the log start offsets. Each log began at its first segment, and "
         "records that were deleted with DeleteRecords are back.",
         "If this matters, delete these records again. If an earlier line says that the directory "
@@ -119,7 +112,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Disk error while writing recovery offsets checkpoint in directory {dir}:",
-        Subject.DISK,
         "The broker could not write the recovery points. The log directory went offline.",
         DISK,
         (read_errors.UNREADABLE,),
@@ -127,7 +119,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Disk error while writing log start offsets checkpoint in directory {dir}:",
-        Subject.DISK,
         "The broker could not write the log start offsets. The log directory went offline.",
         DISK,
         (read_errors.UNREADABLE,),
@@ -135,7 +126,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Error while writing to highwatermark file in directory {dir}",
-        Subject.DISK,
         "The broker could not write the high watermarks, because the log directory was offline or "
         "went offline.",
         DISK,
@@ -144,7 +134,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Unable to start fetching {partition} with topic ID {} due to NumberFormatException",
-        Subject.DISK,
         "A number in replication-offset-checkpoint cannot be parsed. The broker runs, but serves "
         "neither this partition nor any other partition of that log directory.",
         "Stop the broker, run kdump reindex --apply on that log directory, and start the broker.",
@@ -154,22 +143,20 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Unable to start fetching {partition} with topic ID {} due to {}Exception",
-        Subject.DISK,
         "The broker could not open a replica as a follower. The replica does not fetch.",
         "The stack trace below the line names the cause. Verify the partition.",
         outer=True,
     ),
     BrokerMessage(
         "Unable to start fetching {partition} with topic ID {} due to",
-        Subject.CONSEQUENCE,
         "The broker could not open a replica as a follower. The replica does not fetch.",
         FIRST,
+        kind=Subject.CONSEQUENCE,
         outer=True,
     ),
     # meta.properties.
     BrokerMessage(
         "Error while reading meta.properties file {path}",
-        Subject.DISK,
         "The broker could not read a meta.properties, or the file lacks a required property. The "
         "log directory is offline. If it was the only log directory, or the one with the metadata "
         "log, the node did not start.",
@@ -179,7 +166,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "No readable meta.properties files found.",
-        Subject.DISK,
         "No log directory had a readable meta.properties. The node did not start.",
         _META + " On a new node, kafka-storage.sh format creates the file. Otherwise, check "
         "whether a file system is not mounted.",
@@ -188,7 +174,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "No `meta.properties` found in {dir}",
-        Subject.DISK,
         "A log directory had no meta.properties: it is new and empty, or its file system was not "
         "mounted. The node did not start.",
         "Mount the file system, or run kafka-storage.sh format --ignore-formatted for a new "
@@ -198,7 +183,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Invalid cluster.id in: {path}. Expected {}, but read {}",
-        Subject.DISK,
         "A log directory belongs to another cluster. The node did not start.",
         "Find out which directory was put there by mistake. " + _META,
         (meta_properties.META_PROPERTIES_MISMATCH,),
@@ -206,13 +190,11 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Stored node id {} doesn't match previous node id {} in {path}. If you moved",
-        Subject.DISK,
         "A log directory belongs to another node, or node.id was changed. The node did not start.",
         _META,
         (meta_properties.META_PROPERTIES_MISMATCH, meta_properties.NODE_ID_MISMATCH),
     ),
     *answer_alike(
-        Subject.DISK,
         "A log directory belongs to another node, or broker.id or node.id was changed. The node "
         "did not start.",
         _META + " Do not delete meta.properties to get past this: it says which node the records "
@@ -222,7 +204,6 @@ ROWS: Final = (
         quoted=("Configured broker.id {} doesn't match stored broker.id {} in meta.properties",),
     ),
     *answer_alike(
-        Subject.DISK,
         "The log directories of this node belong to several nodes or clusters. The node did not "
         "start.",
         "Find out which directory was put there by mistake. " + _META,
@@ -234,7 +215,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "The Cluster ID {} doesn't match stored clusterId {} in meta.properties",
-        Subject.DISK,
         "The log directory belongs to another cluster than the one in ZooKeeper: ZooKeeper lost "
         "its data, zookeeper.connect names another cluster, or the directory is from elsewhere. "
         "The broker did not start.",
@@ -243,7 +223,6 @@ ROWS: Final = (
         (meta_properties.META_PROPERTIES_MISMATCH,),
     ),
     *answer_alike(
-        Subject.DISK,
         "The broker could not read a meta.properties, or the file did not exist although the log "
         "directory is in use. The log directory is offline, or the broker did not start.",
         "On a new log directory, nothing to do. Otherwise, check whether its file system is "
@@ -259,14 +238,13 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "No meta.properties file under dir {path}",
-        Subject.NOTE,
         "A log directory has no meta.properties yet: it is new. The broker writes the file.",
         "Nothing to do for a new log directory. Otherwise, check whether its file system is "
         "mounted.",
+        kind=Subject.NOTE,
     ),
     BrokerMessage(
         "Failed to write meta.properties due to",
-        Subject.DISK,
         "The broker could not write a meta.properties.",
         DISK,
         (read_errors.UNREADABLE,),
@@ -274,13 +252,11 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Duplicate directory ID {} found. It was the ID of {path}, but also of {}",
-        Subject.DISK,
         "Two log directories have the same directory.id: one is a copy. The node did not start.",
         "Move the copy out of log.dirs.",
         (meta_properties.META_PROPERTIES_MISMATCH,),
     ),
     *answer_alike(
-        Subject.DISK,
         "The directory.id of a meta.properties is a reserved id that names no directory. The node "
         "did not start.",
         _META,
@@ -289,7 +265,6 @@ ROWS: Final = (
         quoted=("Invalid reserved directory ID {} found in {path}",),
     ),
     *answer_alike(
-        Subject.DISK,
         "A meta.properties lacks a required property, or has content that no release writes. The "
         "node did not start.",
         _META,
@@ -317,7 +292,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Encountered I/O error in metadata log directory {dir}. Cannot continue.",
-        Subject.DISK,
         "The node could not read the log directory with the metadata log. It did not start.",
         DISK,
         (meta_properties.META_PROPERTIES_UNREADABLE, directory.LOG_DIRECTORY_MISSING),
@@ -326,7 +300,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Error while writing meta.properties to {dir}",
-        Subject.DISK,
         "The broker could not write a meta.properties. The log directory is offline.",
         DISK,
         (read_errors.UNREADABLE,),
@@ -334,7 +307,6 @@ ROWS: Final = (
     ),
     # partition.metadata.
     *answer_alike(
-        Subject.DISK,
         "A partition.metadata does not follow its format. The log directory went offline. If the "
         "broker had no other log directory, it exited.",
         "Stop the broker and run kdump reindex --apply on the partition: it writes the file with "
@@ -350,7 +322,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Error while reading partition metadata file {path}",
-        Subject.DISK,
         "The broker could not read a partition.metadata. The log directory went offline. If the "
         "broker had no other log directory, it exited.",
         "The stack trace below the line shows whether the disk or the content is at fault.",
@@ -359,7 +330,6 @@ ROWS: Final = (
         quoted=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "A partition.metadata is empty or incomplete, or holds no topic id. The broker did not "
         "start. The line does not name the partition.",
         "Run kdump next-start on the log directory: it names the file. While the broker is "
@@ -377,7 +347,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Error while writing partition metadata file {path}",
-        Subject.DISK,
         "The broker could not write a partition.metadata. The log directory went offline.",
         DISK,
         (read_errors.UNREADABLE,),
@@ -385,19 +354,17 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Error while trying to delete partition metadata file {path}",
-        Subject.DISK,
         "The broker could not delete a partition.metadata.",
         DISK,
         (read_errors.UNREADABLE,),
     ),
     BrokerMessage(
         "The topic id {} will not be persisted to the partition metadata file since the partition",
-        Subject.NOTE,
         "The partition was being deleted.",
         "Nothing to do.",
+        kind=Subject.NOTE,
     ),
     *answer_alike(
-        Subject.DISK,
         "The topic id in a partition.metadata differs from the cluster's id for the topic of this "
         "name. The file or directory was copied, or the topic was created again. The broker does "
         "not serve the replica.",
@@ -419,7 +386,6 @@ ROWS: Final = (
     ),
     # Names of files.
     *answer_alike(
-        Subject.DISK,
         _NUMBER,
         ALL,
         ("java.lang.NumberFormatException: Cannot parse null string",),
@@ -433,7 +399,6 @@ ROWS: Final = (
         unquoted=(directory.CHECKPOINT_NUMBER, directory.HIGH_WATERMARK_NUMBER),
     ),
     *answer_alike(
-        Subject.DISK,
         _NUMBER,
         ALL,
         ("java.lang.StringIndexOutOfBoundsException: Range [0, 20) out of bounds for length {}",),
@@ -452,7 +417,6 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Received invalid partition leader epoch entry {}",
-        Subject.DISK,
         "A leader-epoch-checkpoint, or a batch of the log, has a negative leader epoch. The broker "
         "did not start, or a follower does not append the batch and stays out of sync.",
         ALL,
@@ -461,19 +425,19 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Invalid value {} for configuration segment.bytes: Value must be at least 1048576",
-        Subject.ELSEWHERE,
         "A topic has segment.bytes below 1 MiB, which brokers from 4.1 on do not accept. The "
         "broker did not start.",
         "Start the release from before the upgrade. Raise segment.bytes of that topic, then "
         "upgrade.",
         (configs.SETTING_REFUSED, topic.SEGMENT_BYTES_SMALL),
+        kind=Subject.ELSEWHERE,
         quoted=True,
         unquoted=(configs.SETTING_REFUSED,),
     ),
     # The name of a file or class, in the message or in a frame of the stack trace, distinguishes
     # codes that share a message.
     *(
-        BrokerMessage(pattern, Subject.DISK, OFFLINE, ALL, found, outer=True)
+        BrokerMessage(pattern, OFFLINE, ALL, found, outer=True)
         for pattern, found in (
             (
                 "/leader-epoch-checkpoint",
@@ -494,7 +458,6 @@ ROWS: Final = (
         )
     ),
     *answer_alike(
-        Subject.NOTE,
         "A request named a topic id that the topic of this name does not have, as after the topic "
         "was created again.",
         "Nothing to do, unless the line recurs: in that case, verify the log directory.",
@@ -503,5 +466,6 @@ ROWS: Final = (
             "The log's topic ID did not match the topic ID in the request",
             "exists, but its ID is {}, not {} as expected",
         ),
+        kind=Subject.NOTE,
     ),
 )

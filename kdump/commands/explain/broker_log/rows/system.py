@@ -14,7 +14,6 @@ from kdump.commands.explain.broker_log.message import BrokerMessage, FollowUp, S
 ROWS: Final = (
     # Windows, whose exceptions read as if rights were missing.
     *answer_alike(
-        Subject.ELSEWHERE,
         "The broker runs on Windows, which refuses to rename or delete a file that is open or "
         "mapped, and to open a directory. The log directory went offline, or the node did not "
         "start. Permissions are not the cause, and the files are valid.",
@@ -28,10 +27,10 @@ ROWS: Final = (
             "Failed to rename log directory from {drive}",
             "because it is being used by another process",
         ),
+        kind=Subject.ELSEWHERE,
         decides=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "A network file system without a lock service refused to lock .lock. The log directory is "
         "offline.",
         "Mount the file system with locks (NFS 4, or rpc.statd for NFS 3), or move the log "
@@ -39,7 +38,6 @@ ROWS: Final = (
         ("No locks available",),
     ),
     *answer_alike(
-        Subject.DISK,
         "The file system is full. The log directory that the broker was writing to went offline.",
         "Free space, then restart the broker. Do not delete a .log by hand: kdump verify --quick "
         "--info DIRECTORY lists the files that a broker removes by itself, and says whether "
@@ -53,14 +51,12 @@ ROWS: Final = (
         quoted=("No space left on device",),
     ),
     *answer_alike(
-        Subject.DISK,
         "The broker's user has used up its disk quota. The log directory went offline.",
         "Free space or raise the quota. Then restart the broker.",
         ("FileSystemException: {path}: Disk quota exceeded", "Disk quota exceeded"),
         step=FollowUp.SPACE,
     ),
     *answer_alike(
-        Subject.DISK,
         "The disk failed during a read or write. The log directory went offline.",
         "Check the system log. Copy the readable data before you use the disk again.",
         (
@@ -71,7 +67,6 @@ ROWS: Final = (
         (read_errors.UNREADABLE,),
     ),
     *answer_alike(
-        Subject.DISK,
         "The file system is mounted read-only, as after an error. The log directory went offline.",
         "Check the system log. Check the file system before you mount it for writing.",
         (
@@ -82,7 +77,6 @@ ROWS: Final = (
         (read_errors.UNREADABLE,),
     ),
     *answer_alike(
-        Subject.DISK,
         "The file system is corrupt. The log directory went offline.",
         "Unmount the file system and run its own check. Then verify the log directory before a "
         "broker starts.",
@@ -94,7 +88,6 @@ ROWS: Final = (
         (read_errors.UNREADABLE,),
     ),
     *answer_alike(
-        Subject.DISK,
         "A network file system lost the file. The log directory went offline.",
         "Mount the file system again. Verify the log directory before a broker starts.",
         (
@@ -106,19 +99,18 @@ ROWS: Final = (
     ),
     BrokerMessage(
         "Too many open files",
-        Subject.ELSEWHERE,
         "The limit of open files was reached. A log directory may have gone offline as a result.",
         "Raise the limit (LimitNOFILE, ulimit -n), then restart the broker. The disk is not at "
         "fault.",
+        kind=Subject.ELSEWHERE,
     ),
     BrokerMessage(
         "Map failed",
-        Subject.ELSEWHERE,
         "The limit of memory-mapped areas was reached. Large numbers of indexes use it up.",
         "Raise vm.max_map_count, then restart the broker. The disk is not at fault.",
+        kind=Subject.ELSEWHERE,
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "The Java virtual machine got no memory and ended. If the machine had free memory, the "
         "limit of memory-mapped areas was reached: large numbers of indexes use it up.",
         "Raise vm.max_map_count, or free memory. Then start the broker again; it recovers its logs "
@@ -129,9 +121,9 @@ ROWS: Final = (
             "There is insufficient memory for the Java Runtime Environment to continue.",
             "Native memory allocation (mmap) failed to map {} bytes",
         ),
+        kind=Subject.ELSEWHERE,
     ),
     *answer_alike(
-        Subject.DISK,
         "The broker's user may not read or write this file. The file's log directory went offline, "
         "or the node did not start.",
         "Correct the owner and permissions. The usual cause is files that root created or "
@@ -145,17 +137,16 @@ ROWS: Final = (
         unquoted=(read_errors.UNREADABLE,),
     ),
     *answer_alike(
-        Subject.ELSEWHERE,
         "The broker itself had renamed the directory of this file, because the topic was deleted "
         "or the replica moved, while another part of it still used the old or new name. If the "
         "line comes from LogDirFailureChannel, the log directory went offline. No file is lost.",
         "If the log directory went offline, restart the broker. Releases from 3.6 on handle most "
         "of these cases: upgrade.",
         ("NoSuchFileException: {moved}", "FileNotFoundException: {moved}"),
+        kind=Subject.ELSEWHERE,
         decides=True,
     ),
     *answer_alike(
-        Subject.DISK,
         "A file that the broker tried to use, or its directory, did not exist. Something else "
         "removed or renamed it, or the file system is not mounted.",
         "Find the cause: a cleanup job, a second broker, or a person. Then verify the log "
