@@ -224,6 +224,29 @@ def test_parse_tables_reads_every_option() -> None:
     assert 2 not in fields["old"].versions
 
 
+def test_a_named_struct_is_one_written_out() -> None:
+    named = """
+= Name
+  text string 0+
+
+= Person
+  names []Name 0+
+  first Name 0+
+
+@ Everyone | 7 | 0 | 0+
+  people []Person 0+ null=0+
+"""
+    written_out = """
+@ Everyone | 7 | 0 | 0+
+  people []struct 0+ null=0+
+    names []struct 0+
+      text string 0+
+    first struct 0+
+      text string 0+
+"""
+    assert parse_tables(named) == parse_tables(written_out)
+
+
 @given(st.binary(min_size=16, max_size=16))
 def test_uuid_text_round_trip(data: bytes) -> None:
     text = uuid_text(data)

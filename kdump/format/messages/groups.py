@@ -12,6 +12,55 @@ from typing import Final
 from kdump.format.messages.reader import Message, parse_tables
 
 _TABLES: Final = """
+= KeyValue
+  key string 0+
+  value string 0+
+
+= TopicPartitions
+  topicId uuid 0+
+  partitions []int32 0+
+
+= TopicPartitionsAndEpochs
+  topicId uuid 0+
+  partitions []int32 0+
+  assignmentEpochs []int32 0+ null=0+ tag=0/0+
+
+= TopicPartitionsInfo
+  topicId uuid 0+
+  topicName string 0+
+  partitions []int32 0+
+
+= TopicMetadata
+  topicId uuid 0+
+  topicName string 0+
+  numPartitions int32 0+
+  partitionMetadata []struct 0+
+    partition int32 0+
+    racks []string 0+
+
+= Assignor
+  name string 0+
+  minimumVersion int16 0+
+  maximumVersion int16 0+
+  reason int8 0+
+  version int16 0+
+  metadata bytes 0+
+
+= TaskIds
+  subtopologyId string 0+
+  partitions []int32 0+
+
+= TaskIdsAndEpochs
+  subtopologyId string 0+
+  partitions []int32 0+
+  assignmentEpochs []int32 0+ null=0+ tag=0/0+
+
+= TopicInfo
+  name string 0+
+  partitions int32 0+
+  replicationFactor int16 0+
+  topicConfigs []KeyValue 0+
+
 @ LegacyOffsetCommitKey | 0 | 0 | -
   group string 0
   topic string 0
@@ -65,23 +114,11 @@ _TABLES: Final = """
   groupId string 0
 
 @ ConsumerGroupPartitionMetadataValue | 4 | 0 | 0+
-  topics []struct 0+
-    topicId uuid 0+
-    topicName string 0+
-    numPartitions int32 0+
-    partitionMetadata []struct 0+
-      partition int32 0+
-      racks []string 0+
+  topics []TopicMetadata 0+
 
 ~ ConsumerGroupPartitionMetadataValue | 3.6-3.7 | 0 | 0+
   epoch int32 0+
-  topics []struct 0+
-    topicId uuid 0+
-    topicName string 0+
-    numPartitions int32 0+
-    partitionMetadata []struct 0+
-      partition int32 0+
-      racks []string 0+
+  topics []TopicMetadata 0+
 
 ~ ConsumerGroupPartitionMetadataValue | 3.5 | 0 | 0+
   epoch int32 0+
@@ -117,13 +154,7 @@ _TABLES: Final = """
   subscribedTopicRegex string 0+ null=0+
   rebalanceTimeoutMs int32 0+
   serverAssignor string 0+ null=0+
-  assignors []struct 0+
-    name string 0+
-    minimumVersion int16 0+
-    maximumVersion int16 0+
-    reason int8 0+
-    version int16 0+
-    metadata bytes 0+
+  assignors []Assignor 0+
 
 ~ ConsumerGroupMemberMetadataValue | 3.5 | 0 | 0+
   groupEpoch int32 0+
@@ -133,13 +164,7 @@ _TABLES: Final = """
   clientHost string 0+
   subscribedTopicNames []string 0+
   subscribedTopicRegex string 0+ null=0+
-  assignors []struct 0+
-    name string 0+
-    minimumVersion int16 0+
-    maximumVersion int16 0+
-    reason int8 0+
-    version int16 0+
-    metadata bytes 0+
+  assignors []Assignor 0+
 
 @ ConsumerGroupTargetAssignmentMetadataKey | 6 | 0 | -
   groupId string 0
@@ -153,15 +178,11 @@ _TABLES: Final = """
   memberId string 0
 
 @ ConsumerGroupTargetAssignmentMemberValue | 7 | 0 | 0+
-  topicPartitions []struct 0+
-    topicId uuid 0+
-    partitions []int32 0+
+  topicPartitions []TopicPartitions 0+
 
 ~ ConsumerGroupTargetAssignmentMemberValue | 3.5-3.7 | 0 | 0+
   error int8 0+
-  topicPartitions []struct 0+
-    topicId uuid 0+
-    partitions []int32 0+
+  topicPartitions []TopicPartitions 0+
   metadataVersion int16 0+
   metadataBytes bytes 0+
 
@@ -173,28 +194,16 @@ _TABLES: Final = """
   memberEpoch int32 0+
   previousMemberEpoch int32 0+
   state int8 0+
-  assignedPartitions []struct 0+
-    topicId uuid 0+
-    partitions []int32 0+
-    assignmentEpochs []int32 0+ null=0+ tag=0/0+
-  partitionsPendingRevocation []struct 0+
-    topicId uuid 0+
-    partitions []int32 0+
-    assignmentEpochs []int32 0+ null=0+ tag=0/0+
+  assignedPartitions []TopicPartitionsAndEpochs 0+
+  partitionsPendingRevocation []TopicPartitionsAndEpochs 0+
 
 ~ ConsumerGroupCurrentMemberAssignmentValue | 3.6-3.7 | 0 | 0+
   memberEpoch int32 0+
   previousMemberEpoch int32 0+
   targetMemberEpoch int32 0+
-  assignedPartitions []struct 0+
-    topicId uuid 0+
-    partitions []int32 0+
-  partitionsPendingRevocation []struct 0+
-    topicId uuid 0+
-    partitions []int32 0+
-  partitionsPendingAssignment []struct 0+
-    topicId uuid 0+
-    partitions []int32 0+
+  assignedPartitions []TopicPartitions 0+
+  partitionsPendingRevocation []TopicPartitions 0+
+  partitionsPendingAssignment []TopicPartitions 0+
   error int8 0+
   metadataVersion int16 0+
   metadataBytes bytes 0+
@@ -202,9 +211,7 @@ _TABLES: Final = """
 ~ ConsumerGroupCurrentMemberAssignmentValue | 3.5 | 0 | 0+
   memberEpoch int32 0+
   error int8 0+
-  topicPartitions []struct 0+
-    topicId uuid 0+
-    partitions []int32 0+
+  topicPartitions []TopicPartitions 0+
   metadataVersion int16 0+
   metadataBytes bytes 0+
 
@@ -212,19 +219,10 @@ _TABLES: Final = """
   groupId string 9
 
 @ ShareGroupPartitionMetadataValue | 9 | 0 | 0+
-  topics []struct 0+
-    topicId uuid 0+
-    topicName string 0+
-    numPartitions int32 0+
-    partitionMetadata []struct 0+
-      partition int32 0+
-      racks []string 0+
+  topics []TopicMetadata 0+
 
 ~ ShareGroupPartitionMetadataValue | 3.9 | 0 | 0+
-  initializedTopics []struct 0+
-    topicId uuid 0+
-    topicName string 0+
-    partitions []int32 0+
+  initializedTopics []TopicPartitionsInfo 0+
   deletingTopics []struct 0+
     topicId uuid 0+
     topicName string 0+
@@ -261,9 +259,7 @@ _TABLES: Final = """
   memberId string 0
 
 @ ShareGroupTargetAssignmentMemberValue | 13 | 0 | 0+
-  topicPartitions []struct 0+
-    topicId uuid 0+
-    partitions []int32 0+
+  topicPartitions []TopicPartitions 0+
 
 @ ShareGroupCurrentMemberAssignmentKey | 14 | 0 | -
   groupId string 0
@@ -273,22 +269,14 @@ _TABLES: Final = """
   memberEpoch int32 0+
   previousMemberEpoch int32 0+
   state int8 0+
-  assignedPartitions []struct 0+
-    topicId uuid 0+
-    partitions []int32 0+
+  assignedPartitions []TopicPartitions 0+
 
 @ ShareGroupStatePartitionMetadataKey | 15 | 0 | -
   groupId string 0
 
 @ ShareGroupStatePartitionMetadataValue | 15 | 0 | 0+
-  initializingTopics []struct 0+
-    topicId uuid 0+
-    topicName string 0+
-    partitions []int32 0+
-  initializedTopics []struct 0+
-    topicId uuid 0+
-    topicName string 0+
-    partitions []int32 0+
+  initializingTopics []TopicPartitionsInfo 0+
+  initializedTopics []TopicPartitionsInfo 0+
   deletingTopics []struct 0+
     topicId uuid 0+
     topicName string 0+
@@ -312,9 +300,7 @@ _TABLES: Final = """
   epoch int32 0+
   metadataHash int64 0+
   validatedTopologyEpoch int32 0+ tag=0/0+ def=-1
-  lastAssignmentConfigs []struct 0+ null=0+ tag=1/0+
-    key string 0+
-    value string 0+
+  lastAssignmentConfigs []KeyValue 0+ null=0+ tag=1/0+
   storedDescriptionTopologyEpoch int32 0+ tag=2/0+ def=-1
   failedDescriptionTopologyEpoch int32 0+ tag=3/0+ def=-1
 
@@ -333,9 +319,7 @@ _TABLES: Final = """
   userEndpoint struct 0+ null=0+ def=null
     host string 0+
     port uint16 0+
-  clientTags []struct 0+
-    key string 0+
-    value string 0+
+  clientTags []KeyValue 0+
 
 @ StreamsGroupTargetAssignmentMetadataKey | 20 | 0 | -
   groupId string 0
@@ -349,15 +333,9 @@ _TABLES: Final = """
   memberId string 0
 
 @ StreamsGroupTargetAssignmentMemberValue | 21 | 0 | 0+
-  activeTasks []struct 0+
-    subtopologyId string 0+
-    partitions []int32 0+
-  standbyTasks []struct 0+
-    subtopologyId string 0+
-    partitions []int32 0+
-  warmupTasks []struct 0+
-    subtopologyId string 0+
-    partitions []int32 0+
+  activeTasks []TaskIds 0+
+  standbyTasks []TaskIds 0+
+  warmupTasks []TaskIds 0+
 
 @ StreamsGroupCurrentMemberAssignmentKey | 22 | 0 | -
   groupId string 0
@@ -367,30 +345,12 @@ _TABLES: Final = """
   memberEpoch int32 0+
   previousMemberEpoch int32 0+
   state int8 0+
-  activeTasks []struct 0+
-    subtopologyId string 0+
-    partitions []int32 0+
-    assignmentEpochs []int32 0+ null=0+ tag=0/0+
-  standbyTasks []struct 0+
-    subtopologyId string 0+
-    partitions []int32 0+
-    assignmentEpochs []int32 0+ null=0+ tag=0/0+
-  warmupTasks []struct 0+
-    subtopologyId string 0+
-    partitions []int32 0+
-    assignmentEpochs []int32 0+ null=0+ tag=0/0+
-  activeTasksPendingRevocation []struct 0+
-    subtopologyId string 0+
-    partitions []int32 0+
-    assignmentEpochs []int32 0+ null=0+ tag=0/0+
-  standbyTasksPendingRevocation []struct 0+
-    subtopologyId string 0+
-    partitions []int32 0+
-    assignmentEpochs []int32 0+ null=0+ tag=0/0+
-  warmupTasksPendingRevocation []struct 0+
-    subtopologyId string 0+
-    partitions []int32 0+
-    assignmentEpochs []int32 0+ null=0+ tag=0/0+
+  activeTasks []TaskIdsAndEpochs 0+
+  standbyTasks []TaskIdsAndEpochs 0+
+  warmupTasks []TaskIdsAndEpochs 0+
+  activeTasksPendingRevocation []TaskIdsAndEpochs 0+
+  standbyTasksPendingRevocation []TaskIdsAndEpochs 0+
+  warmupTasksPendingRevocation []TaskIdsAndEpochs 0+
 
 @ StreamsGroupTopologyKey | 23 | 0 | -
   groupId string 0
@@ -401,21 +361,9 @@ _TABLES: Final = """
     subtopologyId string 0+
     sourceTopics []string 0+
     sourceTopicRegex []string 0+
-    stateChangelogTopics []struct 0+
-      name string 0+
-      partitions int32 0+
-      replicationFactor int16 0+
-      topicConfigs []struct 0+
-        key string 0+
-        value string 0+
+    stateChangelogTopics []TopicInfo 0+
     repartitionSinkTopics []string 0+
-    repartitionSourceTopics []struct 0+
-      name string 0+
-      partitions int32 0+
-      replicationFactor int16 0+
-      topicConfigs []struct 0+
-        key string 0+
-        value string 0+
+    repartitionSourceTopics []TopicInfo 0+
     copartitionGroups []struct 0+
       sourceTopics []int16 0+
       sourceTopicRegex []int16 0+

@@ -22,20 +22,30 @@ from kdump.values import frozen
 
 _FRAME_VERSION: Final = 1
 _TABLES: Final = """
+= Endpoint
+  name string 0+
+  host string 0+
+  port uint16 0+
+  securityProtocol int16 0+
+
+= CredentialInfo
+  mechanism int8 0+
+  salt bytes 0+
+  saltedPassword bytes 0+
+  iterations int32 0+
+
+= Feature
+  name string 0+
+  minSupportedVersion int16 0+
+  maxSupportedVersion int16 0+
+
 @ RegisterBrokerRecord | 0 | 0-4 | 0+
   brokerId int32 0+
   isMigratingZkBroker bool 2+ def=false
   incarnationId uuid 0+
   brokerEpoch int64 0+
-  endPoints []struct 0+
-    name string 0+
-    host string 0+
-    port uint16 0+
-    securityProtocol int16 0+
-  features []struct 0+
-    name string 0+
-    minSupportedVersion int16 0+
-    maxSupportedVersion int16 0+
+  endPoints []Endpoint 0+
+  features []Feature 0+
   rack string 0+ null=0+
   fenced bool 0+ def=true
   inControlledShutdown bool 1+ def=false
@@ -159,19 +169,11 @@ _TABLES: Final = """
 
 ~ UserScramCredentialRecord | 3.0-3.4 | 0 | 0+
   name string 0+
-  credentialInfos []struct 0+
-    mechanism int8 0+
-    salt bytes 0+
-    saltedPassword bytes 0+
-    iterations int32 0+
+  credentialInfos []CredentialInfo 0+
 
 ~ UserScramCredentialRecord | 2.8 | 0 | -
   name string 0+
-  credentialInfos []struct 0+
-    mechanism int8 0+
-    salt bytes 0+
-    saltedPassword bytes 0+
-    iterations int32 0+
+  credentialInfos []CredentialInfo 0+
 
 @ FeatureLevelRecord | 12 | 0 | 0+
   name string 0+
@@ -250,15 +252,8 @@ _TABLES: Final = """
   controllerId int32 0+
   incarnationId uuid 0+
   zkMigrationReady bool 0+
-  endPoints []struct 0+
-    name string 0+
-    host string 0+
-    port uint16 0+
-    securityProtocol int16 0+
-  features []struct 0+
-    name string 0+
-    minSupportedVersion int16 0+
-    maxSupportedVersion int16 0+
+  endPoints []Endpoint 0+
+  features []Feature 0+
 
 @ ClearElrRecord | 28 | 0 | 0+
   topicName string 0+

@@ -11,6 +11,9 @@ A table is text: a line for the message, then one for each field in wire order::
 number in a frame or a key, or ``-`` for a message without a number. ``[]x`` is an array of x. The
 fields of ``struct`` and ``[]struct`` are indented below them. Names are those of Kafka's JSON.
 
+Structs that occur several times stand before the messages, as ``= Name`` with their fields below.
+Their names are types of fields.
+
 Some releases wrote other fields under a version number. Such a layout follows its message, newest
 first, as ``~ Name | releases | versions | flexible versions``. Where it only lacks some of the
 message's fields, ``without`` names them; without any line it has the same ones.
@@ -21,6 +24,7 @@ from __future__ import annotations
 import base64
 import re
 import struct
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias
@@ -81,12 +85,17 @@ class Message:
 
 def parse_tables(text: str) -> dict[str, Message]:
     """Return the messages of a table text by name."""
+    structs: dict[str, tuple[Field, ...]] = {}
     messages: dict[str, Message] = {}
-    for section in text.split("@ ")[1:]:
+    shared, *sections = text.split("@ ")
+    for struct_text in shared.split("= ")[1:]:
+        name, *lines = _lines(struct_text)
+        structs[name] = _parse_fields(lines, structs)
+    for section in sections:
         first, *further = section.split("~ ")
-        number, newest = _parse_layout(first, ())
+        number, newest = _parse_layout(first, (), structs)
         newest = replace(newest, type_id=None if number == "-" else int(number))
-        older = (_parse_layout(each, newest.fields) for each in further)
+        older = (_parse_layout(each, newest.fields, structs) for each in further)
         messages[newest.name] = replace(
             newest,
             older=tuple(
@@ -97,15 +106,21 @@ def parse_tables(text: str) -> dict[str, Message]:
     return messages
 
 
-def _parse_layout(section: str, newest: tuple[Field, ...]) -> tuple[str, Message]:
+def _lines(section: str) -> list[str]:
+    return [line for line in section.splitlines() if line.strip()]
+
+
+def _parse_layout(
+    section: str, newest: tuple[Field, ...], structs: Mapping[str, tuple[Field, ...]]
+) -> tuple[str, Message]:
     """Return the second column of the first line, and the layout."""
-    head, *lines = [line for line in section.splitlines() if line.strip()]
+    head, *lines = _lines(section)
     name, second, versions, flexible = (part.strip() for part in head.split("|"))
     word, *left_out = lines[0].split() if lines else ["without"]
     if word == "without":
         fields = tuple(field for field in newest if field.name not in left_out)
     else:
-        fields = _parse_fields(lines)
+        fields = _parse_fields(lines, structs)
     return second, Message(name, None, _versions(versions), _versions(flexible), fields)
 
 
@@ -118,7 +133,7 @@ def _versions(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def _parse_fields(lines: list[str]) -> tuple[Field, ...]:
+def _parse_fields(lines: list[str], structs: Mapping[str, tuple[Field, ...]]) -> tuple[Field, ...]:
     fields: list[Field] = []
     depths = [len(line) - len(line.lstrip()) for line in lines]
     for number, line in enumerate(lines):
@@ -130,6 +145,10 @@ def _parse_fields(lines: list[str]) -> tuple[Field, ...]:
         name, kind, versions, *options = line.split()
         option = dict(part.split("=", 1) for part in options)
         tag, _, tagged = option.get("tag", "-1/-").partition("/")
+        inner = _parse_fields(lines[number + 1 : end], structs)
+        shared = kind.removeprefix("[]")
+        if shared in structs:
+            kind, inner = kind.replace(shared, "struct"), structs[shared]
         fields.append(
             Field(
                 name,
@@ -139,7 +158,7 @@ def _parse_fields(lines: list[str]) -> tuple[Field, ...]:
                 int(tag),
                 _versions(tagged),
                 _default(kind, option.get("def")),
-                _parse_fields(lines[number + 1 : end]),
+                inner,
             )
         )
     return tuple(fields)

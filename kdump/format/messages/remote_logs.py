@@ -16,21 +16,27 @@ from kdump.format.messages.metadata import MetadataRecord, decode_framed
 from kdump.format.messages.reader import Message, parse_tables
 
 _TABLES: Final = """
+= TopicIdPartitionEntry
+  name string 0+
+  id uuid 0+
+  partition int32 0+
+
+= RemoteLogSegmentIdEntry
+  topicIdPartition TopicIdPartitionEntry 0+
+  id uuid 0+
+
+= SegmentLeaderEpochEntry
+  leaderEpoch int32 0+
+  offset int64 0+
+
 @ RemoteLogSegmentMetadataRecord | 0 | 0 | 0+
-  remoteLogSegmentId struct 0+
-    topicIdPartition struct 0+
-      name string 0+
-      id uuid 0+
-      partition int32 0+
-    id uuid 0+
+  remoteLogSegmentId RemoteLogSegmentIdEntry 0+
   startOffset int64 0+
   endOffset int64 0+
   brokerId int32 0+
   maxTimestampMs int64 0+
   eventTimestampMs int64 0+
-  segmentLeaderEpochs []struct 0+
-    leaderEpoch int32 0+
-    offset int64 0+
+  segmentLeaderEpochs []SegmentLeaderEpochEntry 0+
   segmentSizeInBytes int32 0+
   customMetadata bytes 0+ null=0+ def=null
   remoteLogSegmentState int8 0+
@@ -40,12 +46,7 @@ _TABLES: Final = """
   without customMetadata txnIndexEmpty
 
 @ RemoteLogSegmentMetadataUpdateRecord | 1 | 0 | 0+
-  remoteLogSegmentId struct 0+
-    topicIdPartition struct 0+
-      name string 0+
-      id uuid 0+
-      partition int32 0+
-    id uuid 0+
+  remoteLogSegmentId RemoteLogSegmentIdEntry 0+
   brokerId int32 0+
   eventTimestampMs int64 0+
   customMetadata bytes 0+ null=0+ def=null
@@ -55,10 +56,7 @@ _TABLES: Final = """
   without customMetadata
 
 @ RemotePartitionDeleteMetadataRecord | 2 | 0 | 0+
-  topicIdPartition struct 0+
-    name string 0+
-    id uuid 0+
-    partition int32 0+
+  topicIdPartition TopicIdPartitionEntry 0+
   brokerId int32 0+
   eventTimestampMs int64 0+
   remotePartitionDeleteState int8 0+
@@ -70,9 +68,7 @@ _TABLES: Final = """
   brokerId int32 0+
   maxTimestampMs int64 0+
   eventTimestampMs int64 0+
-  segmentLeaderEpochs []struct 0+
-    leaderEpoch int32 0+
-    offset int64 0+
+  segmentLeaderEpochs []SegmentLeaderEpochEntry 0+
   segmentSizeInBytes int32 0+
   customMetadata bytes 0+ null=0+ def=null
   remoteLogSegmentState int8 0+

@@ -11,6 +11,12 @@ from typing import Final
 from kdump.format.messages.reader import Message, parse_tables
 
 _TABLES: Final = """
+= StateBatch
+  firstOffset int64 0+
+  lastOffset int64 0+
+  deliveryState int8 0+
+  deliveryCount int16 0+
+
 @ ShareSnapshotKey | 0 | 0 | -
   groupId string 0
   topicId uuid 0
@@ -24,22 +30,14 @@ _TABLES: Final = """
   deliveryCompleteCount int32 0+ tag=0/0+ def=-1
   createTimestamp int64 0+
   writeTimestamp int64 0+
-  stateBatches []struct 0+
-    firstOffset int64 0+
-    lastOffset int64 0+
-    deliveryState int8 0+
-    deliveryCount int16 0+
+  stateBatches []StateBatch 0+
 
 ~ ShareSnapshotValue | 4.0 | 0 | 0+
   snapshotEpoch uint16 0+
   stateEpoch int32 0+
   leaderEpoch int32 0+
   startOffset int64 0+
-  stateBatches []struct 0+
-    firstOffset int64 0+
-    lastOffset int64 0+
-    deliveryState int8 0+
-    deliveryCount int16 0+
+  stateBatches []StateBatch 0+
 
 @ ShareUpdateKey | 1 | 0 | -
   groupId string 0
@@ -51,21 +49,13 @@ _TABLES: Final = """
   leaderEpoch int32 0+
   startOffset int64 0+
   deliveryCompleteCount int32 0+ tag=0/0+ def=-1
-  stateBatches []struct 0+
-    firstOffset int64 0+
-    lastOffset int64 0+
-    deliveryState int8 0+
-    deliveryCount int16 0+
+  stateBatches []StateBatch 0+
 
 ~ ShareUpdateValue | 4.0 | 0 | 0+
   snapshotEpoch uint16 0+
   leaderEpoch int32 0+
   startOffset int64 0+
-  stateBatches []struct 0+
-    firstOffset int64 0+
-    lastOffset int64 0+
-    deliveryState int8 0+
-    deliveryCount int16 0+
+  stateBatches []StateBatch 0+
 """
 
 
