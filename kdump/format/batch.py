@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -491,54 +491,21 @@ def read_chunks(batch: RecordBatch, block: memoryview, rows: memoryview) -> Iter
         )
 
 
-def encode_batch(
-    records: Sequence[Record],
-    *,
-    base_offset: int | None = None,
-    last_offset: int | None = None,
-    codec: Codec = Codec.NONE,
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-    max_timestamp: int | None = None,
-    delete_horizon_ms: int | None = None,
-    leader_epoch: int = -1,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    transactional: bool = False,
-    control: bool = False,
+def encode_marker(
+    record: Record, *, leader_epoch: int, producer_id: int, producer_epoch: int
 ) -> bytes:
-    """Return a batch of magic 2 as a producer or the cleaner writes it.
-
-    Arguments that are None follow from the records. A batch without records needs ``base_offset``.
-    """
-    base_offset = records[0].offset if base_offset is None else base_offset
-    if last_offset is None:
-        last_offset = records[-1].offset if records else base_offset
-    if max_timestamp is None:
-        max_timestamp = max((record.timestamp for record in records), default=-1)
-    base_timestamp = delete_horizon_ms
-    if base_timestamp is None:
-        base_timestamp = records[0].timestamp if records else -1
-    attributes = (
-        codec
-        | (LOG_APPEND_TIME if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
-        | (TRANSACTIONAL if transactional else 0)
-        | (CONTROL if control else 0)
-        | (DELETE_HORIZON if delete_horizon_ms is not None else 0)
-    )
-    block = b"".join(_encode_record(record, base_offset, base_timestamp) for record in records)
+    """Return the batch of a control record that ends a transaction, as a leader writes it."""
     return seal(
-        block,
-        attributes=attributes,
-        base_offset=base_offset,
-        last_offset=last_offset,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        count=len(records),
+        _encode_record(record, record.offset, record.timestamp),
+        attributes=TRANSACTIONAL | CONTROL,
+        base_offset=record.offset,
+        last_offset=record.offset,
+        base_timestamp=record.timestamp,
+        max_timestamp=record.timestamp,
+        count=1,
         leader_epoch=leader_epoch,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
     )
 
 
@@ -554,9 +521,11 @@ def seal(
     leader_epoch: int = -1,
     producer_id: int = -1,
     producer_epoch: int = -1,
-    base_sequence: int = -1,
 ) -> bytes:
-    """Return the batch of the encoded records ``block``, compressed as ``attributes`` say."""
+    """Return the batch of the encoded records ``block``, compressed as ``attributes`` say.
+
+    It has no sequence.
+    """
     codec = CODECS[attributes & CODEC_MASK]
     content = compress(codec, block) if codec else block
     checksummed = _CHECKSUMMED.pack(
@@ -566,7 +535,7 @@ def seal(
         max_timestamp,
         producer_id,
         producer_epoch,
-        base_sequence,
+        -1,
         count,
     )
     size = HEADER_BYTES + len(content)

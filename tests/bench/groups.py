@@ -14,7 +14,8 @@ from bench.report import Row
 from bench.segments import MIB
 from bench.timing import best, process
 from brokers.programs import java_command
-from kdump.format.batch import Record, encode_batch
+from kdump.format.batch import Record
+from support.modern_batches import encode_batch
 
 _GROUPS = 10_000
 _IN_BATCH = 16

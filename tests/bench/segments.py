@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kdump.format.batch import Record, encode_batch
+from kdump.format.batch import Record
 from kdump.format.codecs import Codec
 from support.legacy_messages import encode_message, encode_wrapper
+from support.modern_batches import encode_batch
 
 KIB = 1024
 MIB = 1024 * KIB

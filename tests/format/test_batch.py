@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from kdump.errors import DecodeError, LimitError
 from kdump.format.batch import (
+    CONTROL,
+    TRANSACTIONAL,
     BatchTable,
     Record,
     RecordBatch,
     TimestampType,
-    encode_batch,
+    encode_marker,
     read_header,
     sequence_at,
 )
@@ -23,6 +25,7 @@ from kdump.format.records import RecordReader, RecordSummary
 from support import forge
 from support.forge import CODECS, batch, message, record, varint
 from support.memory import batches, pieces
+from support.modern_batches import encode_batch
 
 READER = RecordReader()
 
@@ -316,26 +319,15 @@ def test_round_trip(
     assert summary(data).max_timestamp == max(-1, found.max_timestamp)
 
 
-def test_encoded_flags() -> None:
-    given_records = [Record(3, 9, b"k", None)]
-    data = encode_batch(
-        given_records,
-        base_offset=1,
-        last_offset=8,
-        timestamp_type=TimestampType.LOG_APPEND_TIME,
-        max_timestamp=77,
-        delete_horizon_ms=50,
-        leader_epoch=4,
-        transactional=True,
-        control=True,
-    )
+def test_an_encoded_marker() -> None:
+    marker = Record(3, 9, b"key", b"value")
+    data = encode_marker(marker, leader_epoch=4, producer_id=5, producer_epoch=6)
     found = header(data)
-    assert (found.base_offset, found.last_offset, found.leader_epoch) == (1, 8, 4)
-    assert (found.max_timestamp, found.delete_horizon_ms) == (77, 50)
-    assert found.attributes == 0x78
-    assert records(data) == [Record(3, 77, b"k", None)]
-    empty = header(encode_batch([], base_offset=5, last_offset=9))
-    assert (empty.count, empty.base_offset, empty.last_offset, empty.max_timestamp) == (0, 5, 9, -1)
+    assert (found.base_offset, found.last_offset, found.leader_epoch) == (3, 3, 4)
+    assert (found.base_timestamp, found.max_timestamp, found.count) == (9, 9, 1)
+    assert (found.producer_id, found.producer_epoch, found.base_sequence) == (5, 6, -1)
+    assert found.attributes == TRANSACTIONAL | CONTROL
+    assert records(data) == [marker]
 
 
 def test_the_lowest_and_highest_base_offsets_are_read() -> None:

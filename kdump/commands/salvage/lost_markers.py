@@ -21,7 +21,7 @@ from kdump.commands.salvage.marker import NewMarker
 from kdump.commands.salvage.offset_gaps import OffsetGap
 from kdump.commands.salvage.selection import PieceSelection
 from kdump.commands.salvage.stretches import Left, Why
-from kdump.format.batch import Record, encode_batch
+from kdump.format.batch import Record, encode_marker
 from kdump.format.control import encode_end_txn_marker
 from kdump.format.kernel import producers as _producers
 from kdump.format.snapshot import ProducerEntry
@@ -144,14 +144,12 @@ class _MarkerEncoder:
         leaders = [run.epoch for run in epochs if run.first_offset < offset]
         commit = end.fate is not Fate.ABORTED
         key, value = encode_end_txn_marker(commit=commit, coordinator_epoch=coordinator)
-        return encode_batch(
-            [Record(offset, timestamp, key, value, ())],
+        return encode_marker(
+            Record(offset, timestamp, key, value, ()),
             # A follower refuses a batch without a leader epoch.
             leader_epoch=max(leaders) if leaders else epochs[0].epoch if epochs else 0,
             producer_id=end.producer,
             producer_epoch=epoch,
-            transactional=True,
-            control=True,
         )
 
 
