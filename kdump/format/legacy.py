@@ -26,11 +26,8 @@ from kdump.format.batch import (
 from kdump.format.codecs import DEFAULT_LIMIT, Codec, decompress
 from kdump.format.kernel import records as _records
 
-#: offset, size, crc
-_PREFIX = struct.Struct(">qiI")
 _SIZE = struct.Struct(">i")
 _SIZES = struct.Struct(">ii")
-_TIMESTAMP = struct.Struct(">q")
 #: The position of the attributes in a message of magic 0 and 1.
 _ATTRIBUTES_AT: Final = 17
 #: The position of the key's size in a message of magic 0 and 1.

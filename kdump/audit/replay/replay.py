@@ -32,7 +32,6 @@ from kdump.values import frozen
 _EVENT: Final = len(_producers.EVENT_FIELDS)
 _MARKS: Final = (_producers.BEGIN, _producers.COMMIT, _producers.ABORT)
 _STATE: Final = len(_replay.STATE_FIELDS)
-_SEGMENT: Final = _replay.STATE_FIELDS.index("segment")
 _OPEN: Final = _replay.STATE_FIELDS.index("transaction_first_offset")
 _ENTRY: Final = 8  # the number of state fields that a snapshot's entry has too
 _ABORTED: Final = len(_replay.ABORTED_FIELDS)

@@ -29,7 +29,6 @@ _BREAK: Final = len(_events.BREAK_FIELDS)
 _SEEN: Final = len(_events.SEEN_FIELDS)
 _POSITION: Final = _headers.BATCH_FIELDS.index("position")
 _SIZE: Final = _headers.BATCH_FIELDS.index("size")
-_LAST_OFFSET: Final = _headers.BATCH_FIELDS.index("last_offset")
 _NOTHING: Final = memoryview(b"")
 
 

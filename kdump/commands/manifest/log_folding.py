@@ -41,8 +41,7 @@ from kdump.values import frozen
 
 #: What the key of a control record ends at, at the latest, behind the header of its batch.
 _KEY_END: Final = 24
-#: The bytes of a header before magic 2, and up to the magic.
-_LEGACY_BYTES: Final = 26
+#: The bytes of a header up to the magic.
 _PREFIX_BYTES: Final = 17
 _LEAST_SIZE: Final = 14
 _REPORT_BYTES: Final = 8 << 20

@@ -49,8 +49,6 @@ _LAST_SEQUENCE = FORM_FIELDS.index("last_sequence")
 
 #: Room for a number: at most 19 digits, and a sign.
 _NUMBER = 20
-#: Room for the numbers and nulls of a line: seven numbers of at most 20 characters, and signs.
-_NUMBERS = 160
 
 
 @cython.cfunc

@@ -48,7 +48,6 @@ from kdump.storage.logdir import read_partition
 from kdump.storage.repair_record import RepairState, repair_records
 
 _SECOND_NS: Final = 1_000_000_000
-_PIECE_BYTES: Final = 1 << 20
 
 Receipt = Mapping[str, Any]
 """The JSON fields of a finished repair: files, digests, loss."""
