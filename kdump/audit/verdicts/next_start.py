@@ -188,17 +188,12 @@ def with_forecast(verdict: Verdict) -> Verdict:
     return replace(verdict, forecast=next_start(verdict))
 
 
-def read_recovered(
-    verdicts: Sequence[Verdict],
-    *,
-    jobs: int,
-    on_progress: Callable[[int], None] | None = None,
-) -> list[Verdict]:
+def read_recovered(verdicts: Sequence[Verdict], *, jobs: int) -> list[Verdict]:
     """Survey the segments on which the forecasts of ``verdicts`` depend.
 
     Return the verdicts with these surveys, and with forecasts from them. The surveys of other
     segments stay. What a segment holds may decide that a start reads another one: that is read,
-    too. ``on_progress`` gets counts of bytes that were read since its last call. Raises KdumpError.
+    too. Raises KdumpError.
     """
     known, seen = list(verdicts), [set[int]() for _ in verdicts]
     while True:
@@ -211,7 +206,7 @@ def read_recovered(
         if not tasks:
             return known
         found: dict[int, dict[int, Survey]] = {}
-        with closing(workers.run(_read, tasks, jobs, on_progress=on_progress)) as outcomes:
+        with closing(workers.run(_read, tasks, jobs)) as outcomes:
             for outcome in outcomes:
                 if isinstance(outcome.value, KdumpError):
                     raise outcome.value

@@ -65,7 +65,6 @@ def merge_copies(
     targets: Sequence[Target],
     context: Context,
     *,
-    jobs: int = 1,
     report: Callable[[int], None] = lambda _: None,
 ) -> MergedLog:
     """Put the log of a partition together from its copies, ``targets``.
@@ -76,7 +75,7 @@ def merge_copies(
     verdicts: list[Verdict] = []
     for target in targets:
         with acting(rights_of(target.path)):
-            found = verify([target], deep=False, jobs=jobs, context=context, on_progress=report)
+            found = verify([target], deep=False, jobs=1, context=context, on_progress=report)
             with closing(found):
                 verdicts += found
     number = max(range(len(verdicts)), key=lambda each: _preference(verdicts[each]))

@@ -85,20 +85,14 @@ _children: dict[str, _Child] = {}
 _outages: dict[str, _Outage] = {}
 
 
-def ask(
-    path: Address,
-    operation: str | Callable[..., Any],
-    *arguments: object,
-    into: memoryview | None = None,
-) -> Any:
+def ask(path: Address, operation: str | Callable[..., Any], *arguments: object) -> Any:
     """Have a child do an ``operation`` on ``path``, and return its answer.
 
     The operation is the name of a method of ``Stores``, or a function at the top of a module, which
-    may write and whose first argument is the ``Stores``. An answer of bytes is written ``into``
-    memory, and its length is returned. Raises OSError: ENOENT if the object does not exist, ESTALE
-    if it was replaced, ETIMEDOUT without an answer.
+    may write and whose first argument is the ``Stores``. Raises OSError: ENOENT if the object does
+    not exist, ESTALE if it was replaced, ETIMEDOUT without an answer.
     """
-    return collect(Ticket(path, operation, arguments), into)
+    return collect(Ticket(path, operation, arguments))
 
 
 def send(path: Address, operation: str, *arguments: object) -> Ticket:
@@ -115,7 +109,10 @@ def send(path: Address, operation: str, *arguments: object) -> Ticket:
 
 
 def collect(ticket: Ticket, into: memoryview | None = None) -> Any:
-    """Return the answer to a request as ``ask`` does, once. Raises OSError."""
+    """Return the answer to a request as ``ask`` does, once. Raises OSError.
+
+    An answer of bytes is written ``into`` memory, and its length is returned.
+    """
     outage = _outage(ticket.path)
     if ticket.child is None or ticket.child is not _children.get(ticket.duty):
         ticket.child = None
