@@ -52,11 +52,6 @@ class LatestRecords:
         _compacted.entry_rows(other._entries, len(other), rows)
         self.add(rows, memoryview(other._arena))
 
-    @property
-    def keyless(self) -> int:
-        """The count of records without a key, which the table does not hold."""
-        return self._state[_compacted.S_KEYLESS]
-
     def __len__(self) -> int:
         return self._state[_compacted.S_ENTRIES]
 

@@ -51,7 +51,6 @@ def test_the_highest_offset_of_each_key_stays(batches: list[list[Record]]) -> No
         table.add(*rows_and_block(batch))
     assert list(table) == expected(batches)
     assert len(table) == len(list(table))
-    assert table.keyless == sum(each.key is None for batch in batches for each in batch)
 
 
 @given(runs, runs)

@@ -46,14 +46,13 @@ E_VALUE = 4
 E_VALUE_SIZE = 5
 E_CAPACITY = 6
 # What a table counts: its entries, the bytes of the arena that are in use, those that the next
-# record needs beyond them, records without a key; and the number that all hashes begin with.
-STATE_FIELDS = ("entries", "used", "needed", "keyless", "seed")
-STATE_WIDTH = 5
+# record needs beyond them; and the number that all hashes begin with.
+STATE_FIELDS = ("entries", "used", "needed", "seed")
+STATE_WIDTH = 4
 S_ENTRIES = 0
 S_USED = 1
 S_NEEDED = 2
-S_KEYLESS = 3
-S_SEED = 4
+S_SEED = 3
 
 
 def keep_latest(
@@ -67,11 +66,11 @@ def keep_latest(
 ) -> int:
     """Add the records from row ``first`` on; of each key the one with the highest offset stays.
 
-    ``rows`` are of ``RECORD_FIELDS``, with positions in ``block``; records without a key are
-    counted. The number of ``slots`` is a power of 2, at least twice that of ``entries``. Return the
-    row that was reached: less than all rows if there is no room for another entry, or for
-    ``needed`` bytes in the arena. The caller guarantees that entries and slots are those of earlier
-    calls, for the same arena.
+    ``rows`` are of ``RECORD_FIELDS``, with positions in ``block``; records without a key are left
+    out. The number of ``slots`` is a power of 2, at least twice that of ``entries``. Return the row
+    that was reached: less than all rows if there is no room for another entry, or for ``needed``
+    bytes in the arena. The caller guarantees that entries and slots are those of earlier calls, for
+    the same arena.
     """
     n: cython.Py_ssize_t = len(rows) // RECORD_WIDTH
     room: cython.Py_ssize_t = len(entries) // ENTRY_WIDTH
@@ -97,7 +96,6 @@ def keep_latest(
         key_size = rows[at + KEY_SIZE]
         value_size = rows[at + VALUE_SIZE]
         if key_size < 0:
-            state[S_KEYLESS] += 1
             continue
         need_field(len(block), key, key_size)
         need_field(len(block), rows[at + VALUE], value_size)
