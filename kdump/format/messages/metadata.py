@@ -279,14 +279,13 @@ class MetadataRecord:
     """The value of a data record in ``__cluster_metadata-0`` and its snapshots.
 
     ``message`` is None for a type without a table here, ``fields`` is None for a type or version
-    without one. ``body`` is the bytes of the message.
+    without one.
     """
 
     type_id: int
     version: int
     message: Message | None
     fields: dict[str, Value] | None
-    body: bytes
 
     @property
     def name(self) -> str | None:
@@ -323,8 +322,8 @@ def decode_framed(
     body = cursor.take(cursor.left)
     message = messages_by_type.get(type_id)
     if message is None or version not in message.versions:
-        return MetadataRecord(type_id, version, message, None, body)
+        return MetadataRecord(type_id, version, message, None)
     if not older:
-        return MetadataRecord(type_id, version, message, decode(message, version, body), body)
+        return MetadataRecord(type_id, version, message, decode(message, version, body))
     layout, fields = decode_layout(message, version, body)
-    return MetadataRecord(type_id, version, layout, fields, body)
+    return MetadataRecord(type_id, version, layout, fields)
