@@ -14,6 +14,7 @@ import click
 from kdump.ui.command import Command
 from kdump.ui.options.filters import filter_options
 from kdump.ui.options.group import option_group
+from kdump.ui.options.reports import format_option
 from kdump.ui.options.targets import LogPath, refuse_manifests
 from kdump.values import frozen
 
@@ -96,14 +97,7 @@ class _Dump(Command):
     "could not be read, which comes before 4; 130, 143 ended by a signal; 141 the reader of the "
     "output went away.",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Text as Kafka's own dump tool prints it, or JSON Lines with every field.",
-)
+@format_option("Text as Kafka's own dump tool prints it, or JSON Lines with every field.")
 @click.option("--records", is_flag=True, help="Print the records of each batch too.")
 @click.option("--data", is_flag=True, help="Print keys and values in the text; implies --records.")
 @click.option(
@@ -136,7 +130,7 @@ class _Dump(Command):
 @click.argument("paths", nargs=-1, metavar="PATH...", type=LogPath())
 def dump(
     paths: tuple[AnyPath, ...],
-    output_format: str,
+    form: str,
     records: bool,
     data: bool,
     decode: bool | None,
@@ -178,11 +172,11 @@ def dump(
         raise click.UsageError("Missing argument 'PATH...'.")
     data = data or kafka.print_data_log or kafka.decoder is not None
     records, topic_name = records or kafka.deep_iteration, topic_name or kafka.decoder
-    if output_format == "json" and data:
+    if form == "json" and data:
         raise click.UsageError("--data is for text: use --records with --format json.")
-    if output_format == "text" and base64:
+    if form == "text" and base64:
         raise click.UsageError("--base64 is for JSON: use --format json.")
-    in_json = output_format == "json"
+    in_json = form == "json"
     if decode is None and topic_name is not None:
         decode = True
     data = data or (bool(decode) and not in_json)
