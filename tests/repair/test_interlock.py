@@ -220,5 +220,5 @@ def test_stamps_are_compared_to_the_nanosecond(lossy: Path) -> None:
 
 
 def test_a_partition_that_is_gone_is_another_one(lossy: Path) -> None:
-    assert interlock._same(lossy, lossy.parent / "." / lossy.name)
-    assert not interlock._same(lossy, lossy.parent / "gone-0")
+    assert interlock.same_file(lossy, lossy.parent / "." / lossy.name)
+    assert not interlock.same_file(lossy, lossy.parent / "gone-0")

@@ -28,7 +28,7 @@ from kdump.errors import Refused, SourceError
 from kdump.repair.newdir.building import Building
 from kdump.repair.transaction.disk import Attributes
 from kdump.repair.transaction.folder import Folder, StartRecord
-from kdump.repair.transaction.lock import finish_or_undo, interrupted_repair
+from kdump.repair.transaction.lock import finish_or_undo, interrupted_repair, same_file
 from kdump.repair.transaction.plan import Plan
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Partition, Segment, ancestors, is_log_directory, read_partition
@@ -143,7 +143,7 @@ def _checked_destination(partition: Partition, output: Path) -> Path:
                 "is a log directory: a broker would load the result, or refuse to start because "
                 "of it"
             )
-        if _same(as_local(directory), as_local(partition.path)):
+        if same_file(as_local(directory), as_local(partition.path)):
             raise Refused(
                 f"{output}: expected a place outside of the source, found a place inside it"
             )
@@ -343,10 +343,3 @@ def leave_receipt(
 def _final_name(path: Path) -> DirectoryName:
     topic, _, number = path.name.removeprefix(".kdump.").removesuffix(".tmp").rpartition("-")
     return DirectoryName(topic, int(number))
-
-
-def _same(path: Path, other: Path) -> bool:
-    try:
-        return path.samefile(other)
-    except OSError:
-        return False

@@ -196,7 +196,7 @@ def check_other_partitions(partition: Path, log_directory: Path | None) -> None:
     content = open_path(log_directory)
     paths = content.partition_paths if isinstance(content, LogDirectory) else ()
     for other in map(as_local, paths):
-        repair = None if _same(other, partition) else interrupted_repair(other)
+        repair = None if same_file(other, partition) else interrupted_repair(other)
         if repair is not None and _changes_shared_files(Folder(other, repair.id).plan()):
             raise Refused(
                 f"{other}: expected no interrupted repair in this log directory, found "
@@ -209,7 +209,8 @@ def _changes_shared_files(plan: Plan) -> bool:
     return any(isinstance(step, TakeMarker | PutMarker | Line | Rewrite) for step in plan.steps)
 
 
-def _same(path: Path, other: Path) -> bool:
+def same_file(path: Path, other: Path) -> bool:
+    """Return whether two paths lead to the same file or directory, which exists."""
     try:
         return path.samefile(other)
     except OSError:
