@@ -14,7 +14,7 @@ _SECTIONS: Final = {
         "limit below_log_start read_committed dedupe_replicas"
     ),
     "Output": (
-        "form output_format progress quiet info wide fail_on to file output metrics base64 "
+        "form progress quiet info wide fail_on to file output metrics base64 "
         "file_bytes partition_by"
     ),
     "As Kafka's tool": "files print_data_log deep_iteration decoder",
