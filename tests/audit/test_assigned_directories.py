@@ -127,7 +127,9 @@ def test_the_reports_say_it_first(
     data = node(tmp_path / "data", *assigned(OTHER_ID))
     assert main([command, str(data)]) == exits.PROBLEMS
     text = " ".join(capsys.readouterr().out.split())
-    assert text.startswith("ERROR Startup: creates missing replicas again, empty")
+    assert text.startswith(
+        "DO NOT START If the broker starts now, it creates missing replicas again, empty"
+    )
     assert ALONE in text
     shared = node(tmp_path / "shared", *assigned(OTHER_ID, OTHER_ID, nodes=(1, 2)))
     assert main([command, str(shared)]) == exits.OK

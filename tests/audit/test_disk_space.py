@@ -126,7 +126,8 @@ def test_what_recovery_cannot_write_costs_a_segment(
     assert main([*run, str(data)]) == 4
     first = " ".join(capfd.readouterr().out.split())
     assert first.startswith(
-        "ERROR Startup: may empty segments that it recovers, where a write finds no space. "
+        "DO NOT START If the broker starts now, it may empty segments that it recovers, where a "
+        "write finds no space. "
     )
 
 
@@ -186,7 +187,7 @@ def test_the_report_shows_the_free_space(
         assert main([command, str(data)]) == 4
         printed = capfd.readouterr().out
         assert "\ndisk        0 bytes of 1.00 GiB free, 7 inodes free\n" in printed
-        assert printed.startswith("ERROR")
+        assert printed.startswith("DO NOT START  ")
 
 
 def test_a_quorum_needs_space_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

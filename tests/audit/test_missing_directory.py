@@ -58,11 +58,11 @@ def test_a_directory_that_is_not_mounted_is_an_error(
     assert main([command, "--config", str(file)]) == exits.PROBLEMS
     text = " ".join(capsys.readouterr().out.split())
     assert code in text
-    assert "Lost: unknown, a log directory is missing" in text
-    start = "creates missing replicas again, empty"
+    start = "If the broker starts now, it creates missing replicas again, empty"
     if code == "log-directory-missing":
-        start = "the broker DOES NOT START"
-    assert text.startswith(f"ERROR Startup: {start}. Lost: ")
+        start = "The broker DOES NOT START"
+    lost = "Records may be missing: a log directory is missing"
+    assert text.startswith(f"DO NOT START {start}. {lost}")
 
 
 @COMMANDS

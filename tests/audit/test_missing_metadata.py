@@ -61,7 +61,9 @@ def test_the_first_line_says_it_and_no_plan_ends_in_a_start(
 ) -> None:
     assert main([command, str(data)]) == exits.PROBLEMS
     text = " ".join(capsys.readouterr().out.split())
-    assert text.startswith("ERROR Startup: renames all partitions to -stray")
+    assert text.startswith(
+        "DO NOT START If the broker starts now, it renames all partitions to -stray"
+    )
     assert ONLY in text
     assert "then start the broker" not in text
 

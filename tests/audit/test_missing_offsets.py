@@ -112,7 +112,7 @@ def test_what_nothing_decides_is_no_all_clear(
     partition = BY_NAME["hole-unknown"].write(tmp_path)
     assert main(["verify", "--progress", "none", str(partition)]) == exits.OK
     first, *_ = capsys.readouterr().out.splitlines()
-    assert first.startswith("WARNING     Lost: unknown, offsets are missing. Startup ")
+    assert first.startswith("WARNING       Records may be missing: offsets are missing. Startup ")
 
 
 def test_the_quick_pass_does_not_guess(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_the_report_says_what_is_lost_and_what_to_choose(
     partition = BY_NAME["hole-jump"].write(tmp_path)
     assert main(["verify", "--progress", "none", str(partition)]) == exits.PROBLEMS
     text = capsys.readouterr().out
-    assert "lost now    at most 20 records: 80..99" in text
+    assert "lost        at most 20 records: 80..99" in text
     assert "choose      no other replica, by the metadata log" in text
     assert "nothing on this disk holds the records" in text
     assert main(["verify", "--quiet", "--progress", "none", str(tmp_path)]) == exits.PROBLEMS
@@ -200,7 +200,7 @@ def test_a_gap_is_reported_from_the_start_of_the_log(
     (tmp_path / "log-start-offset-checkpoint").write_bytes(start)
     assert main(["verify", "--progress", "none", str(partition)]) == exits.PROBLEMS
     text = capsys.readouterr().out
-    assert "lost now    at most 10 records: 90..99" in text
+    assert "lost        at most 10 records: 90..99" in text
 
 
 def test_a_last_segment_that_is_gone_is_lost(
@@ -226,9 +226,10 @@ def test_a_last_segment_that_is_gone_is_lost(
     assert ran.code == exits.PROBLEMS
     assert main(["verify", "--progress", "none", str(data)]) == exits.PROBLEMS
     first, *_ = capsys.readouterr().out.splitlines()
-    assert first.startswith(f"ERROR       Lost: at most {lost['records']} records in 1 ")
+    known = f"At most {lost['records']} records of {partition.name} are missing. "
+    assert first.startswith(f"ERROR         {known}")
 
     alone = shutil.copytree(partition, tmp_path / "alone-0")
     assert main(["verify", "--progress", "none", str(alone)]) == exits.OK
     first, *_ = capsys.readouterr().out.splitlines()
-    assert first.startswith("WARNING     Lost: unknown, offsets are missing")
+    assert first.startswith("WARNING       Records may be missing: offsets are missing")

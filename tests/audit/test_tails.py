@@ -158,10 +158,10 @@ def test_a_damaged_last_batch_counts_its_records(
 ) -> None:
     log.write_bytes(flip(log.read_bytes(), -1))
     text = printed(capsys, "verify", log.parent)
-    assert "lost now at most 12 records: 110..121" in text
+    assert "lost at most 12 records: 110..121" in text
     assert "consumers stop at 110; no valid batch follows" in text
-    assert "truncated at 110" in text
-    assert "at most 12 unreadable records removed (110..121)" in text
+    assert "truncates at 110" in text
+    assert "removes at most 12 unreadable records (110..121)" in text
 
 
 def test_bytes_without_a_header_leave_the_number_unknown(
@@ -172,7 +172,7 @@ def test_bytes_without_a_header_leave_the_number_unknown(
     log.write_bytes(data[:-2000] + garbage)
     top = log.parent.parent
     text = printed(capsys, "verify", log.parent)
-    assert "lost now at least 32 records: 90.. consumers stop at 90; no valid batch" in text
+    assert "lost at least 32 records: 90.. consumers stop at 90; no valid batch" in text
     arguments = ["next-start", "--scan", "--format", "json", "--topic", "codec-none", str(top)]
     assert kdump.cli.main.main(arguments) == exits.PROBLEMS  # lost already
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -183,5 +183,5 @@ def test_bytes_without_a_header_leave_the_number_unknown(
     for name in (_POINT, _MARK):
         (top / name).unlink()
     text = printed(capsys, "verify", log.parent)
-    assert "lost now an unknown number of records: 90.." in text
-    assert "an unknown number of unreadable records removed (90..)" in text
+    assert "lost an unknown number of records: 90.." in text
+    assert "removes an unknown number of unreadable records (90..)" in text

@@ -155,7 +155,7 @@ def test_advice_has_the_name_of_the_call(name: str, lossy: Path) -> None:
     code = "import sys; from kdump.cli.main import main; sys.argv[0] = sys.argv.pop(1); main()"
     command = [sys.executable, "-c", code, f"/usr/bin/{name}"]
     text = subprocess.run([*command, "verify", lossy], capture_output=True, text=True).stdout
-    assert re.search(rf"^next +{name} explain ", text, re.M)
+    assert re.search(rf"^meaning +{name} explain ", text, re.M)
     assert re.search(rf"^ +{name} salvage ", text, re.M)
     usage = subprocess.run([*command, "verify", "--help"], capture_output=True, text=True).stdout
     assert usage.startswith(f"Usage: {name} verify [OPTIONS]")

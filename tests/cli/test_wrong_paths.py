@@ -298,7 +298,7 @@ def test_a_freshly_formatted_directory_has_no_partition(
     assert main([*words, str(tmp_path)]) == exits.OK
     printed = capfd.readouterr()
     assert printed.err == ""
-    assert printed.out.startswith("NOT CHECKED no partition: ")
+    assert printed.out.startswith("NOT CHECKED   no partition: ")
 
 
 def test_a_partition_without_a_file_is_empty_and_not_sound(
@@ -310,7 +310,7 @@ def test_a_partition_without_a_file_is_empty_and_not_sound(
         argv = [word.format(out=tmp_path) for word in words]
         assert main([*argv, str(path)]) == exits.OK
         printed = capfd.readouterr()
-        assert printed.out.startswith("NOT CHECKED 1 partition: "), words
+        assert printed.out.startswith("NOT CHECKED   1 partition: "), words
         assert printed.err == ""
     assert main(["verify", "--format", "json", str(path)]) == exits.OK
     assert json.loads(capfd.readouterr().out.splitlines()[-1])["state"] == "not-checked"
@@ -323,7 +323,7 @@ def test_damage_in_an_empty_directory_comes_first(
 ) -> None:
     fill(tmp_path, "meta.properties", "lost+found/x")
     assert main(["verify", str(tmp_path)]) == exits.PROBLEMS
-    assert capfd.readouterr().out.startswith("ERROR")
+    assert capfd.readouterr().out.startswith("DO NOT START  ")
 
 
 def test_repairs_of_a_directory_without_a_partition_say_so(

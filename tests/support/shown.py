@@ -46,7 +46,11 @@ VARYING = [
     (r"done; \d[\d.]* (bytes|KiB)", "done; SIZE"),
     (r"as run [0-9a-f-]{36}", "as run ID"),
     (r"free \d[\d.]* [KMGT]iB; device [0-9a-f]+:[0-9a-f]+, directory inode \d+", "PLACE"),
-    (r"\d[\d.]* s, [\d,.]+ (bytes|[KMGT]iB)/s(?: \(limit [\d.]+ MiB/s\))?, \d+ jobs?", "TIME"),
+    (
+        r"(?<=; )\d[\d.]* s(?:, [\d,.]+ (?:bytes|[KMGT]iB)/s(?: \(limit [\d.]+ MiB/s\))?)?"
+        r"(?:, \d+ jobs?)?(?![^\s,])",
+        "TIME",
+    ),
     (r"\d[\d.]* (bytes|[KMGT]iB) of \d[\d.]* [KMGT]iB free(, [\d,]+ inodes free)?", "SPACE"),
     (r"; broker (stopped|unknown): .*? open(, as far as .*? are hidden)?", "; LIVENESS"),
 ]

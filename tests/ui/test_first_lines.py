@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -22,10 +23,13 @@ from support.resealing import places
 
 pytestmark = pytest.mark.once
 
+#: The first words, and the state that JSON has for each.
 STATES = {
     "OK": "ok",
     "WARNING": "warning",
     "ERROR": "error",
+    "CORRUPT": "error",
+    "DO NOT START": "error",
     "NOT CHECKED": "not-checked",
     "INCOMPLETE": "incomplete",
 }
@@ -44,9 +48,10 @@ class Cli:
         return self.capsys.readouterr().out.splitlines()
 
     def state(self, *arguments: str | Path, code: int = exits.OK) -> str:
-        """The first word of a report, which JSON has too."""
+        """The first word of a report, after a check that JSON has its state."""
         first = self.lines(*arguments, code=code)[0]
-        (word,) = [word for word in STATES if first.startswith(word)]
+        word = max((word for word in STATES if first.startswith(word)), key=len)
+        assert first.startswith(f"{word:14}") and first[14] != " "
         *_, summary = map(json.loads, self.lines(*arguments, "--format", "json", code=code))
         assert summary["state"] == STATES[word]
         return word
@@ -138,7 +143,7 @@ def test_a_metadata_log_that_loses_records_is_not_ok(cli: Cli, data: Path) -> No
     log.write_bytes(content)
     (data / ".kafka_cleanshutdown").unlink()
     assert cli.state("next-start", data) == "NOT CHECKED"
-    assert cli.state("next-start", "--scan", data, code=exits.PROBLEMS) == "ERROR"
+    assert cli.state("next-start", "--scan", data, code=exits.PROBLEMS) == "DO NOT START"
 
 
 def test_a_clean_directory_is_known_without_a_scan(cli: Cli) -> None:
@@ -162,7 +167,7 @@ def test_a_start_that_replays_a_segment_depends_on_it(cli: Cli, tmp_path: Path) 
 def test_an_error_is_one_at_any_depth(cli: Cli, data: Path) -> None:
     (data / "lost+found").mkdir()
     for command in (["verify"], ["verify", "--quick"], ["next-start"], ["next-start", "--scan"]):
-        assert cli.state(*command, data, code=exits.PROBLEMS) == "ERROR"
+        assert cli.state(*command, data, code=exits.PROBLEMS) == "DO NOT START"
 
 
 def test_a_warning_needs_the_depth_that_finds_errors(cli: Cli, tmp_path: Path) -> None:
@@ -178,7 +183,7 @@ def test_what_cannot_be_read_is_incomplete(cli: Cli, data: Path) -> None:
     log.unlink()
     log.mkdir()
     (data / "codec-none-0" / "00000000000000000060.log").unlink()
-    assert cli.state("verify", data, "nosuch", code=exits.INCOMPLETE) in ("ERROR", "INCOMPLETE")
+    assert cli.state("verify", data, "nosuch", code=exits.INCOMPLETE) == "INCOMPLETE"
 
 
 def test_a_run_that_checked_no_byte_is_not_ok(cli: Cli, data: Path) -> None:
@@ -200,7 +205,12 @@ def test_a_scrub_that_has_read_everything_says_so(cli: Cli, data: Path) -> None:
 
 def test_the_result_counts_what_is_ok(cli: Cli, data: Path) -> None:
     (line,) = (line for line in cli.lines("verify", data) if line.startswith("result"))
-    assert line.startswith("result      22 OK; 27 notes hidden (--info); ")
+    assert re.fullmatch(r"result      22 OK; \d[\d.]* s, read only", line)
+    lines = cli.lines("verify", "--info", "--jobs", "2", data)
+    (line,) = (line for line in lines if line.startswith("result"))
+    assert re.fullmatch(r"result      22 OK; \d[\d.]* s, \d[\d,.]* \w+/s, 2 jobs, read only", line)
+    *_, summary = map(json.loads, cli.lines("verify", "--format", "json", data))
+    assert summary["severities"] == {"error": 0, "incomplete": 0, "warning": 0, "info": 27}
 
 
 # --- causes that stop a start
@@ -222,23 +232,23 @@ def test_a_cause_that_is_no_finding_has_an_entry_of_its_own(cli: Cli, tmp_path: 
     data, config = full_index(tmp_path)
     lines = cli.lines("verify", "--config", config, data, code=exits.PROBLEMS)
     text = joined(lines)
-    assert text.startswith("ERROR Startup: the broker DOES NOT START. Lost: no record. ")
+    assert text.startswith("DO NOT START The broker DOES NOT START. No record is lost. ")
     entries = [line for line in lines if line.startswith("ERROR  t-idxfull-0")]
     assert [entry.split() for entry in entries] == [
         ["ERROR", "t-idxfull-0", "stops", "the", "broker"]
     ]
     assert joined(lines[lines.index(entries[0]) + 1 :]).startswith(
-        f"next start: the broker DOES NOT START: {data}/t-idxfull-0/00000000000000000000.log at "
+        f"startup: the broker DOES NOT START: {data}/t-idxfull-0/00000000000000000000.log at "
     )
     assert "result 1 OK, 1 with errors, 1 with warnings" in text
     assert text.count("more index entries than there is room for") == 2
-    assert "then start the broker" not in text
+    assert "; start the broker" not in text
     assert text.endswith(
         "check all again; no broker starts while the report names a cause that stops it: "
         f"kdump verify {data}"
     )
     arguments: list[str | Path] = ["next-start", "--scan", "--config", config, data]
-    assert cli.state(*arguments, code=exits.PROBLEMS) == "ERROR"
+    assert cli.state(*arguments, code=exits.PROBLEMS) == "DO NOT START"
     assert "t-idxfull-0: the broker DOES NOT START: " in joined(
         cli.lines(*arguments, code=exits.PROBLEMS)
     )

@@ -399,7 +399,7 @@ def test_a_receipt_ends_with_the_way_back(
         f"\nlost        170 records; the removed bytes are in orders-0/.kdump/{plan_id}\n" in text
     )
     assert "\nchecked     0 problems in a quick check\n" in text
-    assert "\nnext start  no more loss seen; " in text
+    assert "\nstartup     nothing seen that removes valid records; " in text
     undo = ["kdump", "undo", os.fspath(path), "--plan", plan_id]
     assert list(commands(text)) == [[*undo, "--discard"], [*undo, "--apply"]]
     assert_fits(text)

@@ -28,15 +28,18 @@ from kdump.storage.paths import AnyPath
 class Starts:
     """The effect of the next start on log directories, collected partition by partition.
 
-    ``config`` has the settings of their broker, None if unknown.
+    ``config`` has the settings of their broker, None if unknown. ``stopped``: none of their brokers
+    runs.
     """
 
     def __init__(self, roots: Iterable[Root], config: Configs | None = None) -> None:
         self._data_directories = None if config is None else data_directories(config)
         self._threads = recovery_threads(config)
+        known = tuple(roots)
+        self.stopped = all(root.stopped for root in known if root.liveness is not None)
         self._facts = {
             root.directory.directory.path: root.directory
-            for root in roots
+            for root in known
             if isinstance(root.content, LogDirectory) and root.directory is not None
         }
         self._rooms: dict[AnyPath, Room] = defaultdict(Room)

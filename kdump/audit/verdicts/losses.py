@@ -5,7 +5,7 @@ Spec: KOD 5.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from kdump.audit.checks.assigned_replicas import REPLICA_DIRECTORY_MISSING_ONLY
@@ -42,7 +42,9 @@ UNDECIDED: Final[Mapping[FindingCode, str]] = {
 class Losses:
     """The losses in all partitions of a run: now, and further ones at the next start.
 
-    ``now_partitions`` and ``further_partitions`` count the partitions that lose records.
+    ``now_partitions`` and ``further_partitions`` count the partitions that lose records. ``name``
+    and ``further_name`` are that of the directory if it is one, else None. ``corrupt`` and
+    ``missing`` tell whether records are unreadable in their log, or are not in it.
     ``outcome`` is the worst outcome of the next start. ``strays`` counts the partitions with
     records that it renames, so that they are no longer served. ``now_exact`` and ``further_exact``
     are False if something that was not read, or is unknown, may increase the loss. ``undecided``
@@ -67,6 +69,10 @@ class Losses:
     starts: int = 0
     starts_exact: bool = True
     read_bytes: int = 0
+    name: str | None = None
+    further_name: str | None = None
+    corrupt: bool = False
+    missing: bool = False
 
     @property
     def any(self) -> bool:
@@ -80,10 +86,8 @@ class Losses:
 
     @property
     def start_is_worse(self) -> bool:
-        """Whether the next start loses more than is lost already."""
-        if self.outcome is not Outcome.STARTS or self.further.count > self.now.count:
-            return True
-        return bool(self.strays or self.harms) and not self.now
+        """Whether the next start does harm, and no record is lost already."""
+        return not self.now and (self.at_start or bool(self.harms))
 
 
 def losses_of(
@@ -91,22 +95,25 @@ def losses_of(
     findings: Iterable[Finding] = (),
     *,
     whole: bool = True,
+    stopped: bool = True,
 ) -> Losses:
     """Return the sum of the losses of ``partitions``; ``whole``: no partition is left out.
 
-    ``findings`` at the top of log directories may keep a broker from starting, or do harm.
+    ``stopped``: no broker runs, as far as that is known without a partition. ``findings`` at the
+    top of log directories may keep a broker from starting, or do harm.
     """
     top_findings = tuple(findings)
-    now, further, causes = list[Span](), list[Span](), list(causes_of(top_findings))
+    now, causes = list[Verdict](), list(causes_of(top_findings))
+    further = list[tuple[Verdict, Span]]()
     harms, found = set(harms_of(top_findings)), {finding.code for finding in top_findings}
     now_exact = starts_exact = whole
-    stopped, strays, starts, read_bytes = True, 0, 0, 0
+    strays, starts, read_bytes = 0, 0, 0
     for verdict, forecast in partitions:
         stopped &= verdict.target.stopped
         found.update(finding.code for finding in verdict.findings)
         now_exact &= not verdict.quick
         if verdict.lost.records:
-            now.append(verdict.lost.records)
+            now.append(verdict)
         if forecast is None:
             continue
         starts += 1
@@ -116,13 +123,13 @@ def losses_of(
         harms |= forecast.harms
         strays += forecast.set_aside is not None and forecast.set_aside.severity is Severity.ERROR
         if forecast.lost.sound:
-            further.append(forecast.lost.sound)
+            further.append((verdict, forecast.lost.sound))
     undecided = frozenset(UNDECIDED.keys() & found)
     return Losses(
-        sum(now, Span()),
+        sum((verdict.lost.records for verdict in now), Span()),
         len(now),
         now_exact and not undecided,
-        sum(further, Span()),
+        sum((lost for _, lost in further), Span()),
         len(further),
         starts_exact and not harms,
         worst_outcome(causes),
@@ -133,4 +140,13 @@ def losses_of(
         starts,
         starts_exact,
         read_bytes,
+        _only_name(now),
+        _only_name([verdict for verdict, _ in further]),
+        corrupt=any(lost.blocks for verdict in now for lost in verdict.lost.ranges),
+        missing=any(not lost.blocks for verdict in now for lost in verdict.lost.ranges),
     )
+
+
+def _only_name(verdicts: Sequence[Verdict]) -> str | None:
+    """Return the name of the directory of the only partition, None for ``.`` and for several."""
+    return (verdicts[0].target.path.name or None) if len(verdicts) == 1 else None

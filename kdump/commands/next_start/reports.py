@@ -109,7 +109,7 @@ class _Report:
     @property
     def losses(self) -> Losses:
         """What is lost now, and what the start loses further, as far as was read."""
-        return losses_of(self.known, self.starts.top_findings)
+        return losses_of(self.known, self.starts.top_findings, stopped=self.starts.stopped)
 
     @property
     def exit_code(self) -> int:
@@ -182,7 +182,7 @@ class TextStarts(_Report):
         self._emit_all(fold(_entry(*pair) for pair in listed))
         for path, start in self.starts.directories():
             self._emit_all(wrap(printable(str(path)), 0))
-            self.emit(paragraph("next start", "; ".join(directory_sentences(start))))
+            self.emit(paragraph("startup", "; ".join(directory_sentences(start))))
             if start.space is not None:
                 self.emit(paragraph("disk", space_text(start.space)))
         others = [pair for pair in self.known if pair[1].recovered and not _is_listed(pair[1])]

@@ -314,7 +314,7 @@ def _checked_lines(verdict: Verdict) -> Iterator[str]:
     yield paragraph("checked", f"{count_text(found.total(), 'problem')} in a quick check{names}")
     start = next_start(verdict)
     if start is not None:
-        yield paragraph("next start", effect_text(start))
+        yield paragraph("startup", effect_text(start))
 
 
 def _problem_count(verdict: Verdict) -> int:

@@ -3,8 +3,8 @@
 forecast_json  The JSON line of a forecast.
 forecast_text  A forecast in words.
 partition      The losses of a partition, and the commands to choose from.
-plan           The numbered plan at the end of a report on a log directory.
 summary        The sums of a ``verify`` run, and its exit code.
+plan           The numbered plan at the end of a report on a log directory.
 first_line     What the first line of a report says of what was read, and the command that reads the
                rest.
 json_lines     The JSON Lines of ``verify``.

@@ -51,7 +51,7 @@ def partition_entries(
         label = f"{severity_text(serious)} {name:{width}} {effect}"
         files = [name for cause in forecast.causes for name in _names(cause.path)]
         yield FoldedEntry(
-            (label, *wrap(f"next start: {harm}", 7)),
+            (label, *wrap(f"startup: {harm}", 7)),
             likeness(f"{effect} {harm}", *files, *_names(path)[:2]),
         )
         harm = None
@@ -67,7 +67,7 @@ def partition_entries(
         texts.append(f"also: {', '.join(codes)}")
         lines += wrap(texts[-1], 7)
     if harm is not None:
-        texts.append(f"next start: {harm}")
+        texts.append(f"startup: {harm}")
         lines += wrap(texts[-1], 7)
     alike = likeness(" ".join(texts), *_names(worst.path), *_names(path)[:2])
     yield FoldedEntry(tuple(lines), f"{worst.code.name} {alike}")

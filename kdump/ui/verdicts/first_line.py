@@ -36,11 +36,11 @@ def verify_about(summary: Summary, *, manifests: bool = False) -> str:
         what = (
             f"interrupted: {covered.partitions:,} of {count_text(run.total, 'partition')} checked"
         )
-    what += counts_text(summary.partitions)
     match summary.state:
         case RunState.NOT_CHECKED if not summary.holds_bytes:
             return empty_text(run.total)
         case RunState.NOT_CHECKED:
+            what += counts_text(summary.partitions)
             return f"{what}: {nothing_text(summary.verdict)} in what was read{_rest_text(summary)}"
         case RunState.OK:
             if run.depth == "scrub":
@@ -53,7 +53,13 @@ def verify_about(summary: Summary, *, manifests: bool = False) -> str:
                 earlier += run.left_out.segments
             rest = f"; {count_text(earlier, 'segment')} read by an earlier run" if earlier else ""
             return f"{what}, {records}: every checksum {matches}{read}{rest}"
-    return what
+    fine = summary.partitions[None]
+    if fine and run.total > 1 and run.depth in ("default", "deep") and not run.cut_short:
+        unread = summary.partitions[Severity.INCOMPLETE]
+        rest = f", {unread:,} not fully checked" if unread else ""
+        of_all = f"{fine:,} of {count_text(run.total, 'partition')}"
+        return f"{of_all} {'is' if fine == 1 else 'are'} OK{rest}"
+    return what + counts_text(summary.partitions) if run.total > 1 or run.cut_short else ""
 
 
 def verify_check(

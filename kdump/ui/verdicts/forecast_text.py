@@ -35,11 +35,14 @@ _HARMS: Final = {
     Harm.REFETCHED: "creates missing replicas again and fetches them from their leaders",
     Harm.METADATA_FETCHED: "fetches the metadata log again, from a majority that has to run first",
     Harm.METADATA_CUT: "starts without the metadata at the end of a torn snapshot",
-    Harm.UNSERVED: "not all partitions are served",
-    Harm.FOLLOWED: "if a shortened replica leads, others delete the records that it lacks",
+    Harm.UNSERVED: "does not serve all partitions",
+    Harm.FOLLOWED: "shortens replicas: if one of them leads, others delete what it lacks",
     Harm.EMPTIED: "may empty segments that it recovers, where a write finds no space",
-    Harm.SHORTENED: "unknown loss, a .swap file with fewer records replaces segments",
+    Harm.SHORTENED: "replaces segments by a .swap file with fewer records, an unknown loss",
 }
+#: What a start does to valid records that it keeps, where all that decides that was read, or not.
+_NO_LOSS: Final = "removes no valid record"
+_NO_LOSS_SEEN: Final = "nothing seen that removes valid records"
 
 
 def harm_text(forecast: Forecast) -> str | None:
@@ -48,19 +51,19 @@ def harm_text(forecast: Forecast) -> str | None:
         return "; ".join(map(stopping_text, forecast.causes))
     lost = lost_parts(forecast.lost)
     parts = (
-        ["renamed to -stray: its records stay on disk, but are not served"]
+        ["renames it to -stray: its records stay on disk, but are not served"]
         if forecast.set_aside
         else []
     )
     if lost or forecast.deleted:
-        parts += [f"truncated at {cut.offset} (position {cut.position})" for cut in forecast.cuts]
+        parts += [f"truncates at {cut.offset} (position {cut.position})" for cut in forecast.cuts]
     if forecast.deleted:
         parts.append(
-            f"{count_text(len(forecast.deleted), 'segment')} deleted "
+            f"deletes {count_text(len(forecast.deleted), 'segment')} "
             f"({size_text(forecast.deleted_bytes)})"
         )
     if forecast.replaced:
-        parts.append(f"{count_text(len(forecast.replaced), 'file')} replaced by a .swap")
+        parts.append(f"replaces {count_text(len(forecast.replaced), 'file')} by a .swap")
     parts += lost
     parts += harm_parts(forecast.harms)
     return "; ".join(parts) or None
@@ -71,7 +74,7 @@ def effect_text(forecast: Forecast) -> str:
     harm = harm_text(forecast)
     if forecast.causes:
         return harm or ""
-    nothing = "nothing more is lost" if forecast.exact else "no more loss seen"
+    nothing = _NO_LOSS if forecast.exact else _NO_LOSS_SEEN
     parts = [harm or nothing, *harmless_cuts(forecast)]
     if forecast.recovered:
         parts.append(recovered_text(forecast))
@@ -88,7 +91,7 @@ def harmless_cuts(forecast: Forecast) -> Iterator[str]:
         return
     for cut in forecast.cuts:
         size = size_text(cut.size)
-        yield f"{size} without records removed at {cut.offset} (position {cut.position})"
+        yield f"removes {size} without records at {cut.offset} (position {cut.position})"
 
 
 def recovered_text(forecast: Forecast) -> str:
@@ -129,13 +132,17 @@ def directory_sentences(forecast: DirectoryForecast) -> Iterator[str]:
     if not forecast.whole:
         yield _checked(forecast)
     if not forecast.causes:
-        yield "no fatal error" if forecast.whole else "no fatal error seen"
+        yield (
+            "nothing here stops the broker"
+            if forecast.whole
+            else "nothing seen that stops the broker"
+        )
     if forecast.outcome is Outcome.OFFLINE:
         yield broker_end_text(forecast.ends_broker)
     yield from causes_texts(forecast.causes)
     if forecast.set_aside:
         strays = count_text(forecast.set_aside, "partition")
-        yield f"{strays} renamed to -stray: records stay on disk, but are not served"
+        yield f"renames {strays} to -stray: records stay on disk, but are not served"
     if not forecast.causes:
         yield from harm_parts(forecast.harms)
     reads = f"recovery reads {_reads_text(forecast, exact=forecast.whole)}"
@@ -148,7 +155,7 @@ def directory_sentences(forecast: DirectoryForecast) -> Iterator[str]:
         forecast.lost, ranges=False
     )  # offsets of several partitions do not make a range
     if not forecast.lost.sound and not forecast.harms:
-        yield "nothing more is lost" if forecast.whole else "no more loss seen"
+        yield _NO_LOSS if forecast.whole else _NO_LOSS_SEEN
     yield from lost
 
 
@@ -200,9 +207,9 @@ def lost_parts(lost: Records, *, ranges: bool = True) -> list[str]:
     """Return the lost records: sound ones, and those that damage has made unreadable."""
     parts = []
     if lost.sound:
-        parts.append(f"{count_text(lost.sound.count, 'VALID record')} lost")
+        parts.append(f"removes {count_text(lost.sound.count, 'VALID record')}")
     if lost.unreadable:
-        parts.append(f"{bound_text(lost.unreadable, 'unreadable record')} removed")
+        parts.append(f"removes {bound_text(lost.unreadable, 'unreadable record')}")
     spans = [span for span in (lost.sound, lost.unreadable) if span]
     if ranges:
         return [part + _range(span) for part, span in zip(parts, spans, strict=True)]

@@ -46,7 +46,7 @@ def partition_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[tup
     if lost.ranges:
         ranges = [lost_range.offsets for lost_range in lost.ranges]
         offsets = ", ".join(map(str, ranges[:3])) + (", ..." if ranges[3:] else "")
-        yield "lost now", f"{bound_text(lost.records, 'record')}: {offsets}{_times_text(lost)}"
+        yield "lost", f"{bound_text(lost.records, 'record')}: {offsets}{_times_text(lost)}"
     if lost.blocking is not None:
         next_sound = lost.blocking.next_offset
         seek = "no valid batch follows" if next_sound is None else f"can seek to {next_sound}"
@@ -128,7 +128,7 @@ def pending_remedy(findings: Iterable[Finding]) -> Remedy | None:
 
 
 def _start_label(verdict: Verdict) -> str:
-    return "next start" if verdict.target.stopped else "if it died"
+    return "startup" if verdict.target.stopped else "if it dies"
 
 
 def _remedy_line(remedy: Remedy) -> str:
@@ -184,7 +184,7 @@ def _salvage_choices(verdict: Verdict, forecast: Forecast | None) -> Iterator[st
     if sound is not None:
         what = bound_text(unreadable, "record") if unreadable else "no record"
         only += f", loses {what}"
-        cut += f", loses {count_text(sound, 'VALID record')} more"
+        cut += f", loses {count_text(sound, 'VALID record')} too"
     yield from _replica_lines(verdict, forecast)
     yield paragraph("", f"{only}:")
     yield _choice_line(salvage_command(verdict.target.path))

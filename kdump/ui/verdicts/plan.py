@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from kdump.audit.checks.indexes import INDEX_MISSING, INDEX_REBUILT
 from kdump.audit.checks.topic import PARTITION_STRAY_CUT
 from kdump.audit.commands import (
     COPY,
@@ -88,7 +89,7 @@ def _last_text(top: Sequence[Finding], forecasts: Iterable[Forecast]) -> str:
     stops = any(finding.code.stops is not None for finding in top)
     if stops or any(forecast.causes for forecast in forecasts):
         return "check all again; no broker starts while the report names a cause that stops it:"
-    return "check all again, then start the broker:"
+    return "check all again; start the broker if you accept its first line:"
 
 
 def _top_steps(top: Sequence[Finding]) -> Iterator[_Step]:
@@ -129,7 +130,9 @@ def _partition_steps(
     if to_reindex:
         path = root.path if to_reindex[1:] else to_reindex[0].target.path
         names = _names_text(to_reindex)
-        yield _Step(f"rebuild indexes or small files of {names}:", [reindex_command(path)])
+        waits = all(map(_startup_rebuilds, to_reindex))
+        when = "can wait: " if waits else ""
+        yield _Step(f"{when}rebuild indexes or small files of {names}:", [reindex_command(path)])
 
 
 def _strays(
@@ -173,17 +176,17 @@ def _repair_steps(
         return
     if salvage_command(path) in remedies:
         records = verdict.lost.records
-        loses = f", loses {bound_text(records, 'record')}" if records else ""
+        but = f", all but {bound_text(records, 'lost record')}" if records else ""
         only = "if no other replica has its records, " if copy else ""
         yield _Step(
-            f"{name}: {only}copy the valid batches{loses}, then follow the last lines of the "
-            "output:",
+            f"{name}: {only}copy the valid batches{but}, then do what the command prints last:",
             [salvage_command(path)],
         )
         return
     if truncate_command(path) in remedies:
         yield _Step(
-            f"{name}: truncate the unreadable end, loses no more:", [truncate_command(path)]
+            f"{name}: truncate the unreadable end, which removes no valid record:",
+            [truncate_command(path)],
         )
     usual = (reindex_command(path), truncate_command(path))
     others = [remedy for remedy in remedies if remedy not in usual]
@@ -314,6 +317,13 @@ def _copies_text(copies: Copies | None, names: str) -> str:
         f"start {nodes_text(copies.in_sync)} first: in sync for {names}, by the metadata log. "
         "Repair here only if records are missing there"
     )
+
+
+def _startup_rebuilds(verdict: Verdict) -> bool:
+    """Return whether a startup rebuilds all that ``reindex`` does, at the cost of a recovery."""
+    rebuild = reindex_command(verdict.target.path)
+    found = {finding.code for finding in verdict.findings if finding.remedy == rebuild}
+    return found <= {INDEX_MISSING, INDEX_REBUILT}
 
 
 def _names_text(verdicts: Sequence[Verdict]) -> str:

@@ -160,7 +160,9 @@ def summarize(
         partitions[worst_severity(verdict, top_findings.get(verdict.target.path, ()))] += 1
         covered += verdict.covered
     forecasts = ((verdict, verdict.forecast) for verdict in verdicts)
-    losses = losses_of(forecasts, starts.top_findings, whole=not run.cut_short)
+    losses = losses_of(
+        forecasts, starts.top_findings, whole=not run.cut_short, stopped=starts.stopped
+    )
     return Summary(run, covered, severities, names, partitions, losses)
 
 

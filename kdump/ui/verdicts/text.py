@@ -41,17 +41,19 @@ from kdump.ui.verdicts.forecast_text import (
 from kdump.ui.verdicts.partition import neighbours_text, partition_lines, remedy_lines, remote_lines
 from kdump.ui.verdicts.plan import plan_lines
 from kdump.ui.verdicts.summary import Depth, Summary, worst_severity
-from kdump.ui.verdicts.verdict_text import LABELS, lost_now_text, severity_text, verdict_lines
+from kdump.ui.verdicts.verdict_text import LABELS, lost_text, severity_text, verdict_lines
 
 #: Findings in larger partitions are also printed at once: the report may take long.
 _SOON_BYTES: Final = 1 << 30
+#: From so many bytes on the rate of reading is shown.
+_LARGE_BYTES: Final = 1 << 30
 #: The number of processes that read a directory and are named.
 _NAMED: Final = 3
 #: The number of sound neighbouring segments that have a line each.
 _SPELLED_OUT: Final = 2
 _DEPTHS: Final[Mapping[Depth, str]] = {
     "quick": "only names, small files, and the ends of logs and indexes (--quick)",
-    "default": "every header and checksum (records not read: --deep)",
+    "default": "every header and checksum (--deep reads the records too)",
     "deep": "every header, checksum and record",
     "scrub": "every header and checksum of due segments",
 }
@@ -190,7 +192,7 @@ def root_lines(
     ``top`` are findings at the top of its log directory. ``forecasts`` are by the path of a
     partition. ``several``: the run has other paths, so that this one gets a line with its own loss.
     """
-    when = "next start" if root.stopped else "if it died"
+    when = "startup" if root.stopped else "if it dies"
     yield from _heading(root, verdicts, count)
     yield from findings_lines(_sort_findings(top, info=info))
     if isinstance(root.content, LogDirectory) and root.directory is not None:
@@ -199,7 +201,7 @@ def root_lines(
         start = starts.directory(root.directory.directory.path)
         losses = losses_of((verdict, forecasts.get(verdict.target.path)) for verdict in verdicts)
         if several and losses.now:
-            yield paragraph("lost now", lost_now_text(losses))
+            yield paragraph("lost", lost_text(losses))
         yield paragraph(when, "; ".join(directory_sentences(start)))
         if start.space is not None:
             yield paragraph("disk", space_text(start.space))
@@ -221,13 +223,13 @@ def root_lines(
 
 
 def summary_lines(summary: Summary, *, info: bool, manifests: bool) -> Iterator[str]:
-    """Yield the last lines: the next command, the coverage and the result.
+    """Yield the last lines: what the codes mean, the coverage and the result.
 
     ``manifests``: some of what was checked is in manifests.
     """
     run, covered = summary.run, summary.covered
     if names := _codes_to_explain(summary):
-        yield f"{'next':{LABEL}}{shell_text(('kdump', 'explain', *names))}"
+        yield f"{'meaning':{LABEL}}{shell_text(('kdump', 'explain', *names))}"
     records = count_text(covered.records, "record")
     if covered.wrappers:
         records += f" and those in {count_text(covered.wrappers, 'compressed wrapper')}"
@@ -249,7 +251,10 @@ def summary_lines(summary: Summary, *, info: bool, manifests: bool) -> Iterator[
         )
     if run.remembers:
         yield from _remembered(covered.remembered)
-    yield paragraph("result", f"{_result_text(summary, info=info)}; {_effort_text(summary)}")
+    yield paragraph(
+        "result",
+        f"{_result_text(summary)}; {_effort_text(summary, info=info)}, read only",
+    )
 
 
 def _remembered(left_out: Remembered) -> Iterator[str]:
@@ -284,7 +289,7 @@ def _codes_to_explain(summary: Summary) -> list[str]:
     return names
 
 
-def _result_text(summary: Summary, *, info: bool) -> str:
+def _result_text(summary: Summary) -> str:
     partitions = summary.partitions
     fine = "without a finding" if summary.run.depth == "quick" else "OK"
     parts = [f"{partitions[None]:,} {fine}"]
@@ -300,17 +305,16 @@ def _result_text(summary: Summary, *, info: bool) -> str:
     text = ", ".join(parts)
     if summary.run.cut_short:
         text = f"interrupted: {text}, {summary.run.total - partitions.total():,} not checked"
-    notes = summary.severities[Severity.INFO]
-    if notes and not info:
-        text += f"; {count_text(notes, 'note')} hidden (--info)"
     return text
 
 
-def _effort_text(summary: Summary) -> str:
-    run = summary.run
-    rate = rate_text(summary.covered.read_bytes, run.seconds)
+def _effort_text(summary: Summary, *, info: bool) -> str:
+    run, read = summary.run, summary.covered.read_bytes
+    text = duration_text(run.seconds)
     limit = f" (limit {size_text(run.limit_rate)}/s)" if run.limit_rate else ""
-    return f"{duration_text(run.seconds)}, {rate}{limit}, {count_text(run.jobs, 'job')}"
+    if info or limit or read >= _LARGE_BYTES:  # else it says nothing of the disk
+        text += f", {rate_text(read, run.seconds)}{limit}"
+    return f"{text}, {count_text(run.jobs, 'job')}" if info else text
 
 
 def _heading(root: Root, verdicts: Sequence[Verdict], count: int) -> Iterator[str]:
@@ -409,13 +413,21 @@ def _sound_segments(surveys: Sequence[Survey]) -> Iterator[str]:
     offsets = f"{first[0]}..{last[-1]}" if first and last else "empty"
     size = size_text(sum(survey.size for survey in surveys))
     what = f"{count_text(len(surveys), 'segment')} from {surveys[0].segment.base_offset}"
-    yield f"  {what:24}  {size:>11}  {'sound':6}  {offsets}"
+    label = "OK" if all(map(_is_read, surveys)) else ""
+    yield f"  {what:24}  {size:>11}  {label:6}  {offsets}"
+
+
+def _is_read(survey: Survey) -> bool:
+    """Return whether the whole log was read, and not its end alone."""
+    return survey.complete and survey.read_bytes == survey.size
 
 
 def _segment(survey: Survey, findings: Sequence[Finding]) -> str:
     found = [finding.code.severity for finding in findings]
     severity = min(found, key=lambda severity: severity.rank, default=Severity.INFO)
-    label = f"{'sound':6}" if severity is Severity.INFO else severity_text(severity)
+    label = f"{'OK' if _is_read(survey) else '':6}"
+    if severity is not Severity.INFO:
+        label = severity_text(severity)
     offsets = "empty"
     if survey.first_offset is not None:
         offsets = f"{survey.first_offset}..{survey.last_offset}"

@@ -12,6 +12,7 @@ from kdump.audit.finding_code import Outcome, Severity
 from kdump.audit.verdicts.losses import UNDECIDED, Losses
 from kdump.audit.verdicts.state import RunState
 from kdump.format.lines.shell import shell_text
+from kdump.format.lines.text import printable
 from kdump.ui.paragraphs import LABEL, wrap
 from kdump.ui.units import count_text, size_text
 from kdump.ui.verdicts.forecast_text import OUTCOMES, bound_text, harm_parts
@@ -35,6 +36,10 @@ _STATES: Final = {
     RunState.NOT_CHECKED: ("NOT CHECKED", "magenta"),
     RunState.INCOMPLETE: ("INCOMPLETE", "magenta"),
 }
+_DO_NOT_START: Final = ("DO NOT START", "red")
+_CORRUPT: Final = ("CORRUPT", "red")
+#: The width of the first word, with the blanks after it.
+_INDENT: Final = 14
 #: The states in which the first line begins with what is lost: in the others nothing is.
 _WORSE: Final = (RunState.ERROR, RunState.WARNING, RunState.INCOMPLETE)
 
@@ -49,51 +54,91 @@ def verdict_lines(
 ) -> Iterator[str]:
     """Yield the first line of a report, wrapped, and the command that checks what was not.
 
-    ``about`` is a sentence: what was read, and how it was found.
+    ``about`` is a sentence, or empty: what was read, and how it was found.
     """
     known = losses.starts or losses.at_start or losses.harms
     start = [f"{_start_text(losses, state)}."] if known else []
-    sentences = [f"{about}.", *start]
-    if state in _WORSE:  # the worst comes first
-        lost = [f"Lost: {lost_now_text(losses)}."]
+    read = [f"{about}."] if about else []
+    sentences = [*read, *start]
+    if state in _WORSE:  # the worst comes first; what a startup removes more, after what is lost
+        lost = [f"{_lost_sentence(losses, state)}."]
         worst = [*start, *lost] if losses.start_is_worse else [*lost, *start]
-        sentences = [*worst, f"{about}."]
-    word, colour = _STATES[state]
-    first, *others = wrap(" ".join(sentences), LABEL)
-    yield click.style(f"{word:{LABEL}}", fg=colour) + first.lstrip()
+        sentences = [*worst, *read]
+    word, colour = _word(state, losses)
+    first, *others = wrap(" ".join(sentences), _INDENT)
+    yield click.style(f"{word:{_INDENT}}", fg=colour) + first.lstrip()
     yield from others
     if state is RunState.NOT_CHECKED and check is not None:
         yield f"{'check with':{LABEL}}{shell_text(check)}"
 
 
-def lost_now_text(losses: Losses) -> str:
-    """Return how many records consumers cannot get today, in all partitions together."""
-    reason = next((text for code, text in UNDECIDED.items() if code in losses.undecided), None)
+def _word(state: RunState, losses: Losses) -> tuple[str, str]:
+    """Return the first word, and its colour."""
+    if state is RunState.ERROR and losses.stopped and (losses.at_start or losses.harms):
+        return _DO_NOT_START
+    return _CORRUPT if state is RunState.ERROR and losses.corrupt else _STATES[state]
+
+
+def _lost_sentence(losses: Losses, state: RunState) -> str:
+    """Return a sentence on the records that consumers cannot get today."""
+    kinds = [
+        kind for kind, found in (("corrupt", losses.corrupt), ("missing", losses.missing)) if found
+    ]
+    reason = _undecided(losses)
+    sentences = []
     if losses.now:
-        where = count_text(losses.now_partitions, "partition")
-        known = f"{bound_text(losses.now, 'record')} in {where}"
-        return known if reason is None else f"{known}, and an unknown number: {reason}"
+        where = _where(losses.now_partitions, losses.name)
+        verb = "is" if losses.now.count == 1 else "are"
+        bound = bound_text(losses.now, "record")
+        known = f"{bound} {where} {verb} {' or '.join(kinds) or 'missing'}"
+        sentences.append(known[0].upper() + known[1:])
     if reason is not None:
-        return f"unknown, {reason}"
-    return "no record" if losses.now_exact else "none seen, not all was read"
+        unknown = "Whether more are missing is unknown" if losses.now else "Records may be missing"
+        sentences.append(f"{unknown}: {reason}")
+    if sentences:
+        return ". ".join(sentences)
+    if losses.now_exact and state is not RunState.INCOMPLETE:
+        return "No record is lost"
+    return "No lost record was seen; not all was read"
+
+
+def lost_text(losses: Losses) -> str:
+    """Return how many records of a log directory consumers cannot get today."""
+    reason = _undecided(losses)
+    known = (
+        f"{bound_text(losses.now, 'record')} in {count_text(losses.now_partitions, 'partition')}"
+    )
+    return known if reason is None else f"{known}, and an unknown number: {reason}"
+
+
+def _undecided(losses: Losses) -> str | None:
+    """Return why nothing decides how many records are lost, None if something does."""
+    return next((text for code, text in UNDECIDED.items() if code in losses.undecided), None)
 
 
 def _start_text(losses: Losses, state: RunState) -> str:
-    when = "Startup" if losses.stopped else "Startup after a crash"
-    parts = []
-    if losses.outcome is not Outcome.STARTS:
-        parts.append(OUTCOMES[losses.outcome])
-    if losses.further:
-        where = count_text(losses.further_partitions, "partition")
-        parts.append(f"removes {count_text(losses.further.count, 'VALID record')} in {where}")
+    """Return a sentence or two on what the next startup does."""
+    harms = harm_parts(losses.harms) if losses.outcome is Outcome.STARTS else []
     if losses.strays:
-        parts.append(f"renames {count_text(losses.strays, 'partition')} to -stray, not served")
-    if losses.outcome is Outcome.STARTS:
-        parts += harm_parts(losses.harms)
-    if parts:
-        return f"{when}: {', '.join(parts)}"
+        harms.insert(0, f"renames {count_text(losses.strays, 'partition')} to -stray, not served")
+    if losses.further:
+        more = f"{losses.further.count:,}{' more' if losses.now else ''} VALID"
+        noun = "record" if losses.further.count == 1 else "records"
+        where = _where(losses.further_partitions, losses.further_name)
+        harms.insert(0, f"removes {more} {noun} {where}")
+    sentences = []
+    if losses.outcome is not Outcome.STARTS:
+        text = OUTCOMES[losses.outcome]
+        text = text if losses.stopped else f"after a crash, {text}"
+        sentences.append(text[0].upper() + text[1:])
+    if harms:
+        when = "If the broker starts now, it" if losses.stopped else "If it dies, its next startup"
+        sentences.append(f"{when} {', '.join(harms)}")
+    if sentences:
+        return ". ".join(sentences)
+    when = "Startup" if losses.stopped else "Startup after a crash"
     reads = size_text(losses.read_bytes)
-    if losses.starts_exact:
+    if losses.starts_exact and state is not RunState.INCOMPLETE:
         what = reads if losses.read_bytes else "nothing"
         return f"{when} recovers {what} and removes no valid record"
     if state is RunState.OK:  # which answers for the contents of logs alone
@@ -101,3 +146,8 @@ def _start_text(losses: Losses, state: RunState) -> str:
     if losses.read_bytes:
         return f"{when} recovers at least {reads}; it may remove records"
     return f"{when} may recover segments and remove records"
+
+
+def _where(partitions: int, name: str | None) -> str:
+    """Return a partition by its name, or the number of several."""
+    return f"in {count_text(partitions, 'partition')}" if name is None else f"of {printable(name)}"

@@ -59,9 +59,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_clean_directory_starts_and_loses_nothing(cli: Cli, data: Path) -> None:
     assert cli.text("--scan", data, code=exits.OK) == (
         "OK 22 partitions; only what recovery reads was read. Startup recovers 18.94 KiB and "
-        "removes no valid record. data next start no fatal error; recovery reads 18.94 KiB; "
-        "nothing more is lost disk SPACE recovers metadata log, at every startup: the last segment "
-        "of 1 partition checked 22 partitions"
+        "removes no valid record. data startup nothing here stops the broker; recovery reads 18.94 "
+        "KiB; removes no valid record disk SPACE recovers metadata log, at every startup: the last "
+        "segment of 1 partition checked 22 partitions"
     )
     (start,) = cli.json("--scan", data, code=exits.OK)[-1]["next_starts"]
     counts = {key: start[key] for key in ("partitions", "partitions_total", "exact", "set_aside")}
@@ -71,35 +71,38 @@ def test_a_clean_directory_starts_and_loses_nothing(cli: Cli, data: Path) -> Non
 @pytest.mark.slow
 def test_what_was_not_read_is_no_promise(cli: Cli, data: Path) -> None:
     text = cli.text(data, code=exits.OK)  # every start recovers the metadata log
-    assert "22 partitions checked, 1 by its end alone; no fatal error seen; " in text
+    assert "22 partitions checked, 1 by its end alone; nothing seen that stops the broker; " in text
     (data / ".kafka_cleanshutdown").unlink()
     assert cli.text(data, code=exits.OK) == (
         "NOT CHECKED 22 partitions: nothing wrong in what was read (names, small files, ends of "
         "logs and indexes). Startup recovers at least 70.54 KiB; it may remove records. check with "
-        "kdump next-start --scan data data next start 22 partitions checked, 22 by their ends "
-        "alone; no fatal error seen; recovery reads at least 70.54 KiB; no more loss seen disk "
-        "SPACE recovers metadata log, at every startup: the last segment of 1 partition past the "
-        "recovery point after an unclean shutdown: the last segment of 21 partitions checked 22 "
-        "partitions, 22 of them by their ends alone (more with --scan)"
+        "kdump next-start --scan data data startup 22 partitions checked, 22 by their ends alone; "
+        "nothing seen that stops the broker; recovery reads at least 70.54 KiB; nothing seen that "
+        "removes valid records disk SPACE recovers metadata log, at every startup: the last "
+        "segment of 1 partition past the recovery point after an unclean shutdown: the last "
+        "segment of 21 partitions checked 22 partitions, 22 of them by their ends alone (more with "
+        "--scan)"
     )
     (start,) = cli.json(data, code=exits.OK)[-1]["next_starts"]
     assert not start["exact"]
-    assert "no fatal error; recovery" in cli.text("--scan", data, code=exits.OK)
+    assert "startup nothing here stops the broker; recovery" in cli.text(
+        "--scan", data, code=exits.OK
+    )
 
 
 def test_a_selection_is_not_the_whole_directory(cli: Cli, data: Path) -> None:
     (data / "transfers-0" / "abc.log").touch()
     text = cli.text("--topic", "codec*", data, code=exits.OK)
-    assert "5 of 22 partitions checked; no fatal error seen; recovery" in text
+    assert "5 of 22 partitions checked; nothing seen that stops the broker; recovery" in text
     assert "the broker DOES NOT START" in cli.text(data, code=exits.PROBLEMS)
 
 
 def test_a_partition_is_told_what_stands_in_its_directory(cli: Cli, data: Path) -> None:
     (data / "lost+found").mkdir()
     text = cli.text(data / "codec-none-0", code=exits.PROBLEMS)
-    assert text.startswith("ERROR Startup: the broker DOES NOT START. Lost: ")
+    assert text.startswith("DO NOT START The broker DOES NOT START. No lost record was seen; ")
     assert "the broker DOES NOT START: data/lost+found: " in text
-    assert "codec-none-0: nothing more is lost" in text
+    assert "codec-none-0: removes no valid record; " in text
     summary = cli.json(data / "codec-none-0", code=exits.PROBLEMS)[-1]
     assert [reason["path"] for reason in summary["reasons"]] == ["data/lost+found"]
 
@@ -125,8 +128,8 @@ def test_what_is_not_forecast_is_named(cli: Cli, data: Path) -> None:
 def test_the_metadata_log_stops_a_start(cli: Cli, data: Path) -> None:
     metadata = data / METADATA
     assert (
-        "no more loss seen; recovers 1 segment: 0 (metadata log, at every startup); reads at "
-        "least 18.94 KiB"
+        f"{METADATA}: nothing seen that removes valid records; recovers 1 segment: 0 (metadata "
+        "log, at every startup); reads at least 18.94 KiB"
     ) in cli.text(metadata, code=exits.OK)
     (metadata / "quorum-state").write_text("garbage")
     for path in (metadata, data):
@@ -137,9 +140,14 @@ def test_the_metadata_log_stops_a_start(cli: Cli, data: Path) -> None:
 def test_replicas_that_are_set_aside_are_told(cli: Cli, data: Path) -> None:
     (data / "codec-none-0" / "partition.metadata").unlink()
     text = cli.text(data, code=exits.PROBLEMS)
-    assert text.startswith("ERROR Startup: renames 1 partition to -stray, not served. Lost")
-    assert "codec-none-0: renamed to -stray: its records stay on disk, but are not served" in text
-    assert "; 1 partition renamed to -stray: records stay on disk, but are not served" in text
+    assert text.startswith(
+        "DO NOT START If the broker starts now, it renames 1 partition to -stray, not served. No "
+        "lost record was seen; "
+    )
+    assert (
+        "codec-none-0: renames it to -stray: its records stay on disk, but are not served" in text
+    )
+    assert "; renames 1 partition to -stray: records stay on disk, but are not served" in text
     lines = cli.json(data, code=exits.PROBLEMS)
     aside = {line["topic"]: line["set_aside"] for line in lines if line["type"] == "forecast"}
     assert aside["codec-none"] == "topic-id-missing"
@@ -195,7 +203,7 @@ def _denied(command: str, data: Path) -> None:
     ran = run([command, str(data)], prepare=lambda: os.setresuid(65534, 65534, 65534))
     text = " ".join(ran.out.split())
     assert ran.code == exits.INCOMPLETE, ran
-    assert "no fatal error seen" in text and "OFFLINE" not in text
+    assert "; nothing seen that stops the broker; " in text and "OFFLINE" not in text
     assert "Permission denied: run kdump as its owner, root" in text
 
 
@@ -207,7 +215,7 @@ def test_recovered_segments_and_harmless_tails_are_listed(cli: Cli, tmp_path: Pa
     assert forecast["recovered_segments"] == [0, 100]
     text = cli.text("--scan", path, code=exits.OK)
     assert (
-        f"{cut['size']} bytes without records removed at {cut['offset']} "
+        f"removes {cut['size']} bytes without records at {cut['offset']} "
         f"(position {cut['position']}); recovers 2 segments: 0, 100 (no recovery "
         "point after an unclean shutdown); reads "
     ) in text
@@ -241,10 +249,10 @@ def test_the_reason_of_a_recovery_is_named(cli: Cli, data: Path) -> None:
     assert line["recovered_segments"] == [0]
 
 
-#: Harm that no number of records shows: the recipe, its code, lost now, and the next start.
-EMPTY = "unknown, a replica is missing", "creates missing replicas again, empty"
-UNSERVED = "not all partitions are served"
-SHORTENED = "unknown loss, a .swap file with fewer records replaces segments"
+#: Harm that no number of records shows: the recipe, its code, what is lost, and the startup.
+EMPTY = "Records may be missing: a replica is missing", "creates missing replicas again, empty"
+UNSERVED = "does not serve all partitions"
+SHORTENED = "replaces segments by a .swap file with fewer records, an unknown loss"
 HARMS = [
     ("gone-alone", "replica-missing-only", *EMPTY),
     ("mark-number", "high-watermark-number", None, UNSERVED),
@@ -268,14 +276,20 @@ def test_harm_without_a_number_of_records_is_no_all_clear(
     recipe.write(tmp_path)
     arguments = [command, *(["--scan"] if command == "next-start" else []), str(tmp_path)]
     ends = exits.OK if code == "swap-shortened" else exits.PROBLEMS
-    label = "WARNING" if code == "swap-shortened" else "ERROR"
+    label = "WARNING" if code == "swap-shortened" else "DO NOT START"
     assert kdump.cli.main.main(arguments) == ends
     text = " ".join(capsys.readouterr().out.split())
-    assert text.startswith(f"{label} Startup: {start}. Lost: {now or 'no'}")
+    if now is not None:
+        lost = now
+    elif command == "verify":
+        lost = "No record is lost"
+    else:
+        lost = "No lost record was seen; not all was read"
+    assert text.startswith(f"{label} If the broker starts now, it {start}. {lost}. ")
     assert code in text
     # Not only in the first line.
     assert text.count(start) >= 2
-    assert "loses no more" not in text and "nothing more is lost" not in text
+    assert "loses no more" not in text and "removes no valid record" not in text
     assert kdump.cli.main.main([*arguments, "--format", "json"]) == ends
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert code in {line.get("code") for line in lines}
