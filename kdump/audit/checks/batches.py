@@ -140,8 +140,7 @@ OFFSETS_NOT_INCREASING: Final = FindingCode(
     "Recovery accepts the batch. The log end offset follows the last batch, even if this batch has "
     "lower offsets. If the index entries that recovery writes do not rise, recovery deletes all "
     "records of the segment.",
-    "While the broker is stopped, kdump heal takes the offset from a replica that has the same "
-    "batch there. Without one at hand: " + REPLICA_FIRST,
+    REPLICA_FIRST,
     check=4,
     cure=Cure.CUT_IF_REFUSED,
 )

@@ -28,9 +28,10 @@ LEADER_EPOCH_FALLS: Final = FindingCode(
     "covers, was changed, or this log is from another cluster.",
     "The broker ignores the lower epoch. After a change of leader, followers may truncate to a "
     "wrong offset.",
-    "While the broker is stopped, kdump heal takes the epoch from a replica that has the same "
-    "batch there. If no replica is at hand, but one is in sync, move this partition directory out "
-    "of the log directory: the broker then fetches the whole partition from the leader.",
+    "No repair changes the epoch of a batch. Compare the leader epochs with another replica: "
+    "kdump dump shows them. If they differ and that replica is in sync, move this partition "
+    "directory out of the log directory: the broker then fetches the whole partition from the "
+    "leader.",
     check=23,
 )
 LEADER_EPOCH_NEGATIVE: Final = FindingCode(

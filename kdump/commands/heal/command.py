@@ -50,8 +50,7 @@ def heal(targets: TargetOptions, copies: tuple[AnyPath, ...], choice: RepairOpti
     valid batches of exactly that size between them. It takes a torn or missing end, and missing
     segments, as far as the leader epochs of both logs agree. From a replica whose broker is
     running, it takes only records below the high watermark. A log that was compacted only gets
-    stretches of the same size. No checksum covers offsets and leader epochs: where they contradict
-    each other, heal takes them from a replica that has the same checksums in that place.
+    stretches of the same size.
 
     heal never takes records of another lineage, and never changes the log that it takes from. Parts
     that no replica has stay as they are, and the plan says so. Indexes, transaction indexes,

@@ -195,8 +195,8 @@ def compare_note(partition: AnyPath, copies: Iterable[AnyPath]) -> str:
     """Return the note on what heal does not compare, with the command that does."""
     command = shell_text(["kdump", "compare", *map(typed_text, (partition, *copies))])
     return (
-        "no checksum covers offsets and leader epochs: they stay where they do not contradict each "
-        f"other; to see where replicas differ, run {command}"
+        "batches whose checksums match stay, though no checksum covers offsets and leader epochs: "
+        f"to see where replicas differ, run {command}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The healed logs of a partition: contests, stretches, then ends and missing segments."""
+"""The healed logs of a partition: stretches first, then ends and missing segments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from kdump.errors import SourceError
 from kdump.format.batch import MAX_OFFSET_DELTA, RecordBatch
 from kdump.repair.healing.alignment import BatchRun, End, align
 from kdump.repair.healing.chain import Follower
-from kdump.repair.healing.contested import Contest, contests, contradict, settle
 from kdump.repair.healing.copies import PartitionCopy
 from kdump.repair.healing.draft import Draft, new_draft, uncovered
 from kdump.repair.healing.lineage import AllowedBatches, OwnLineage, epoch_in, shares_epochs
@@ -20,7 +19,6 @@ from kdump.repair.healing.own_log import OwnSegment
 from kdump.repair.healing.reading import Place, find, place_of_segment
 from kdump.storage.logdir import MAX_LOG_BYTES, Partition, Segment
 from kdump.storage.names import FileKind, format_file_name
-from kdump.storage.walk import walk
 from kdump.values import frozen
 
 _MAGIC: Final = 2
@@ -83,49 +81,11 @@ class Healer:
         for number, own in enumerate(segments):
             rest = segments[number + 1 :]
             before = drafts[-1].own if drafts else None
-            following = rest[0] if rest else None
-            draft = self._settle_contests(own, before, following)
-            draft = self._fill_stretches(draft, before, following)
+            draft = self._fill_stretches(
+                Draft(own, own.size, own.size), before, rest[0] if rest else None
+            )
             drafts += self._fill_end(draft, before, rest, most)
         return Healing(tuple(drafts), tuple(self._notes), tuple(self._unread))
-
-    # --- batches with a wrong offset or leader epoch
-
-    def _settle_contests(
-        self, own: OwnSegment, before: OwnSegment | None, following: OwnSegment | None
-    ) -> Draft:
-        """Return a draft in which no batch contradicts its neighbours, as far as copies say how."""
-        draft = Draft(own, own.size, own.size)
-        last = None if before is None or before.sound_end < before.size else before.last
-        behind = None if following is None else following.first
-        edges = ((last, own.first), (own.last, behind))
-        if own.rises and not any(a and b and contradict(a, b, dense=self._dense) for a, b in edges):
-            return draft
-        with draft.open() as source:
-            pieces = walk(source, own.base_offset)
-            found = list(contests(pieces, last, behind, dense=self._dense))
-        runs = [run for contest in found for run in self._settled(contest)]
-        return draft.with_runs(runs, own.size) if runs else draft
-
-    def _settled(self, contest: Contest) -> list[BatchRun]:
-        before, after = contest.before, contest.after
-        for copy in self._copies:
-            allowed = AllowedBatches(
-                copy,
-                self._lineage.entries,
-                lowest=-1 if before is None else before.leader_epoch,
-                highest=None if after is None else after.leader_epoch,
-                dense=self._dense and contest.batches[0].magic >= _MAGIC,
-                next_offset=None if before is None else before.last_offset + 1,
-            )
-            try:
-                runs = settle(contest, copy, allowed)
-            except SourceError as error:
-                self._note_unread(copy, error)
-                continue
-            if runs:
-                return runs
-        return []
 
     # --- stretches of the same size
 

@@ -21,7 +21,6 @@ from kdump.copies.lineage import LeaderEpochs, shared_end
 from kdump.format.batch import BatchTable
 from kdump.format.checkpoint import EpochEntry
 from kdump.repair.healing.copies import HIGHEST, PartitionCopy
-from kdump.repair.healing.own_log import does_rise
 from kdump.storage.names import LEADER_EPOCH_CHECKPOINT
 from kdump.values import frozen
 
@@ -59,8 +58,7 @@ def lineage_of(verdict: Verdict, facts: PartitionFacts) -> OwnLineage:
 def _contradiction(entries: tuple[EpochEntry, ...], surveys: Sequence[Survey]) -> str | None:
     """Return how a checkpoint contradicts a batch of its log, None if it does not."""
     epochs = LeaderEpochs.of(entries, entries[0].start_offset, HIGHEST)
-    rising = filter(does_rise, surveys)  # in others the batches may be wrong, not the file
-    for offset, epoch in (pair for survey in rising for pair in _known_epochs(survey)):
+    for offset, epoch in (pair for survey in surveys for pair in _known_epochs(survey)):
         if epochs.epoch_at(offset) not in (None, epoch):
             return (
                 f"{LEADER_EPOCH_CHECKPOINT} gives offset {offset} leader epoch "

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from itertools import pairwise
 from typing import Final
 
-from kdump.audit.survey.anomalies import FaultKind
 from kdump.audit.survey.survey import Survey
 from kdump.format.batch import RecordBatch
 from kdump.storage.access import open_source
@@ -49,15 +46,11 @@ class Island:
 
 @frozen
 class OwnSegment:
-    """A segment of ``size`` bytes. The ``islands`` ascend; all between them is damaged.
-
-    ``rises``: no batch contradicts another by its offset or leader epoch.
-    """
+    """A segment of ``size`` bytes. The ``islands`` ascend; all between them is damaged."""
 
     segment: Segment
     size: int
     islands: tuple[Island, ...]
-    rises: bool = True
 
     @property
     def base_offset(self) -> int:
@@ -103,23 +96,16 @@ def own_segment(survey: Survey) -> OwnSegment:
     Raises SourceError.
     """
     segment = survey.segment
-    rises = does_rise(survey)
     if survey.damages or survey.last_position is None:
         with open_source(segment.log, mapped=False, sealed=True) as source:
-            return replace(read_segment(segment, source), rises=rises)
+            return read_segment(segment, source)
     with open_source(segment.log, mapped=False, window_bytes=_ENDS_BYTES) as source:
         first = sound_batch(source, segment.base_offset, 0)
         last = sound_batch(source, segment.base_offset, survey.last_position)
         if first is None or last is None:  # its offsets do not fit the name of the segment
-            return replace(read_segment(segment, source), rises=rises)
+            return read_segment(segment, source)
         samples = (first,) if first == last else (first, last)
-        return OwnSegment(segment, source.size, (Island(0, source.size, samples, False),), rises)
-
-
-def does_rise(survey: Survey) -> bool:
-    """Return whether no batch of a log contradicts another by its offset or leader epoch."""
-    falls = any(after.epoch < run.epoch for run, after in pairwise(survey.events.epochs()))
-    return survey.ordered and not survey.counts[FaultKind.GAP] and not falls
+        return OwnSegment(segment, source.size, (Island(0, source.size, samples, False),))
 
 
 def read_segment(segment: Segment, source: Source) -> OwnSegment:

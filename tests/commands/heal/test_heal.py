@@ -7,7 +7,6 @@ import json
 import os
 import random
 import struct
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -163,59 +162,6 @@ def test_a_value_that_holds_batches_is_not_taken_for_some(place: Path) -> None:
 
 
 # --- compaction
-
-
-def relabelled(data: bytes, offset: int, epoch: int) -> bytes:
-    """The batch under another offset and leader epoch: its checksum stays right."""
-    return struct.pack(">q", offset) + data[8:12] + struct.pack(">i", epoch) + data[16:]
-
-
-def contradicts(batches: list[bytes], *, compacted: bool) -> bool:
-    """Whether neighbours of five records each cannot both be right."""
-    known = [
-        (*struct.unpack_from(">q", each), *struct.unpack_from(">i", each, 12)) for each in batches
-    ]
-    return any(
-        epoch > next_epoch or base + 5 > following or (base + 5 < following and not compacted)
-        for (base, epoch), (following, next_epoch) in pairwise(known)
-    )
-
-
-@pytest.mark.parametrize("compacted", [False, True])
-@pytest.mark.parametrize("number", [4, 5, 9, 17])
-@pytest.mark.parametrize(
-    ("moved", "epoch"), [(0, 4), (0, 1), (0, -1), (1 << 16, 3), (-1, 3), (2, 3), (-5, 3)]
-)
-def test_an_offset_or_epoch_that_contradicts_its_neighbours(
-    moved: int, epoch: int, number: int, compacted: bool, place: Path
-) -> None:
-    """Which of two neighbours is wrong, a copy with the same checksums shows."""
-    good = [*plain(0, 30, epoch=2), *plain(30, 90, epoch=3)]
-    own = list(good)
-    own[number] = relabelled(good[number], 5 * number + moved, epoch)
-    if compacted:
-        policy = "\nlog.cleanup.policy=compact\n"
-        (place / "server.properties").write_text(f"log.index.interval.bytes=4096{policy}")
-    partition = write(place / "own", {0: own[:4], 20: own[4:]}, epochs={0: good})
-    copy = write(place / "copy", {0: good})
-    before, beside = logs(partition), logs(copy)
-    made = healing(partition, copy)
-    if made.plan.steps:
-        apply(made.plan)
-    below = 5 * number + moved < 20  # that is damage
-    shown = below or contradicts(own, compacted=compacted)
-    assert logs(partition) == {**before, name(20, ".log"): b"".join((good if shown else own)[4:])}
-    assert logs(copy) == beside
-
-
-def test_a_contest_stays_where_the_copy_has_other_records(place: Path) -> None:
-    good, other = plain(0, 50), plain(0, 50, text=b"other")
-    own = [*good[:4], relabelled(good[4], 90, 0), *good[5:]]
-    partition = write(place / "own", {0: own}, epochs={0: good})
-    copy = write(place / "copy", {0: [*good[:4], other[4], *good[5:]]})
-    before = logs(partition)
-    heal(partition, copy)
-    assert logs(partition) == before
 
 
 def test_of_a_compacted_log_only_stretches_of_the_same_size_are_taken(place: Path) -> None:
