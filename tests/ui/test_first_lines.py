@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -293,3 +296,44 @@ def test_entries_that_differ_in_more_than_names_are_all_listed() -> None:
         texts[5],
         "... and 1 more like this (--format json lists all)",
     ]
+
+
+# --- what the first sentence claims
+
+
+def test_a_running_broker_beside_it_takes_no_warning_away(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    copy_fixture("4.3.1/clean", Path("running"))
+    recipe("crc-sealed", Path("bad"))
+    Path("bad/meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    alone = joined(cli.lines("verify", "bad", code=exits.PROBLEMS)[:3])
+    assert alone.startswith("DO NOT START At most 10 records of crc-sealed-0 are corrupt. If the ")
+    with Path("running/.lock").open("wb") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        done = subprocess.run(
+            [sys.executable, "-m", "kdump", "verify", "running", "bad"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert " ".join(done.stdout.split()).startswith(alone.partition("VALID")[0])
+    assert "broker live" in " ".join(done.stdout.split())
+
+
+def test_what_was_not_read_bounds_no_loss(cli: Cli, tmp_path: Path) -> None:
+    path = recipe("torn-sealed", tmp_path)
+    whole, quick = (
+        joined(cli.lines("verify", *depth, path, code=exits.PROBLEMS)[:3])
+        for depth in ((), ("--quick",))
+    )
+    assert "torn-sealed-0 are corrupt. " in whole
+    assert "torn-sealed-0 are corrupt, as far as was read. " in quick
+
+
+def test_a_start_that_fails_removes_records_only_later(cli: Cli, tmp_path: Path) -> None:
+    for name in ("below", "crc-sealed"):
+        recipe(name, tmp_path / "data")
+    text = joined(cli.lines("verify", tmp_path / "data", code=exits.PROBLEMS)[:5])
+    assert "The broker DOES NOT START. Once that is repaired, a startup removes 160 more " in text

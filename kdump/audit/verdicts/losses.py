@@ -44,7 +44,8 @@ class Losses:
 
     ``now_partitions`` and ``further_partitions`` count the partitions that lose records. ``name``
     and ``further_name`` are that of the directory if it is one, else None. ``corrupt`` and
-    ``missing`` tell whether records are unreadable in their log, or are not in it.
+    ``missing`` tell whether records are unreadable in their log, or are not in it. ``acute``: the
+    next start does harm where no broker runs, whatever runs on other paths.
     ``outcome`` is the worst outcome of the next start. ``strays`` counts the partitions with
     records that it renames, so that they are no longer served. ``now_exact`` and ``further_exact``
     are False if something that was not read, or is unknown, may increase the loss. ``undecided``
@@ -73,6 +74,7 @@ class Losses:
     further_name: str | None = None
     corrupt: bool = False
     missing: bool = False
+    acute: bool = False
 
     @property
     def any(self) -> bool:
@@ -107,7 +109,7 @@ def losses_of(
     further = list[tuple[Verdict, Span]]()
     harms, found = set(harms_of(top_findings)), {finding.code for finding in top_findings}
     now_exact = starts_exact = whole
-    strays, starts, read_bytes = 0, 0, 0
+    strays, starts, read_bytes, acute = 0, 0, 0, False
     for verdict, forecast in partitions:
         stopped &= verdict.target.stopped
         found.update(finding.code for finding in verdict.findings)
@@ -117,6 +119,7 @@ def losses_of(
         if forecast is None:
             continue
         starts += 1
+        acute |= verdict.target.stopped and bool(forecast.lost.sound or forecast.causes)
         starts_exact &= forecast.exact
         read_bytes += forecast.read_bytes - forecast.reread_bytes
         causes += forecast.causes
@@ -144,6 +147,7 @@ def losses_of(
         _only_name([verdict for verdict, _ in further]),
         corrupt=any(lost.blocks for verdict in now for lost in verdict.lost.ranges),
         missing=any(not lost.blocks for verdict in now for lost in verdict.lost.ranges),
+        acute=acute or (stopped and bool(causes or further or strays or harms)),
     )
 
 

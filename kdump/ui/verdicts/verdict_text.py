@@ -74,7 +74,7 @@ def verdict_lines(
 
 def _word(state: RunState, losses: Losses) -> tuple[str, str]:
     """Return the first word, and its colour."""
-    if state is RunState.ERROR and losses.stopped and (losses.at_start or losses.harms):
+    if state is RunState.ERROR and losses.acute:
         return _DO_NOT_START
     return _CORRUPT if state is RunState.ERROR and losses.corrupt else _STATES[state]
 
@@ -91,6 +91,8 @@ def _lost_sentence(losses: Losses, state: RunState) -> str:
         verb = "is" if losses.now.count == 1 else "are"
         bound = bound_text(losses.now, "record")
         known = f"{bound} {where} {verb} {' or '.join(kinds) or 'missing'}"
+        if reason is None and not losses.now_exact:
+            known += ", as far as was read"
         sentences.append(known[0].upper() + known[1:])
     if reason is not None:
         unknown = "Whether more are missing is unknown" if losses.now else "Records may be missing"
@@ -129,10 +131,12 @@ def _start_text(losses: Losses, state: RunState) -> str:
     sentences = []
     if losses.outcome is not Outcome.STARTS:
         text = OUTCOMES[losses.outcome]
-        text = text if losses.stopped else f"after a crash, {text}"
+        text = text if losses.acute else f"after a crash, {text}"
         sentences.append(text[0].upper() + text[1:])
     if harms:
-        when = "If the broker starts now, it" if losses.stopped else "If it dies, its next startup"
+        when = "If the broker starts now, it" if losses.acute else "If it dies, its next startup"
+        if losses.outcome is not Outcome.STARTS:
+            when = "Once that is repaired, a startup"
         sentences.append(f"{when} {', '.join(harms)}")
     if sentences:
         return ". ".join(sentences)

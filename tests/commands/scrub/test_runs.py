@@ -146,7 +146,9 @@ def test_the_report(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["scrub", str(world.data), "--state", str(world.state)]
     assert main(asked) == 4
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(f"CORRUPT       At most 8 records of {PLAIN} are corrupt. ")
+    assert lines[0].startswith(
+        f"CORRUPT       At most 8 records of {PLAIN} are corrupt, as far as was read."
+    )
     assert any(re.match(rf"ERROR  {PLAIN} +batch-crc-mismatch", line) for line in lines)
     (at,) = (number for number, line in enumerate(lines) if line.startswith("read "))
     assert lines[at - 1] == str(world.data)
