@@ -105,8 +105,8 @@ def losses_of(
     top of log directories may keep a broker from starting, or do harm.
     """
     top_findings = tuple(findings)
-    now, causes = list[Verdict](), list(causes_of(top_findings))
-    further = list[tuple[Verdict, Span]]()
+    now, further = list[tuple[str, Span]](), list[tuple[str, Span]]()  # with the partition's name
+    causes, corrupt, missing = list(causes_of(top_findings)), False, False
     harms, found = set(harms_of(top_findings)), {finding.code for finding in top_findings}
     now_exact = starts_exact = whole
     strays, starts, read_bytes, acute = 0, 0, 0, False
@@ -115,7 +115,9 @@ def losses_of(
         found.update(finding.code for finding in verdict.findings)
         now_exact &= not verdict.quick
         if verdict.lost.records:
-            now.append(verdict)
+            now.append((verdict.target.path.name, verdict.lost.records))
+            corrupt |= any(lost.blocks for lost in verdict.lost.ranges)
+            missing |= any(not lost.blocks for lost in verdict.lost.ranges)
         if forecast is None:
             continue
         starts += 1
@@ -126,10 +128,10 @@ def losses_of(
         harms |= forecast.harms
         strays += forecast.set_aside is not None and forecast.set_aside.severity is Severity.ERROR
         if forecast.lost.sound:
-            further.append((verdict, forecast.lost.sound))
+            further.append((verdict.target.path.name, forecast.lost.sound))
     undecided = frozenset(UNDECIDED.keys() & found)
     return Losses(
-        sum((verdict.lost.records for verdict in now), Span()),
+        sum((lost for _, lost in now), Span()),
         len(now),
         now_exact and not undecided,
         sum((lost for _, lost in further), Span()),
@@ -144,13 +146,13 @@ def losses_of(
         starts_exact,
         read_bytes,
         _only_name(now),
-        _only_name([verdict for verdict, _ in further]),
-        corrupt=any(lost.blocks for verdict in now for lost in verdict.lost.ranges),
-        missing=any(not lost.blocks for verdict in now for lost in verdict.lost.ranges),
+        _only_name(further),
+        corrupt=corrupt,
+        missing=missing,
         acute=acute or (stopped and bool(causes or further or strays or harms)),
     )
 
 
-def _only_name(verdicts: Sequence[Verdict]) -> str | None:
+def _only_name(partitions: Sequence[tuple[str, Span]]) -> str | None:
     """Return the name of the directory of the only partition, None for ``.`` and for several."""
-    return (verdicts[0].target.path.name or None) if len(verdicts) == 1 else None
+    return (partitions[0][0] or None) if len(partitions) == 1 else None
