@@ -26,6 +26,7 @@ from kdump.audit.finding_code import FindingCode
 from kdump.cli.main import cli
 from kdump.commands.dump.differences import DIFFERENCES
 from kdump.commands.explain.broker_log.table import messages_of
+from kdump.ui.command import paragraphs
 
 HERE = Path(__file__).parent
 VERSION = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["version"]
@@ -126,7 +127,7 @@ def _name(name: str, about: str) -> str:
 
 def _page(title: str, context: click.Context, titles: list[str], more: Iterator[str]) -> str:
     command = context.command
-    first, *paragraphs = _paragraphs(command.help or "")
+    first, *others = paragraphs(command.help)
     lines = [
         *_head(title, 1, "the help of the commands"),
         _name(title, _name_line(first)),
@@ -135,7 +136,7 @@ def _page(title: str, context: click.Context, titles: list[str], more: Iterator[
         _text(" ".join(command.collect_usage_pieces(context))),
         ".SH DESCRIPTION",
         *_prose(first),
-        *_further(paragraphs),
+        *_further(others),
         *_parameters(context),
         *more,
         *_epilog(command.epilog or ""),
@@ -145,17 +146,13 @@ def _page(title: str, context: click.Context, titles: list[str], more: Iterator[
     return "\n".join(lines) + "\n"
 
 
-def _paragraphs(text: str) -> list[str]:
-    return inspect.cleandoc(text).split("\f")[0].strip().split("\n\n")
-
-
 def _name_line(paragraph: str) -> str:
     sentence = " ".join(paragraph.split()).split(". ")[0].rstrip(".")
     return sentence[0].lower() + sentence[1:]
 
 
-def _further(paragraphs: list[str]) -> Iterator[str]:
-    for paragraph in paragraphs:
+def _further(texts: list[str]) -> Iterator[str]:
+    for paragraph in texts:
         yield ".PP"
         yield from _prose(paragraph)
 
@@ -239,7 +236,7 @@ _MORE = {"dump": _differences}
 
 
 def _epilog(epilog: str) -> Iterator[str]:
-    for paragraph in _paragraphs(epilog):
+    for paragraph in paragraphs(epilog):
         if paragraph.startswith(_EXIT_CODES):
             yield ".SH EXIT STATUS"
             yield from _exit_codes(" ".join(paragraph.split()))

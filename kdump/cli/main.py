@@ -21,6 +21,7 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.program import program
+from kdump.ui.command import paragraphs
 from kdump.ui.exits import (
     BUG,
     CLOSED_PIPE,
@@ -130,11 +131,12 @@ class _Commands(click.Group):
         """Return what ``--help`` prints: one screen of a terminal."""
         formatter = ctx.make_formatter()
         formatter.write_usage(program(), "[-h] [-V] COMMAND [OPTIONS] [PATH...]")
-        formatter.write_text((self.help or "").split("\n\n")[0])
+        formatter.write_text(paragraphs(self.help)[0])
         formatter.write_paragraph()
         with formatter.indentation():
             formatter.write_dl(list(_QUESTIONS.items()), col_max=40)
         formatter.write_paragraph()
+        width = max(map(len, _COMMANDS))
         for title, group in _GROUPS.items():
             formatter.write_text(title)
             with formatter.indentation():
@@ -142,7 +144,7 @@ class _Commands(click.Group):
                     command = self.get_command(ctx, name)
                     if command is not None:
                         about = command.get_short_help_str(80)
-                        formatter.write_dl([(name.ljust(17), about)])
+                        formatter.write_dl([(name.ljust(width), about)])
         return formatter.getvalue().rstrip("\n")
 
     def resolve_command(

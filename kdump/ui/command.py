@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Final
 
@@ -31,6 +32,11 @@ _SENTENCE: Final = re.compile(r"(?<=[.])\s+(?=[A-Z]|\[(?!default))")
 _NAMES: Final = 22
 
 
+def paragraphs(text: str | None) -> list[str]:
+    """Return the paragraphs of a help, which is written as a docstring."""
+    return inspect.cleandoc(text or "").split("\f")[0].strip().split("\n\n")
+
+
 class Command(click.Command):
     """A command whose ``--help`` has its first paragraph, and a sentence for each option.
 
@@ -43,7 +49,7 @@ class Command(click.Command):
         self.format_usage(ctx, formatter)
         formatter.write_paragraph()
         with formatter.indentation():
-            formatter.write_text((self.help or "").split("\n\n")[0])
+            formatter.write_text(paragraphs(self.help)[0])
         sections: dict[str, list[tuple[str, str]]] = {name: [] for name in (_COMMON, *_SECTIONS)}
         for parameter in self.get_params(ctx):
             names, text = parameter.get_help_record(ctx) or ("", "")

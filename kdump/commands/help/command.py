@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kdump.ui.command import Command
+from kdump.ui.command import Command, paragraphs
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -69,7 +69,7 @@ def _contents(context: click.Context) -> str:
         with formatter.section("Guides"):
             formatter.write_dl([(name, _about(guide)) for name, guide in guides.items()])
     group = _group(context)
-    for paragraph in (*(group.help or "").split("\n\n")[1:], group.epilog or ""):
+    for paragraph in (*paragraphs(group.help)[1:], *paragraphs(group.epilog)):
         formatter.write_paragraph()
         formatter.write_text(paragraph)
     return f"{root.get_help()}\n\n{formatter.getvalue()}".rstrip()

@@ -148,3 +148,10 @@ def test_without_man_or_where_it_fails_the_text_is_shown(
     program.write_text('#!/bin/sh\necho "unrecognized option: l" >&2; exit 1\n')
     program.chmod(0o755)
     assert on_terminal(tmp_path, "help", "verify") == text
+
+
+def test_the_indentation_of_a_docstring_is_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+    about = printed(capsys, "help").partition("\nGuides:\n")[2].partition("\n\n")[2]
+    assert about.startswith("Reading is safe at any time")
+    assert "repair show a plan, and change nothing without --apply." in " ".join(about.split("\n"))
+    assert "  " not in about
