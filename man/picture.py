@@ -79,7 +79,7 @@ def _in_terminal(command: str, place: Path) -> str:
     ):
         os.close(theirs)
         written = b""
-        with suppress(OSError):  # the terminal is closed once nobody writes to it
+        with suppress(OSError):  # the terminal is closed once no process writes to it
             while piece := os.read(ours, 65536):
                 written += piece
     os.close(ours)
