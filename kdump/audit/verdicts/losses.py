@@ -87,7 +87,7 @@ class Losses:
         return self.outcome is not Outcome.STARTS or bool(self.further or self.strays)
 
     @property
-    def start_is_worse(self) -> bool:
+    def only_start_harms(self) -> bool:
         """Whether the next start does harm, and no record is lost already."""
         return not self.now and (self.at_start or bool(self.harms))
 

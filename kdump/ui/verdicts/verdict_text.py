@@ -62,7 +62,7 @@ def verdict_lines(
     sentences = [*read, *start]
     if state in _WORSE:  # the worst comes first; what a startup removes more, after what is lost
         lost = [f"{_lost_sentence(losses, state)}."]
-        worst = [*start, *lost] if losses.start_is_worse else [*lost, *start]
+        worst = [*start, *lost] if losses.only_start_harms else [*lost, *start]
         sentences = [*worst, *read]
     word, colour = _word(state, losses)
     first, *others = wrap(" ".join(sentences), _INDENT)
