@@ -59,9 +59,10 @@ def salvage_command(partition: AnyPath) -> Remedy:
     return "kdump", "salvage", operand(place_of(partition)), "--output", "DIR"
 
 
-def truncate_command(partition: AnyPath) -> Remedy:
-    """Return the command that cuts the log where recovery would."""
-    return "kdump", "truncate-to-valid", operand(place_of(partition))
+def truncate_command(partition: AnyPath, at: int | None = None) -> Remedy:
+    """Return the command that truncates the log where recovery would, or at an offset."""
+    where = () if at is None else ("--at", str(at))
+    return "kdump", "truncate-to-valid", operand(place_of(partition)), *where
 
 
 def compare_command(partition: AnyPath, copies: Iterable[AnyPath]) -> Remedy:

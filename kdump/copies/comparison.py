@@ -13,8 +13,8 @@ from itertools import combinations
 from typing import NamedTuple
 
 from kdump.audit.facts.cluster import Replicas
-from kdump.copies.content import compare_content, count_records
-from kdump.copies.copy import Copy, LostOffsets, OffsetRange
+from kdump.copies.content import compare_content, count_records, parting_of
+from kdump.copies.copy import OFFSETS_MISSING, Copy, LostOffsets, OffsetRange
 from kdump.copies.lineage import Truncation, shared_end, truncation
 from kdump.errors import SourceError
 from kdump.storage.throttle import Pace
@@ -44,6 +44,16 @@ class Held(NamedTuple):
 
     copy: int
     offsets: OffsetRange
+
+
+class Unordered(NamedTuple):
+    """Batches of a copy from ``offset`` on have offsets or leader epochs that cannot all be right.
+
+    ``source``, an index, has the same batches in order: none is lost if the copy truncates there.
+    """
+
+    offset: int
+    source: int
 
 
 class NodeDirectory(NamedTuple):
@@ -98,6 +108,8 @@ class Comparison:
     alone         Offsets that one copy alone can give.
     sound_in      For each of the lost offsets of each copy, the other copies that can give them.
     held          For each of the lost offsets of each copy, the parts that other copies can give.
+    unordered     For each copy, from which offset on batches of it contradict each other while
+                  another copy has the same ones in order; None without that.
     uncompared    Pairs of copies, with the number of batches whose records were not compared.
     replicas      The partition in the newest metadata log at hand; None if it is in none.
     topic_id      The topic id there.
@@ -113,6 +125,7 @@ class Comparison:
     alone: tuple[tuple[int, OffsetRange], ...]
     sound_in: tuple[tuple[tuple[int, ...], ...], ...]
     held: tuple[tuple[tuple[Held, ...], ...], ...]
+    unordered: tuple[Unordered | None, ...]
     uncompared: tuple[tuple[int, int, int], ...] = ()
     replicas: Replicas | None = None
     topic_id: str | None = None
@@ -174,8 +187,11 @@ class Comparison:
 
         A copy in sync that lacks committed records has lost them, too: with these no other copy
         needs an unclean election. A cleaned log gets back stretches between two batches alone. A
-        replica that cannot lead fetches what is missing at its end.
+        replica that cannot lead fetches what is missing at its end. A copy with unordered batches
+        is truncated first: ``heal`` keeps each batch whose checksum matches.
         """
+        if self.unordered[index] is not None:
+            return ()
         copy = self.copies[index]
         sources = {
             part.copy
@@ -278,11 +294,17 @@ def compare(
         return count_records(copies[number], lost, pace)
 
     held = tuple(_held(copies, index) for index in range(len(copies)))
+    unordered: list[Unordered | None] = [None] * len(copies)
     leaderships = []
     for index, copy in enumerate(copies):
         if copy.can_lead and unreadable is None:
             try:
                 leaderships.append(Leadership(index, tuple(_cuts(copies, index, count))))
+            except SourceError as error:
+                unread.append(str(error))
+        if copy.unordered and unreadable is None:
+            try:
+                unordered[index] = _unordered(copies, index, differences, pace)
             except SourceError as error:
                 unread.append(str(error))
     return Comparison(
@@ -304,6 +326,7 @@ def compare(
         ),
         sound_in=tuple(_sound_in(copies, index, parts) for index, parts in enumerate(held)),
         held=held,
+        unordered=tuple(unordered),
         uncompared=tuple(uncompared),
         replicas=replicas,
         topic_id=topic_id,
@@ -363,6 +386,33 @@ def _held(copies: Sequence[Copy], index: int) -> tuple[tuple[Held, ...], ...]:
                         break
                 place += 1
     return tuple(map(tuple, found))
+
+
+def _unordered(
+    copies: Sequence[Copy], index: int, differences: Iterable[Difference], pace: Pace | None
+) -> Unordered | None:
+    """Return from where on a copy has batches that another one has in order, None without any.
+
+    A cleaner leaves offsets out: in a compacted log nothing tells what is in order. Raises
+    SourceError.
+    """
+    copy = copies[index]
+    if copy.compacted:
+        return None
+    gaps = [lost.first for lost in copy.lost if lost.reason == OFFSETS_MISSING]
+    for source, other in enumerate(copies):
+        if source == index or other.unordered or not _same_topic(copy, other):
+            continue
+        places = [
+            each.offset
+            for each in differences
+            if each.offset is not None and set(each.copies) == {index, source}
+        ]
+        offset = min([*places, *gaps], default=None)
+        parting = None if offset is None else parting_of(copy, other, offset, pace)
+        if parting is not None and parting > copy.start:
+            return Unordered(parting, source)
+    return None
 
 
 def _part(lost: LostOffsets, held: OffsetRange, shared: int) -> OffsetRange | None:

@@ -7,11 +7,11 @@ records at the offsets that both still hold.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from kdump.copies.copy import Copy, OffsetRange, SegmentExtent
 from kdump.errors import DecodeError, LimitError
@@ -26,6 +26,7 @@ from kdump.values import frozen
 #: The columns that are the same in all copies. Checksums do not cover base offset and epoch.
 _COLUMNS: Final = ("base_offset", "last_offset", "leader_epoch", "crc")
 _EXTENT: Final = ("base_offset", "last_offset", "count")
+_CHECKSUM: Final = ("base_offset", "last_offset", "leader_epoch", "size", "crc")
 _NO_END: Final = 1 << 63
 #: How many batches are compared at once after a difference; the number doubles while they agree.
 _FEW: Final = 16
@@ -84,6 +85,67 @@ def count_records(copy: Copy, offsets: OffsetRange, pace: Pace | None = None) ->
             for table in _tables(source, segment):
                 count += sum(map(offsets.share, *map(table.column, _EXTENT)))
     return count
+
+
+def parting_of(copy: Copy, other: Copy, offset: int, pace: Pace | None = None) -> int | None:
+    """Return where to truncate a copy whose batches have wrong offsets or leader epochs.
+
+    ``other`` has right ones: the same batches up to there, and then, by sizes and checksums, which
+    cover neither offsets nor epochs, all that follow in the log of ``copy``, in their order. None
+    if it has not. All batches before ``offset`` are the same. A truncation removes the first batch
+    that ends at its offset or later, and all that follow (``LogSegment.truncateTo``). Segments are
+    read at ``pace``. Raises SourceError.
+    """
+    first = max(_segments_from(each, offset)[0].base_offset for each in (copy, other))
+    own, others = (_batches(each, first, offset, pace) for each in (copy, other))
+    with closing(own), closing(others):
+        batch = next(own, None)
+        if batch is None or next(others, None) != batch:
+            return None
+        parting = batch.last + 1
+        for batch in own:
+            found = next(others, None)
+            if found == batch:
+                parting = batch.last + 1
+                continue
+            at = batch.last  # it is removed even where it ends below those before it
+            # A search goes on where the one before ended: the order is that of both logs.
+            rest = chain([] if found is None else [found], others)
+            held = all(any(_same(batch, each) for each in rest) for batch in chain([batch], own))
+            return min(parting, at) if held else None
+    return None
+
+
+class _Batch(NamedTuple):
+    base: int
+    last: int
+    epoch: int
+    size: int
+    crc: int
+
+
+def _same(batch: _Batch, other: _Batch) -> bool:
+    return (batch.size, batch.crc) == (other.size, other.crc)
+
+
+def _batches(
+    copy: Copy, first: int, offset: int, pace: Pace | None
+) -> Generator[_Batch, None, None]:
+    """Yield the batches from the one at ``first`` on, which lies before ``offset``."""
+    begun = False
+    for segment in _segments_from(copy, offset):
+        with open_source(segment.log, mapped=False, pace=pace) as source:
+            for table in _tables(source, segment):
+                for batch in map(_Batch, *map(table.column, _CHECKSUM)):
+                    begun = begun or batch.base >= first
+                    if begun:
+                        yield batch
+
+
+def _segments_from(copy: Copy, offset: int) -> Sequence[SegmentExtent]:
+    """Return the segments from the one on that begins last before ``offset``."""
+    bases = [segment.base_offset for segment in copy.segments]
+    return copy.segments[max(bisect_left(bases, offset) - 1, 0) :]
 
 
 def _identity(segment: SegmentExtent) -> tuple[object, ...]:

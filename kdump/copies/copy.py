@@ -11,6 +11,12 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
+from kdump.audit.checks.batches import (
+    BATCH_BELOW_SEGMENT,
+    OFFSETS_NOT_INCREASING,
+    SEGMENTS_OVERLAP,
+)
+from kdump.audit.checks.epochs import LEADER_EPOCH_FALLS, LEADER_EPOCH_NEGATIVE
 from kdump.audit.checks.segments import FIRST_SEGMENT_MISSING, LOG_START_UNEXPLAINED
 from kdump.audit.facts.remote_storage import OffsetRanges
 from kdump.audit.finding_code import Severity
@@ -43,6 +49,16 @@ _STARTS: Final = {
     FIRST_SEGMENT_MISSING: START_MISSING,
     LOG_START_UNEXPLAINED: START_UNEXPLAINED,
 }
+#: The findings on base offsets and leader epochs, which no checksum covers.
+_UNORDERED: Final = frozenset(
+    {
+        BATCH_BELOW_SEGMENT,
+        LEADER_EPOCH_FALLS,
+        LEADER_EPOCH_NEGATIVE,
+        OFFSETS_NOT_INCREASING,
+        SEGMENTS_OVERLAP,
+    }
+)
 #: The most damages of one segment that are listed one by one.
 MOST_LISTED: Final = 10_000
 
@@ -122,6 +138,8 @@ class Copy:
                     read there too.
     tiered          The leader epochs from the log start on, where older offsets are in remote
                     storage only; ``epochs`` begins at the first segment. None without these.
+    unordered       Whether the offsets or the leader epochs of its batches contradict each other,
+                    or offsets are missing between them: no checksum covers these.
     """
 
     topic: str
@@ -145,6 +163,7 @@ class Copy:
     once: LeaderEpochs | None = None
     remote: OffsetRanges = ()
     tiered: LeaderEpochs | None = None
+    unordered: bool = False
 
     @property
     def start(self) -> int:
@@ -313,6 +332,8 @@ def copy_of(
         unread=tuple(unread),
         shows_compaction=compaction_of(verdict.surveys, policy) is Compaction.SHOWN,
         once=once,
+        unordered=any(finding.code in _UNORDERED for finding in verdict.findings)
+        or any(each.reason == OFFSETS_MISSING for each in lost),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from kdump.copies.comparison import Comparison, Difference, FollowerCut, Held, Leadership
+from kdump.copies.comparison import Comparison, Difference, FollowerCut, Held, Leadership, Unordered
 from kdump.copies.copy import LostOffsets
 from kdump.storage.paths import AnyPath
 
@@ -44,6 +44,7 @@ def copy_fields(found: Comparison, index: int, path_fields: PathFields) -> dict[
         "eligible": found.eligible(index),
         "preference": found.order.index(index) + 1,
         "heal_from": [number + 1 for number in found.heal_sources(index)],
+        "unordered": _unordered_fields(found.unordered[index]),
         "damages": [
             _lost_fields(lost, sound_in, held, path_fields)
             for lost, sound_in, held in zip(
@@ -89,6 +90,10 @@ def partition_fields(found: Comparison) -> dict[str, object]:
         "missing_nodes": list(found.missing),
         "unread": list(found.unread),
     }
+
+
+def _unordered_fields(found: Unordered | None) -> dict[str, object] | None:
+    return None if found is None else {"offset": found.offset, "copy": found.source + 1}
 
 
 def _lost_fields(

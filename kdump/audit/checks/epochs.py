@@ -28,10 +28,10 @@ LEADER_EPOCH_FALLS: Final = FindingCode(
     "covers, was changed, or this log is from another cluster.",
     "The broker ignores the lower epoch. After a change of leader, followers may truncate to a "
     "wrong offset.",
-    "No repair changes the epoch of a batch. Compare the leader epochs with another replica: "
-    "kdump dump shows them. If they differ and that replica is in sync, move this partition "
-    "directory out of the log directory: the broker then fetches the whole partition from the "
-    "leader.",
+    "Compare the partition with its other replicas: if one of them has the same batches in order, "
+    "kdump compare says where to truncate this log, and kdump heal then restores the batches from "
+    "there. If another replica is in sync, the broker can also fetch the whole partition from the "
+    "leader: move this partition directory out of the log directory.",
     check=23,
 )
 LEADER_EPOCH_NEGATIVE: Final = FindingCode(

@@ -1,4 +1,4 @@
-"""The sequence of steps after a comparison: heal, compare again, and only then start and elect.
+"""The sequence of steps after a comparison: repair, compare again, and only then start and elect.
 
 All commands are printed: whoever follows the steps to their end has left nothing out.
 """
@@ -14,9 +14,10 @@ from kdump.audit.commands import (
     copy_text,
     heal_command,
     salvage_command,
+    truncate_command,
     unclean_election_command,
 )
-from kdump.copies.comparison import Comparison, ComparisonState
+from kdump.copies.comparison import Comparison, ComparisonState, Unordered
 from kdump.copies.copy import Copy
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.paths import AnyPath
@@ -42,6 +43,15 @@ class _Heal:
 
 
 @frozen
+class _Disorder:
+    """A copy with batches that contradict each other, of which ``source`` has the same in order."""
+
+    copy: Copy
+    source: AnyPath
+    found: Unordered
+
+
+@frozen
 class _Save:
     """A copy of which another one, called ``leader``, makes records go, and what saves them."""
 
@@ -57,12 +67,17 @@ class Advice:
     def __init__(self, again: Remedy) -> None:
         self._again = again
         self._first: Counter[int] = Counter()
+        self._disorders: list[_Disorder] = []
         self._heals: list[_Heal] = []
         self._saves: list[_Save] = []
         self._unclean: list[AdviceStep] = []
 
     def add(self, found: Comparison) -> None:
         """Add a partition."""
+        disorders = list(_disorders(found))
+        if disorders:  # what is missing, and what others lack, is known after the truncation
+            self._disorders.extend(disorders)
+            return
         heals = list(_heals(found))
         if heals:  # the first choice, and what it cuts, may then be others
             self._heals.extend(heals)
@@ -93,17 +108,19 @@ class Advice:
 
     def steps(self) -> Iterator[AdviceStep]:
         """Yield the steps in their order."""
-        changed = [*(heal.copy.path for heal in self._heals), *(save.path for save in self._saves)]
+        repairs = [*(each.copy for each in self._disorders), *(heal.copy for heal in self._heals)]
+        changed = [*(copy.path for copy in repairs), *(save.path for save in self._saves)]
         for before in dict.fromkeys(map(copy_text, changed)):
             if before is not None:
                 yield AdviceStep(before)
+        yield from _disorder_steps(self._disorders)
         yield from _heal_steps(self._heals)
-        if self._heals:
+        if repairs:
             text = "compare again before a broker starts: the result says who may lead"
             yield AdviceStep(text, (self._again,))
         yield from _save_steps(self._saves)
         if self._first:
-            others = " for the other partitions" if self._heals else ""
+            others = " for the other partitions" if repairs else ""
             nodes = [node for node, _ in self._first.most_common()]
             if len(nodes) == 1:
                 yield AdviceStep(f"start node {nodes[0]} first{others}")
@@ -111,6 +128,26 @@ class Advice:
                 counts = ", ".join(f"node {node} for {self._first[node]:,}" for node in nodes)
                 yield AdviceStep(f"nodes to start first, by their number of partitions: {counts}")
         yield from self._unclean
+
+
+def _disorder_steps(disorders: Iterable[_Disorder]) -> Iterator[AdviceStep]:
+    """Yield a step for each copy whose batches contradict each other."""
+    for each in disorders:
+        text = (
+            f"in {each.copy.path}, from offset {each.found.offset} on, offsets or leader epochs "
+            f"of batches contradict each other, which no checksum covers; {each.source} has the "
+            "same batches in order. To remove these here, so that the replica can have those"
+        )
+        if each.copy.live:
+            text += ", once its broker is stopped"
+        yield AdviceStep(text, (truncate_command(each.copy.path, each.found.offset),))
+
+
+def _disorders(found: Comparison) -> Iterator[_Disorder]:
+    """Yield the copies with batches that another copy has in order."""
+    for copy, unordered in zip(found.copies, found.unordered, strict=True):
+        if unordered is not None:
+            yield _Disorder(copy, found.copies[unordered.source].path, unordered)
 
 
 def _heal_steps(heals: Iterable[_Heal]) -> Iterator[AdviceStep]:

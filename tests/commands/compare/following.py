@@ -1,4 +1,4 @@
-"""Follows what ``kdump compare`` advises: heal, then compare again."""
+"""Follows what ``kdump compare`` advises: repair, then compare again."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from kdump.ui import exits
 from support.commands import repair
 from support.crashing.running import run
+
+REPAIRS = ("truncate-to-valid", "heal")
 
 
 def text_of(*arguments: str | Path) -> str:
@@ -23,12 +25,12 @@ def commands_of(text: str) -> list[list[str]]:
 
 
 def follow(text: str) -> str:
-    """Heal as a report says, then compare again as it says; the report of that."""
+    """Repair as a report says, then compare again as it says; the report of that."""
     commands = commands_of(text)
-    heals = [words for words in commands if words[1] == "heal"]
-    assert commands[: len(heals) + 1][-1][:2] == ["kdump", "compare"]
-    for words in heals:
+    repairs = [words for words in commands if words[1] in REPAIRS]
+    assert commands[: len(repairs) + 1][-1][:2] == ["kdump", "compare"]
+    for words in repairs:
         ran = repair(*words[1:])
         assert ran.code in (exits.OK, exits.PROBLEMS), (words, ran)
         assert len(list(ran.of("receipt"))) == 1, (words, ran)
-    return run(commands[len(heals)][1:]).out
+    return run(commands[len(repairs)][1:]).out
