@@ -47,9 +47,9 @@ class Held(NamedTuple):
 
 
 class Unordered(NamedTuple):
-    """Batches of a copy from ``offset`` on have offsets or leader epochs that cannot all be right.
+    """Where to truncate a copy that lacks batches, or has wrong offsets or leader epochs in them.
 
-    ``source``, an index, has the same batches in order: none is lost if the copy truncates there.
+    ``source``, an index, has all batches that a truncation to ``offset`` removes, in order.
     """
 
     offset: int
@@ -108,8 +108,8 @@ class Comparison:
     alone         Offsets that one copy alone can give.
     sound_in      For each of the lost offsets of each copy, the other copies that can give them.
     held          For each of the lost offsets of each copy, the parts that other copies can give.
-    unordered     For each copy, from which offset on batches of it contradict each other while
-                  another copy has the same ones in order; None without that.
+    unordered     For each copy, where to truncate it before it is healed, as its batches are not in
+                  order, and another copy has all that it loses; None where that is not so.
     uncompared    Pairs of copies, with the number of batches whose records were not compared.
     replicas      The partition in the newest metadata log at hand; None if it is in none.
     topic_id      The topic id there.
@@ -187,11 +187,12 @@ class Comparison:
 
         A copy in sync that lacks committed records has lost them, too: with these no other copy
         needs an unclean election. A cleaned log gets back stretches between two batches alone. A
-        replica that cannot lead fetches what is missing at its end. A copy with unordered batches
-        is truncated first: ``heal`` keeps each batch whose checksum matches.
+        replica that cannot lead fetches what is missing at its end. Copies that are truncated first
+        are healed from the one that has what they lose.
         """
-        if self.unordered[index] is not None:
-            return ()
+        unordered = self.unordered[index]
+        if unordered is not None:
+            return (unordered.source,)
         copy = self.copies[index]
         sources = {
             part.copy
@@ -218,6 +219,8 @@ class Comparison:
 
     def _heals(self, index: int, lost: LostOffsets) -> bool:
         copy = self.copies[index]
+        if lost.reason == OFFSETS_MISSING:  # heal keeps the batches around them as they are
+            return False
         at_end = lost.end is None or lost.end > copy.end_offset
         if copy.compacted:
             return bool(lost.size) and not at_end

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from itertools import chain
+from itertools import chain, dropwhile, pairwise, zip_longest
 from typing import Final, NamedTuple
 
 from kdump.copies.copy import Copy, OffsetRange, SegmentExtent
@@ -26,7 +26,7 @@ from kdump.values import frozen
 #: The columns that are the same in all copies. Checksums do not cover base offset and epoch.
 _COLUMNS: Final = ("base_offset", "last_offset", "leader_epoch", "crc")
 _EXTENT: Final = ("base_offset", "last_offset", "count")
-_CHECKSUM: Final = ("base_offset", "last_offset", "leader_epoch", "size", "crc")
+_HEADER: Final = ("base_offset", "last_offset", "leader_epoch", "size", "crc")
 _NO_END: Final = 1 << 63
 #: How many batches are compared at once after a difference; the number doubles while they agree.
 _FEW: Final = 16
@@ -90,30 +90,54 @@ def count_records(copy: Copy, offsets: OffsetRange, pace: Pace | None = None) ->
 def parting_of(copy: Copy, other: Copy, offset: int, pace: Pace | None = None) -> int | None:
     """Return where to truncate a copy whose batches have wrong offsets or leader epochs.
 
-    ``other`` has right ones: the same batches up to there, and then, by sizes and checksums, which
-    cover neither offsets nor epochs, all that follow in the log of ``copy``, in their order. None
-    if it has not. All batches before ``offset`` are the same. A truncation removes the first batch
-    that ends at its offset or later, and all that follow (``LogSegment.truncateTo``). Segments are
-    read at ``pace``. Raises SourceError.
+    No checksum covers these. ``other`` has right ones: the same batches before that place, and all
+    that follow it in the log of ``copy``, in their order. None if it has not. ``offset`` is the
+    first at which the two are known to differ. A truncation removes the first batch that ends at
+    its offset or later, and all that follow (``LogSegment.truncateTo``). Segments are read at
+    ``pace``. Raises SourceError.
     """
+    if not (copy.segments and other.segments):
+        return None
     first = max(_segments_from(each, offset)[0].base_offset for each in (copy, other))
-    own, others = (_batches(each, first, offset, pace) for each in (copy, other))
-    with closing(own), closing(others):
-        batch = next(own, None)
-        if batch is None or next(others, None) != batch:
-            return None
-        parting = batch.last + 1
-        for batch in own:
-            found = next(others, None)
-            if found == batch:
-                parting = batch.last + 1
+    logs = [_batches(each, offset, pace) for each in (copy, other)]
+    with closing(logs[0]), closing(logs[1]):
+        own, others = (dropwhile(lambda batch: batch.base < first, log) for log in logs)
+        agreed = None
+        for batch, found in zip_longest(own, others):
+            if batch is not None and batch == found:
+                agreed = batch
                 continue
-            at = batch.last  # it is removed even where it ends below those before it
-            # A search goes on where the one before ended: the order is that of both logs.
+            if agreed is None or batch is None:
+                return None
             rest = chain([] if found is None else [found], others)
-            held = all(any(_same(batch, each) for each in rest) for batch in chain([batch], own))
-            return min(parting, at) if held else None
+            if not _has_all(rest, agreed, chain([batch], own)):
+                return None
+            # The batch goes even if its offset is too low; what lies before ``first`` stays.
+            place = min(agreed.last + 1, batch.last)
+            return place if place >= first else None
     return None
+
+
+def _has_all(others: Iterator[_Batch], before: _Batch, own: Iterator[_Batch]) -> bool:
+    """Return whether ``others`` have all batches of ``own``, which follow ``before``, in order."""
+    for batch, after in pairwise(chain(own, [None])):
+        assert batch is not None
+        fits = after is not None and _in_order(before, batch) and _in_order(batch, after)
+        matches = (each for each in others if (each == batch if fits else _is_same(each, batch)))
+        found = next(matches, None)
+        if found is None:
+            return False
+        before = found
+    return True
+
+
+def _in_order(batch: _Batch, following: _Batch) -> bool:
+    return batch.last < following.base and batch.epoch <= following.epoch
+
+
+def _is_same(batch: _Batch, other: _Batch) -> bool:
+    """Return whether two batches are the same, offsets and leader epochs aside."""
+    return (batch.size, batch.crc) == (other.size, other.crc)
 
 
 class _Batch(NamedTuple):
@@ -124,22 +148,12 @@ class _Batch(NamedTuple):
     crc: int
 
 
-def _same(batch: _Batch, other: _Batch) -> bool:
-    return (batch.size, batch.crc) == (other.size, other.crc)
-
-
-def _batches(
-    copy: Copy, first: int, offset: int, pace: Pace | None
-) -> Generator[_Batch, None, None]:
-    """Yield the batches from the one at ``first`` on, which lies before ``offset``."""
-    begun = False
+def _batches(copy: Copy, offset: int, pace: Pace | None) -> Generator[_Batch, None, None]:
+    """Yield the batches from the segment on that begins last before ``offset``."""
     for segment in _segments_from(copy, offset):
         with open_source(segment.log, mapped=False, pace=pace) as source:
             for table in _tables(source, segment):
-                for batch in map(_Batch, *map(table.column, _CHECKSUM)):
-                    begun = begun or batch.base >= first
-                    if begun:
-                        yield batch
+                yield from map(_Batch, *map(table.column, _HEADER))
 
 
 def _segments_from(copy: Copy, offset: int) -> Sequence[SegmentExtent]:

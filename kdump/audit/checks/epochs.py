@@ -29,8 +29,8 @@ LEADER_EPOCH_FALLS: Final = FindingCode(
     "The broker ignores the lower epoch. After a change of leader, followers may truncate to a "
     "wrong offset.",
     "Compare the partition with its other replicas: if one of them has the same batches in order, "
-    "kdump compare says where to truncate this log, and kdump heal then restores the batches from "
-    "there. If another replica is in sync, the broker can also fetch the whole partition from the "
+    "kdump compare prints the commands that truncate this log, and restore the batches from there. "
+    "If another replica is in sync, the broker can also fetch the whole partition from the "
     "leader: move this partition directory out of the log directory.",
     check=23,
 )

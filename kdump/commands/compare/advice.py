@@ -6,7 +6,7 @@ All commands are printed: whoever follows the steps to their end has left nothin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from kdump.audit.commands import (
     COPY,
@@ -35,20 +35,15 @@ class AdviceStep:
 
 @frozen
 class _Heal:
-    """A copy that takes from others what it has lost; with ``brought`` they are not at hand."""
+    """A copy that takes from others what it has lost; with ``brought`` they are not at hand.
+
+    ``unordered`` says where it is truncated first, None if it is not.
+    """
 
     copy: Copy
     command: Remedy
     brought: bool
-
-
-@frozen
-class _Disorder:
-    """A copy with batches that contradict each other, of which ``source`` has the same in order."""
-
-    copy: Copy
-    source: AnyPath
-    found: Unordered
+    unordered: Unordered | None
 
 
 @frozen
@@ -67,17 +62,12 @@ class Advice:
     def __init__(self, again: Remedy) -> None:
         self._again = again
         self._first: Counter[int] = Counter()
-        self._disorders: list[_Disorder] = []
         self._heals: list[_Heal] = []
         self._saves: list[_Save] = []
         self._unclean: list[AdviceStep] = []
 
     def add(self, found: Comparison) -> None:
         """Add a partition."""
-        disorders = list(_disorders(found))
-        if disorders:  # what is missing, and what others lack, is known after the truncation
-            self._disorders.extend(disorders)
-            return
         heals = list(_heals(found))
         if heals:  # the first choice, and what it cuts, may then be others
             self._heals.extend(heals)
@@ -108,19 +98,18 @@ class Advice:
 
     def steps(self) -> Iterator[AdviceStep]:
         """Yield the steps in their order."""
-        repairs = [*(each.copy for each in self._disorders), *(heal.copy for heal in self._heals)]
-        changed = [*(copy.path for copy in repairs), *(save.path for save in self._saves)]
+        changed = [*(heal.copy.path for heal in self._heals), *(save.path for save in self._saves)]
         for before in dict.fromkeys(map(copy_text, changed)):
             if before is not None:
                 yield AdviceStep(before)
-        yield from _disorder_steps(self._disorders)
-        yield from _heal_steps(self._heals)
-        if repairs:
+        yield from map(_truncation_step, (heal for heal in self._heals if heal.unordered))
+        yield from _heal_steps(heal for heal in self._heals if not heal.unordered)
+        if self._heals:
             text = "compare again before a broker starts: the result says who may lead"
             yield AdviceStep(text, (self._again,))
         yield from _save_steps(self._saves)
         if self._first:
-            others = " for the other partitions" if repairs else ""
+            others = " for the other partitions" if self._heals else ""
             nodes = [node for node, _ in self._first.most_common()]
             if len(nodes) == 1:
                 yield AdviceStep(f"start node {nodes[0]} first{others}")
@@ -130,24 +119,17 @@ class Advice:
         yield from self._unclean
 
 
-def _disorder_steps(disorders: Iterable[_Disorder]) -> Iterator[AdviceStep]:
-    """Yield a step for each copy whose batches contradict each other."""
-    for each in disorders:
-        text = (
-            f"in {each.copy.path}, from offset {each.found.offset} on, offsets or leader epochs "
-            f"of batches contradict each other, which no checksum covers; {each.source} has the "
-            "same batches in order. To remove these here, so that the replica can have those"
-        )
-        if each.copy.live:
-            text += ", once its broker is stopped"
-        yield AdviceStep(text, (truncate_command(each.copy.path, each.found.offset),))
-
-
-def _disorders(found: Comparison) -> Iterator[_Disorder]:
-    """Yield the copies with batches that another copy has in order."""
-    for copy, unordered in zip(found.copies, found.unordered, strict=True):
-        if unordered is not None:
-            yield _Disorder(copy, found.copies[unordered.source].path, unordered)
+def _truncation_step(heal: _Heal) -> AdviceStep:
+    """Return the step that truncates a copy and restores what that removes."""
+    assert heal.unordered is not None
+    text = (
+        f"{heal.copy.path} lacks batches, or has wrong offsets or leader epochs in them, which no "
+        f"checksum covers; to truncate it before these, and to restore all that this removes"
+    )
+    return AdviceStep(
+        text + _where([heal], brought=heal.brought),
+        (truncate_command(heal.copy.path, heal.unordered.offset), heal.command),
+    )
 
 
 def _heal_steps(heals: Iterable[_Heal]) -> Iterator[AdviceStep]:
@@ -161,12 +143,19 @@ def _heal_steps(heals: Iterable[_Heal]) -> Iterator[AdviceStep]:
         many = len(found) > 1
         text = f"{len(found):,} replicas have" if many else f"{found[0].copy.path} has"
         text += " lost records that others have; to restore them"
-        if brought:
-            host = "the host of each" if many else "its host"
-            text += f" from one that is copied to {host} as COPY"
-        if any(heal.copy.live for heal in found):
-            text += f", once {'their brokers are' if many else 'its broker is'} stopped"
+        text += _where(found, brought=brought)
         yield AdviceStep(text, tuple(heal.command for heal in found))
+
+
+def _where(found: Sequence[_Heal], *, brought: bool) -> str:
+    """Return what the text of a step says of where and when its commands can run."""
+    many, text = len(found) > 1, ""
+    if brought:
+        host = "the host of each" if many else "its host"
+        text += f" from one that is copied to {host} as COPY"
+    if any(heal.copy.live for heal in found):
+        text += f", once {'their brokers are' if many else 'its broker is'} stopped"
+    return text
 
 
 def _heals(found: Comparison) -> Iterator[_Heal]:
@@ -177,7 +166,8 @@ def _heals(found: Comparison) -> Iterator[_Heal]:
             continue
         at_hand = [source for source in ordered if not isinstance(source, ManifestPath)]
         brought = isinstance(copy.path, ManifestPath) or not at_hand
-        yield _Heal(copy, heal_command(copy.path, [COPY] if brought else at_hand), brought)
+        command = heal_command(copy.path, [COPY] if brought else at_hand)
+        yield _Heal(copy, command, brought, found.unordered[index])
 
 
 def _save_steps(saves: Iterable[_Save]) -> Iterator[AdviceStep]:
