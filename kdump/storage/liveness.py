@@ -25,7 +25,7 @@ from enum import Enum
 from pathlib import Path
 
 from kdump.errors import SourceError, VanishedError
-from kdump.storage.logdir import enclosing_log_directory
+from kdump.storage.logdir import enclosing_log_directory, is_log_directory
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.names import LOCK
 from kdump.storage.objects.remote_path import RemotePath
@@ -189,6 +189,32 @@ def _stored_liveness(path: ManifestPath) -> Liveness:
         if inner == root.path or inner.startswith(root.path + b"/") or not root.path:
             return Liveness(BrokerState(root.state), f"{when}, {root.reason}")
     return Liveness(BrokerState.UNKNOWN, f"{when}, this was not asked")
+
+
+def running_directories() -> dict[Process, tuple[Path, ...]]:
+    """Return the log directories that brokers on this host have locked, by process.
+
+    Where the path of a process leads elsewhere from here, as that of a container does, it is one
+    below ``/proc/PID/root``. Processes whose files this process may not see are left out.
+    """
+    found: dict[Process, set[Path]] = {}
+    for entry in _PROC.iterdir() if (_PROC / "self/fd").is_dir() else ():
+        try:
+            descriptors = list((entry / "fd").iterdir()) if entry.name.isdecimal() else []
+        except OSError:  # it has ended, or this process may not see them
+            continue
+        for descriptor in descriptors:
+            link = _link(descriptor)
+            if link is None or not link.endswith(f"/{LOCK}"):
+                continue
+            seen = (Path(link), Path(f"{entry}/root{link}"))
+            lock = next((path for path in seen if _file_id(path) == _file_id(descriptor)), None)
+            if lock is None or not is_log_directory(lock.parent):
+                continue
+            # Another kdump that repairs holds a lock without a process.
+            if _lock_state(lock).pid == int(entry.name):
+                found.setdefault(_process(int(entry.name)), set()).add(lock.parent)
+    return {process: tuple(sorted(directories)) for process, directories in found.items()}
 
 
 def uses(files: Iterable[AnyPath]) -> Iterator[Use]:

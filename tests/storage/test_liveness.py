@@ -17,7 +17,7 @@ import pytest
 
 from kdump.errors import SourceError, VanishedError
 from kdump.storage import liveness as module
-from kdump.storage.liveness import BrokerState, Process, liveness
+from kdump.storage.liveness import BrokerState, Process, liveness, running_directories
 from support.descriptors import none_left_open
 from support.stand_in import child
 
@@ -500,3 +500,64 @@ def test_a_path_that_is_gone_is_an_error(tmp_path: Path) -> None:
 
 def test_the_lock_structure_has_the_size_that_the_kernel_reads() -> None:
     assert struct.calcsize("@hhqqi0q") == 32
+
+
+# --- where brokers have their log directories
+
+
+def of_process(pid: int) -> tuple[Path, ...]:
+    """The log directories of a process: brokers of other tests may be running."""
+    return next((found for each, found in running_directories().items() if each.pid == pid), ())
+
+
+def test_the_directories_that_a_broker_has_locked_are_found(log_directory: Path) -> None:
+    second = log_directory.with_name("second")
+    shutil.copytree(log_directory, second)
+    script = POSIX_LOCK.replace("file", "first") + POSIX_LOCK.replace("argv[1]", "argv[2]")
+    with child(script, log_directory / ".lock", second / ".lock") as pid:
+        assert of_process(pid) == (log_directory, second)
+    assert of_process(pid) == ()
+
+
+@pytest.mark.parametrize("script", [OPEN, READ, DESCRIPTION_LOCK])
+def test_a_process_that_locks_nothing_has_no_log_directory(
+    script: str, log_directory: Path
+) -> None:
+    with child(script, log_directory / ".lock") as pid:
+        assert of_process(pid) == ()
+
+
+def test_a_lock_elsewhere_or_gone_is_no_log_directory(log_directory: Path, tmp_path: Path) -> None:
+    (tmp_path / ".lock").touch()
+    with child(POSIX_LOCK, tmp_path / ".lock") as pid:
+        assert of_process(pid) == ()
+    with child(POSIX_LOCK, log_directory / ".lock") as pid:
+        (log_directory / ".lock").unlink()
+        assert of_process(pid) == ()
+
+
+def test_a_directory_of_a_container_is_named_below_its_root(
+    log_directory: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "inside").mkdir()
+    script = (
+        f"mount --bind {log_directory} {tmp_path}/inside && exec {sys.executable} -c "
+        "'import fcntl\n"
+        f'file = open("{tmp_path}/inside/.lock", "r+")\n'
+        "fcntl.lockf(file, fcntl.LOCK_EX)\nprint(flush=True)\ninput()'"
+    )
+    process = subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        if process.stdout.readline() != b"\n":
+            pytest.skip("may not make a mount namespace")
+        found = of_process(process.pid)
+        assert found == (Path(f"/proc/{process.pid}/root{tmp_path}/inside"),)
+        assert (found[0] / "orders-0" / BASE).read_bytes() == b"batches"
+    finally:
+        process.communicate(b"\n")

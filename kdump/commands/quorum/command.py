@@ -13,7 +13,7 @@ import click
 
 from kdump.ui.command import Command
 from kdump.ui.options.reports import format_option
-from kdump.ui.options.targets import LogPath, TargetOptions
+from kdump.ui.options.targets import LogPath, read_targets
 from kdump.ui.units import LARGEST_INT
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     metavar="FILE",
     type=click.Path(path_type=Path),
     help="Take the directory of the metadata log (if there is no PATH), the static voters and the "
-    "roles of its node from this server.properties.",
+    "roles of its node from this server.properties. Without PATH and --config, quorum takes "
+    "the file in KDUMP_CONFIG, or else the log directories of the one broker that is running on "
+    "this host.",
 )
 @click.option(
     "--leader-changes",
@@ -73,7 +75,7 @@ def quorum(
     from kdump.ui.exits import NOTHING_READ
     from kdump.ui.options.targets import named_paths, say_wrong_paths
 
-    named, configs = named_paths(TargetOptions(paths, config))
+    named, configs = named_paths(read_targets(paths=paths, config=config))
     if not paths and configs is not None:
         own = metadata_directory(configs)
         named = named if own is None else (own,)

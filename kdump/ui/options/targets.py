@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kdump.ui.options.group import option_group
+from kdump.ui.options.group import Decorator, option_group
 from kdump.values import frozen
 
 if TYPE_CHECKING:
@@ -80,21 +82,23 @@ class TargetOptions:
         )
 
 
-_config_option = click.option(
-    "--config",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Take log directories (if there is no PATH) and topic configs from this "
-    "server.properties.",
+_CONFIG_HELP: Final = (
+    "Take log directories (if there is no PATH) and topic configs from this server.properties."
+)
+
+
+def _config(text: str) -> Decorator:
+    return click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help=text)
+
+
+_repair_config_option = _config(_CONFIG_HELP)
+_config_option = _config(
+    f"{_CONFIG_HELP} Without PATH and --config, a command that only reads takes the file in "
+    "KDUMP_CONFIG, or else the log directories of the one broker that is running on this host.",
 )
 _paths_argument = click.argument("paths", nargs=-1, metavar="[PATH...]", type=LogPath())
 
-path_options = option_group("targets", TargetOptions, _config_option, _paths_argument)
-
-target_options = option_group(
-    "targets",
-    TargetOptions,
-    _config_option,
+_topic_options = (
     click.option(
         "--topic",
         "topics",
@@ -109,7 +113,56 @@ target_options = option_group(
         multiple=True,
         help="Leave out topics that match this pattern; repeatable.",
     ),
-    _paths_argument,
+)
+
+
+def read_targets(**values: Any) -> TargetOptions:
+    """Return the options of a command that only reads, by their names.
+
+    If they name neither a path nor a config, the config is the file in ``KDUMP_CONFIG``, or else
+    the paths are the log directories of the running broker. Standard error says what was taken.
+    Raise Click's UsageError unless one broker runs.
+    """
+    options = TargetOptions(**values)
+    if options.paths or options.config is not None:
+        return options
+    config = os.environ.get("KDUMP_CONFIG")
+    if config:
+        _say_taken(f"the log directories in {config} (KDUMP_CONFIG)")
+        return replace(options, config=Path(config))
+    from kdump.storage.liveness import running_directories
+
+    brokers = [
+        (directories, f"{process}: {', '.join(map(str, directories))}")
+        for process, directories in running_directories().items()
+    ]
+    if len(brokers) != 1:
+        running = "; ".join(text for _, text in brokers) or "none that this user may inspect"
+        raise click.UsageError(
+            "Missing argument 'PATH...', --config FILE, or KDUMP_CONFIG with a file: expected one "
+            f"broker that is running on this host, found {running}",
+            click.get_current_context(),
+        )
+    ((directories, text),) = brokers
+    _say_taken(f"the log directories of {text}")
+    return replace(options, paths=directories)
+
+
+def _say_taken(what: str) -> None:
+    from kdump.format.lines.text import printable
+
+    if not click.get_current_context().params.get("quiet"):
+        click.echo(f"kdump: no PATH is given: takes {printable(what)}", err=True)
+
+
+path_options = option_group("targets", read_targets, _config_option, _paths_argument)
+target_options = option_group(
+    "targets", read_targets, _config_option, *_topic_options, _paths_argument
+)
+
+#: Those of commands that change files, which somebody has to name.
+repair_target_options = option_group(
+    "targets", TargetOptions, _repair_config_option, *_topic_options, _paths_argument
 )
 
 

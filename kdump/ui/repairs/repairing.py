@@ -16,7 +16,7 @@ from kdump.ui.exits import NOTHING_READ, Ending
 from kdump.ui.options.group import Decorator, option_group
 from kdump.ui.options.jobs import jobs_option
 from kdump.ui.options.reports import format_option
-from kdump.ui.options.targets import target_options
+from kdump.ui.options.targets import repair_target_options
 from kdump.ui.progress import progress_option
 from kdump.values import frozen
 
@@ -117,7 +117,7 @@ def repair_options(name: str) -> Decorator:
     )
 
     def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
-        return target_options(group(command))
+        return repair_target_options(group(command))
 
     return add_options
 
