@@ -204,7 +204,7 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
     for index, copy in enumerate(found.copies):
         damages = zip(copy.lost, found.sound_in[index], found.held[index], strict=True)
         for lost, sound_in, held in islice(damages, _LISTED):
-            yield "damage", _lost_text(index, lost, sound_in, held)
+            yield "lost", _lost_text(index, lost, sound_in, held)
         if len(copy.lost) > _LISTED:
             yield "", f"replica {index + 1}: {len(copy.lost) - _LISTED:,} more places"
         if copy.remote:

@@ -42,7 +42,7 @@ def test_a_lost_end_is_healed_without_an_election(name: str, tmp_path: Path) -> 
     assert "offsets 41..56: end-missing; valid in 1 only in 1 offsets 41..56" in found
     assert [words[1] for words in commands_of(text)] == ["heal", "compare"]
     after = follow(text)
-    assert "damage" not in after
+    assert "\n  lost " not in after
     assert "start node 2 first" in after
     assert commands_of(after) == []
 
