@@ -247,7 +247,7 @@ def test_a_cause_that_is_no_finding_has_an_entry_of_its_own(cli: Cli, tmp_path: 
     assert text.count("more index entries than there is room for") == 2
     assert "; start the broker" not in text
     assert text.endswith(
-        "check all again; no broker starts while the report names a cause that stops it: "
+        "check all again; no broker starts with this log directory while the report names a cause: "
         f"kdump verify {data}"
     )
     arguments: list[str | Path] = ["next-start", "--scan", "--config", config, data]

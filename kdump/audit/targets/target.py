@@ -88,6 +88,11 @@ class Target:
     directory: DirectoryFacts | None = None
     pending: bool = False
 
+    @property
+    def name(self) -> str:
+        """The last part of its path; ``.`` for the current directory."""
+        return self.path.name or str(self.path)
+
     def with_listing(self) -> Target:
         """Return the target with the present listing of its directory, if it is pending."""
         if not self.pending:

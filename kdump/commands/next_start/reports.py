@@ -283,7 +283,7 @@ def _recovered_texts(
         if forecast.recovered == forecast.segments[-1:]:
             last[forecast.recovery[0]] += 1
             continue
-        name = printable(verdict.target.path.name)
+        name = printable(verdict.target.name)
         for reason, bases in recovered_by_reason(forecast).items():
             others.setdefault(reason, []).append((name, bases_text(bases)))
     for reason, text in RECOVERY.items():
@@ -298,7 +298,7 @@ def _recovered_texts(
 
 
 def _entry(verdict: Verdict, forecast: Forecast) -> FoldedEntry:
-    name = printable(verdict.target.path.name)
+    name = printable(verdict.target.name)
     text = f"{name}: {effect_text(forecast)}"
     return FoldedEntry(
         tuple(wrap(text, 0)), likeness(text, printable(str(verdict.target.path)), name)

@@ -44,7 +44,7 @@ def partition_entries(
     ``findings`` are those to list, the worst first; ``width`` is that of the column of names.
     """
     path, forecast = verdict.target.path, verdict.forecast
-    name = printable(path.name)
+    name = printable(verdict.target.name)
     harm = None if forecast is None else harm_text(forecast)
     if harm is not None and forecast is not None and not _is_named(forecast, findings):
         serious, effect = Severity.ERROR if forecast.is_error else Severity.WARNING, _name(forecast)

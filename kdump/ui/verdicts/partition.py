@@ -61,7 +61,7 @@ def partition_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[tup
 def remote_lines(verdicts: Iterable[Verdict], *, named: bool) -> Iterator[str]:
     """Yield which offsets are in remote storage only; ``named``: with the names of partitions."""
     found = [
-        (printable(verdict.target.path.name), finding.detail.found)
+        (printable(verdict.target.name), finding.detail.found)
         for verdict in verdicts
         for finding in verdict.findings
         if finding.code is RECORDS_IN_REMOTE_STORAGE and finding.detail is not None

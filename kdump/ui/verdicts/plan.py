@@ -88,7 +88,8 @@ def _last_text(top: Sequence[Finding], forecasts: Iterable[Forecast]) -> str:
         return "check all again, start no broker before the metadata log is back:"
     stops = any(finding.code.stops is not None for finding in top)
     if stops or any(forecast.causes for forecast in forecasts):
-        return "check all again; no broker starts while the report names a cause that stops it:"
+        named = "while the report names a cause"
+        return f"check all again; no broker starts with this log directory {named}:"
     return "check all again; start the broker if you accept its first line:"
 
 
@@ -327,6 +328,6 @@ def _startup_rebuilds(verdict: Verdict) -> bool:
 
 
 def _names_text(verdicts: Sequence[Verdict]) -> str:
-    names = ", ".join(printable(verdict.target.path.name) for verdict in verdicts[:_NAMED])
+    names = ", ".join(printable(verdict.target.name) for verdict in verdicts[:_NAMED])
     others = len(verdicts) - _NAMED
     return f"{names} and {count_text(others, 'other')}" if others > 0 else names

@@ -100,7 +100,7 @@ class TextReport:
         """Print at once the errors and warnings of the quick pass in a large partition."""
         for finding in verdict.findings if verdict.covered.size > _SOON_BYTES else ():
             if finding.code.severity in (Severity.ERROR, Severity.WARNING):
-                name = printable(verdict.target.path.name)
+                name = printable(verdict.target.name)
                 self._note(f"{LABELS[finding.code.severity]} {name} {finding.code.name}")
 
     def add(self, verdict: Verdict) -> None:
@@ -373,7 +373,7 @@ def _partitions(
         (verdict, _listed_findings(verdict, info=info))
         for verdict in _rank_verdicts(verdicts, forecasts)
     ]
-    names = [printable(verdict.target.path.name) for verdict, findings in rows if findings]
+    names = [printable(verdict.target.name) for verdict, findings in rows if findings]
     width = min(max(map(len, names), default=0), 30)
     yield from fold(
         entry for verdict, findings in rows for entry in partition_entries(verdict, findings, width)

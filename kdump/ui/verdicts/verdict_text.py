@@ -100,7 +100,8 @@ def _lost_sentence(losses: Losses, state: RunState) -> str:
     if sentences:
         return ". ".join(sentences)
     if losses.now_exact and state is not RunState.INCOMPLETE:
-        return "No record is lost"
+        so_far = " so far" if losses.further or losses.harms or losses.strays else ""
+        return f"No record is lost{so_far}"
     return "No lost record was seen; not all was read"
 
 

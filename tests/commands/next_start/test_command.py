@@ -236,6 +236,13 @@ def test_partitions_that_recover_their_last_segment_alone_are_counted(cli: Cli, 
         assert f"; {one['topic']}-{one['partition']}: {bases}" in text
 
 
+def test_the_current_directory_has_a_name(
+    cli: Cli, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(data / "codec-none-0")
+    assert " .: removes no valid record" in cli.text("--scan", ".", code=exits.OK)
+
+
 def test_the_reason_of_a_recovery_is_named(cli: Cli, data: Path) -> None:
     partition = data / "codec-none-0"
     (partition / "00000000000000000000.index").unlink()
@@ -282,7 +289,7 @@ def test_harm_without_a_number_of_records_is_no_all_clear(
     if now is not None:
         lost = now
     elif command == "verify":
-        lost = "No record is lost"
+        lost = "No record is lost so far"
     else:
         lost = "No lost record was seen; not all was read"
     assert text.startswith(f"{label} If the broker starts now, it {start}. {lost}. ")
