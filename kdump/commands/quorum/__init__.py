@@ -10,6 +10,6 @@ replacement_text  The steps that give a quorum whose disks are lost a leader aga
 verdict           What to do, in sentences, and the exit code.
 json_lines        JSON Lines: a line for each copy, set of voters, leader change, election and
                   problem.
-text              The copies, the elections between them, problems and the verdict, for people.
+text              The verdict, the replicas, the elections between them and problems, for people.
 command           ``kdump quorum``: the state of a KRaft quorum, from the disks of its controllers.
 """

@@ -68,7 +68,7 @@ def print_json(quorum: Quorum, emit: Callable[[str], None]) -> int:
         "start_first": [quorum.replicas[number].node_id for number in first],
         "replacement": quorum.replacement and _replacement(quorum.replacement),
         "problems": sum(not problem.is_note for problem in quorum.problems),
-        "verdict": " ".join(verdict(quorum)),
+        "verdict": " ".join(map(str, verdict(quorum))),
     }
     emit(jsonl.line("summary", summary))
     return code

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from kdump.audit.commands import Remedy
 from kdump.commands.quorum.names import list_text, node_text
 from kdump.commands.quorum.replacement import LogSource, Replacement
 from kdump.commands.quorum.state import Quorum
@@ -12,21 +14,33 @@ from kdump.program import program
 from kdump.quorum.voter_set import ReplicaKey
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, META_PROPERTIES
 from kdump.ui.units import count_text
+from kdump.values import frozen
 
 _LOG = f"{CLUSTER_METADATA_TOPIC}-0"
 
 
-def replacement_steps(quorum: Quorum, found: Replacement) -> Iterator[str]:
+@frozen
+class Sentence:
+    """A sentence of a verdict, or a step; ``command`` is what its text leads to, if any."""
+
+    text: str
+    command: Remedy | None = None
+
+    def __str__(self) -> str:
+        return self.text if self.command is None else f"{self.text} {shell_text(self.command)}"
+
+
+def replacement_steps(quorum: Quorum, found: Replacement) -> Iterator[Sentence]:
     """Yield what the lost disks had, as far as that is known, and what to do, in order."""
-    yield from _lacking(quorum, found)
+    yield from map(Sentence, _lacking(quorum, found))
     if found.survivor is None and not found.sources:
-        yield (f"No metadata log is given: the {_LOG} of any broker of the cluster is one.")
+        yield Sentence(f"No metadata log is given: the {_LOG} of any broker of the cluster is one.")
         return
     nodes = list_text([f"node {voter.node_id}" for voter in found.lost])
     those = "disk of" if len(found.lost) == 1 else "disks of"
-    yield f"If the {those} {nodes} cannot be brought back, do this, in this order:"
+    yield Sentence(f"If the {those} {nodes} cannot be brought back, do this, in this order:")
     for number, step in enumerate(_steps(quorum, found), 1):
-        yield f"{number}. {step}"
+        yield replace(step, text=f"{number}. {step.text}")
 
 
 def _lacking(quorum: Quorum, found: Replacement) -> Iterator[str]:
@@ -47,33 +61,35 @@ def _lacking(quorum: Quorum, found: Replacement) -> Iterator[str]:
             )
 
 
-def _steps(quorum: Quorum, found: Replacement) -> Iterator[str]:
+def _steps(quorum: Quorum, found: Replacement) -> Iterator[Sentence]:
     many = found.first[1:]
     nodes = list_text([f"node {voter.node_id}" for voter in found.first])
-    disks = f"{len(found.first)} new disks, for {nodes}" if many else f"one new disk, for {nodes}"
-    text = f"Format {disks}: {_format_command(quorum)}"
+    text = (
+        f"Format {len(found.first)} new disks, for {nodes}"
+        if many
+        else (f"Format one new disk, for {nodes}")
+    )
     if any(voter.node_id == found.last_leader for voter in found.later):
         text += f" (not of node {found.last_leader}: it led last, and would stop at every startup)"
-    yield text
+    yield Sentence(f"{text}:", _format_command(quorum))
     if quorum.dynamic:
-        yield _identity_text(found.first)
+        yield Sentence(_identity_text(found.first))
     if found.sources:
-        yield _source_text(quorum, found, found.sources[0])
+        yield Sentence(_source_text(quorum, found, found.sources[0]))
     given = [replica.path for replica in quorum.replicas if replica.partition is not None]
     paths = *(operand(path) for path in given), "NEW_DIRECTORY"
-    command = shell_text((program(), "quorum", *paths))
-    yield f"Run this, and start the nodes in the order that it prints: {command}"
+    text = "Run this, and start the nodes in the order that it prints:"
+    yield Sentence(text, (program(), "quorum", *paths))
     if found.later:
         others = list_text([f"node {voter.node_id}" for voter in found.later])
         text = f"When there is a leader, format the new disk of {others} likewise, and start it"
-        yield f"{text}: it fetches the log"
+        yield Sentence(f"{text}: it fetches the log")
 
 
-def _format_command(quorum: Quorum) -> str:
+def _format_command(quorum: Quorum) -> Remedy:
     cluster = quorum.cluster_id or "CLUSTER_ID"
     options = ("--no-initial-controllers",) if quorum.dynamic else ()
-    command = "kafka-storage.sh", "format", "-t", cluster, "-c", "server.properties", *options
-    return shell_text(command)
+    return "kafka-storage.sh", "format", "-t", cluster, "-c", "server.properties", *options
 
 
 def _identity_text(voters: tuple[ReplicaKey, ...]) -> str:

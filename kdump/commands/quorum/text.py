@@ -1,4 +1,4 @@
-"""The copies, the elections between them, problems and the verdict, for people."""
+"""The verdict, the replicas, the elections between them and problems, for people."""
 
 from __future__ import annotations
 
@@ -8,37 +8,48 @@ from kdump.commands.quorum.election import Candidacy
 from kdump.commands.quorum.names import node_text
 from kdump.commands.quorum.problems import Problem
 from kdump.commands.quorum.state import Quorum
-from kdump.commands.quorum.verdict import exit_code, verdict
+from kdump.commands.quorum.verdict import exit_code, state, verdict
+from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable, time_text
 from kdump.quorum.replica import MetadataReplica
 from kdump.quorum.voter_set import ReplicaKey, VoterSet
-from kdump.ui.paragraphs import paragraph
+from kdump.ui.paragraphs import LABEL, paragraph, wrap
 from kdump.ui.units import count_text
+from kdump.ui.verdicts.verdict_text import state_lines
 
 
 def print_text(quorum: Quorum, emit: Callable[[str], None], leader_changes: int) -> int:
     """Print the report with the last ``leader_changes`` of each log; return the exit code."""
+    first, *others = verdict(quorum)
+    for line in state_lines(state(quorum), printable(first.text)):
+        emit(line)
     for number, replica in enumerate(quorum.replicas):
-        _print(emit, f"COPY {number + 1}: {replica.path}")
+        emit(printable(f"REPLICA {number + 1}: {replica.path}"))
         for label, text in _rows(replica, leader_changes):
-            emit("\n".join(map(printable, paragraph(f"  {label}", text).split("\n"))))
+            _print(emit, f"  {label}", text)
         emit("")
-    _print(emit, f"ELECTIONS, {_voters_text(quorum.voters)}")
+    _print_wrapped(emit, f"ELECTIONS, {_voters_text(quorum.voters)}")
     for candidacy in quorum.candidacies:
-        _print(emit, f"  {node_text(quorum, candidacy.replica)}: {_candidacy_text(candidacy)}")
+        node = node_text(quorum, candidacy.replica)
+        _print_wrapped(emit, f"  {node}: {_candidacy_text(candidacy)}")
     emit("")
     for problem in quorum.problems:
-        kind = "note" if problem.is_note else "problem"
-        _print(emit, f"{kind}: {_problem_text(quorum, problem)}")
-    if quorum.problems:
-        emit("")
-    for sentence in verdict(quorum):
-        _print(emit, sentence)
+        _print(emit, "note" if problem.is_note else "problem", _problem_text(quorum, problem))
+    for number, sentence in enumerate(others):
+        _print(emit, "" if number else "result", sentence.text)
+        if sentence.command is not None:
+            emit(printable(f"{'':{LABEL + 2}}{shell_text(sentence.command)}"))
     return exit_code(quorum)
 
 
-def _print(emit: Callable[[str], None], text: str) -> None:
-    emit(printable(text))
+def _print(emit: Callable[[str], None], label: str, text: str) -> None:
+    for line in paragraph(label, text).split("\n"):
+        emit(printable(line))
+
+
+def _print_wrapped(emit: Callable[[str], None], text: str) -> None:
+    for line in wrap(text, 0):
+        emit(printable(line))
 
 
 def _rows(replica: MetadataReplica, leader_changes: int) -> Iterator[tuple[str, str]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kdump.audit.verdicts.state import RunState
 from kdump.commands.quorum.names import list_text, node_text
 from kdump.commands.quorum.problems import ProblemKind
-from kdump.commands.quorum.replacement_text import replacement_steps
+from kdump.commands.quorum.replacement_text import Sentence, replacement_steps
 from kdump.commands.quorum.state import CopyLoss, Quorum, QuorumLeadership
 from kdump.format.lines.shell import shell_text
 from kdump.program import program
@@ -22,18 +23,26 @@ def exit_code(quorum: Quorum) -> int:
     ).exit_code
 
 
-def verdict(quorum: Quorum) -> Iterator[str]:
+def state(quorum: Quorum) -> RunState:
+    """Return the first word of the report."""
+    if not all(problem.is_note for problem in quorum.problems):
+        return RunState.ERROR
+    unread = any(replica.errors for replica in quorum.replicas)
+    return RunState.INCOMPLETE if unread else RunState.OK
+
+
+def verdict(quorum: Quorum) -> Iterator[Sentence]:
     """Yield what can be elected from the given disks, what it costs, and what to do first."""
     if quorum.leaders:
-        yield from _elected(quorum)
+        yield from map(Sentence, _elected(quorum))
     else:
         why = (each.text for each in quorum.problems if each.kind is ProblemKind.NO_LEADER)
-        yield f"No leader can be elected from the given disks: {next(why)}."
-        yield from _remedies(quorum)
+        yield Sentence(f"No leader can be elected from the given disks: {next(why)}.")
+        yield from map(Sentence, _remedies(quorum))
         if quorum.replacement is not None:
             yield from replacement_steps(quorum, quorum.replacement)
     if any(problem.kind is ProblemKind.VOTER_NOT_GIVEN for problem in quorum.problems):
-        yield "Only the given disks are known: other voters can change this result."
+        yield Sentence("Only the given disks are known: other voters can change this result.")
 
 
 def _elected(quorum: Quorum) -> Iterator[str]:

@@ -64,12 +64,20 @@ def verdict_lines(
         lost = [f"{_lost_sentence(losses, state)}."]
         worst = [*start, *lost] if losses.only_start_harms else [*lost, *start]
         sentences = [*worst, *read]
-    word, colour = _word(state, losses)
-    first, *others = wrap(" ".join(sentences), _INDENT)
-    yield click.style(f"{word:{_INDENT}}", fg=colour) + first.lstrip()
-    yield from others
+    yield from _first_lines(*_word(state, losses), " ".join(sentences))
     if state is RunState.NOT_CHECKED and check is not None:
         yield f"{'check with':{LABEL}}{shell_text(check)}"
+
+
+def state_lines(state: RunState, text: str) -> Iterator[str]:
+    """Yield the first line of a report that forecasts no startup, wrapped."""
+    return _first_lines(*_STATES[state], text)
+
+
+def _first_lines(word: str, colour: str, text: str) -> Iterator[str]:
+    first, *others = wrap(text, _INDENT)
+    yield click.style(f"{word:{_INDENT}}", fg=colour) + first.lstrip()
+    yield from others
 
 
 def _word(state: RunState, losses: Losses) -> tuple[str, str]:

@@ -39,7 +39,7 @@ def quorum(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, list[
         assert lines[-1]["type"] == "summary"
         assert lines[-1]["exit"] == code
         for sentence in lines[-1]["verdict"].split(". "):
-            assert sentence in text.out.replace("\n", " ")
+            assert sentence in " ".join(text.out.split())
         return code, lines
 
     return run
@@ -140,7 +140,7 @@ def test_without_a_path_the_metadata_directory_is_taken(
     config = tmp_path / "server.properties"
     config.write_text(f"node.id=1\nlog.dirs=/nowhere\nmetadata.log.dir={directory}\n")
     assert main(["quorum", "--config", str(config)]) == 0
-    assert f"COPY 1: {directory}\n" in capsys.readouterr().out
+    assert f"REPLICA 1: {directory}\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("voters", ["1", "1@", "x@a:1", "-1@a:1"])

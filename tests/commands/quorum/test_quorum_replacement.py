@@ -49,7 +49,15 @@ class Quorum:
         code = main([*arguments, "--format", "json"])
         *_, summary = map(json.loads, self._capsys.readouterr().out.splitlines())
         assert main(arguments) == code
-        return code, summary, self._capsys.readouterr().out
+        text = self._capsys.readouterr().out
+        assert text.startswith("OK  " if code == 0 else "ERROR  ")
+        for line in text.splitlines():
+            assert (
+                len(line) <= 80
+                or line.split()[0] in ("kdump", "kafka-storage.sh")
+                or (" " not in line.strip())
+            ), line
+        return code, summary, " ".join(text.split())
 
 
 @pytest.fixture
@@ -76,7 +84,8 @@ def test_a_disk_that_was_not_of_the_last_leader_is_replaced_first(
     assert in_order(
         text,
         f"may have committed records from offset 305 on, which node {survivor} does not have",
-        f"1. Format one new disk, for node {first}: kafka-storage.sh format -t {CLUSTER}",
+        f"1. Format one new disk, for node {first}",
+        f": kafka-storage.sh format -t {CLUSTER}",
         f"2. Run this, and start the nodes in the order that it prints: kdump quorum {directory}",
         f"3. When there is a leader, format the new disk of node {later} likewise",
     )
@@ -189,7 +198,8 @@ def test_dynamic_voters_keep_their_directory_ids(quorum: Quorum, tmp_path: Path)
     assert summary["replacement"]["first"] == [{"node_id": 2, "directory_id": IDS[2]}]
     assert in_order(
         text,
-        "1. Format one new disk, for node 2: kafka-storage.sh format",
+        "1. Format one new disk, for node 2",
+        ": kafka-storage.sh format",
         "--no-initial-controllers",
         f"2. In its meta.properties, before its first start, write the old directory id, by which "
         f"the others know the voter: directory.id={IDS[2]} for node 2",
