@@ -42,6 +42,18 @@ def _internal_topic(_: click.Context, parameter: click.Parameter, topic: str | N
     return topic
 
 
+#: The options of Kafka's tool that dump does not take, and what does their work.
+_INSTEAD: Final = {
+    "--index-sanity-check": "kdump verify checks indexes, give it the same files",
+    "--verify-index-only": "kdump verify checks indexes, give it the same files",
+    "--max-bytes": "--limit ends after a number of batches or records",
+    "--max-message-size": "there is no such limit, leave it out",
+    "--skip-record-metadata": "--format json --records gives each field a name to select",
+    "--key-decoder-class": "--data prints keys as text, --format json --base64 as bytes",
+    "--value-decoder-class": "--data prints values as text, --format json --base64 as bytes",
+}
+
+
 @frozen
 class KafkaOptions:
     """The options of Kafka's tool; ``decoder`` is the topic of the decoder that was named."""
@@ -81,6 +93,17 @@ _kafka_options = option_group(
 
 class _Dump(Command):
     """A command whose help lists where it differs from Kafka's tool."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments. Raise UsageError for an option that only Kafka's tool has."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            instead = _INSTEAD.get(error.option_name)
+            if instead is None:
+                raise
+            text = f"{error.option_name} is an option of Kafka's tool alone: {instead}."
+            raise click.UsageError(text, ctx) from None
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from kdump.commands.dump.differences import DIFFERENCES

@@ -304,3 +304,15 @@ def test_files_and_paths_together(capfdbinary: pytest.CaptureFixture[bytes]) -> 
     assert told.index(f"Dumping {first}") < told.index(f"Dumping {second}")
     assert main(["dump", "--deep-iteration"]) == exits.USAGE
     assert b"Missing argument 'PATH...'" in capfdbinary.readouterr().err
+
+
+def test_what_only_kafkas_tool_has_leads_on(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    for option, words in {
+        "--index-sanity-check": b"kdump verify checks indexes",
+        "--max-bytes": b"--limit ends after",
+        "--skip-record-metadata": b"--format json",
+    }.items():
+        assert main(["dump", option, "file"]) == exits.USAGE
+        assert words in capfdbinary.readouterr().err
+    assert main(["dump", "--nonsense", "file"]) == exits.USAGE
+    assert b"No such option" in capfdbinary.readouterr().err
