@@ -83,6 +83,7 @@ def test_reading_changes_nothing(
 
 
 @pytest.mark.usefixtures("unsearched")
+@pytest.mark.slow
 def test_a_single_file_is_read_without_touching_its_neighbours(
     untouched: tuple[Path, State],
     capfdbinary: pytest.CaptureFixture[bytes],

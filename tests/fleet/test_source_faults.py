@@ -135,6 +135,7 @@ def open_to_all(path: Path) -> None:
 
 @pytest.mark.root
 @pytest.mark.parametrize("what", first_of(["log", "partition", "log directory"]))
+@pytest.mark.slow
 def test_rights_of_an_ordinary_user(what: str, read: Read, tmp_path: Path) -> None:
     """And once the rights are back, all offsets come: the checkpoint of a stream has not moved."""
     open_to_all(tmp_path)

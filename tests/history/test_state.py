@@ -159,6 +159,7 @@ def test_what_is_no_state_is_refused_and_stays(
         assert world.state.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_an_empty_file_becomes_a_state(world: World) -> None:
     world.state.touch()
     assert world.scrub().code == 0
@@ -210,6 +211,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize(
     "free", [0, 40, *(pytest.param(each, marks=pytest.mark.slow) for each in (8, 72))]
 )
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing(world: World, small_disk: Path, free: int) -> None:
     """One clear error; what was written before stays, and the next run goes on."""
     state = small_disk / "scrub.db"

@@ -173,6 +173,7 @@ def test_an_error_is_one_at_any_depth(cli: Cli, data: Path) -> None:
         assert cli.state(*command, data, code=exits.PROBLEMS) == "DO NOT START"
 
 
+@pytest.mark.slow
 def test_a_warning_needs_the_depth_that_finds_errors(cli: Cli, tmp_path: Path) -> None:
     path = recipe("torn-last", tmp_path)
     assert cli.state("verify", path) == "WARNING"

@@ -270,6 +270,7 @@ HARMS = [
 
 @pytest.mark.parametrize("command", ["verify", "next-start"])
 @pytest.mark.parametrize(("name", "code", "now", "start"), HARMS)
+@pytest.mark.slow
 def test_harm_without_a_number_of_records_is_no_all_clear(
     name: str,
     code: str,

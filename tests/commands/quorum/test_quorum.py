@@ -223,6 +223,7 @@ DAMAGED: Mapping[str, tuple[disks.Damage, int, set[str], bool]] = {
 
 @pytest.mark.parametrize("name", DAMAGED)
 @pytest.mark.parametrize("fixture", first_of(["4.3.1/clean", "3.9.1/killed"]))
+@pytest.mark.slow
 def test_a_damaged_controller(name: str, fixture: str, quorum: Any, tmp_path: Path) -> None:
     directory = copy_fixture(fixture, tmp_path / "data")
     damage, code, kinds, leads = DAMAGED[name]

@@ -155,6 +155,7 @@ def exchanged(data: bytes) -> bytes:
     ],
     ids=["value", "base-offset", "leader-epoch", "exchanged", "compacted"],
 )
+@pytest.mark.slow
 def test_a_silent_change_is_found_within_the_age(
     world: World, partition: str, change: object, also: set[str]
 ) -> None:
