@@ -13,7 +13,7 @@ import click
 
 from kdump.ui.command import Command
 from kdump.ui.options.reports import format_option
-from kdump.ui.options.targets import LogPath, read_targets
+from kdump.ui.options.targets import LogPath, TargetOptions, located
 from kdump.ui.units import LARGEST_INT
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
-    short_help="Show who can lead a KRaft quorum, from its disks.",
+    short_help="Show which controller can lead, and what is lost.",
     epilog="Exit codes: 0 a leader can be elected from the given disks, and no change of the "
     "metadata is lost; 2 wrong usage; 4 no leader can be elected, changes are lost, replicas "
     "diverge, or a node does not start; 5 something could not be read, which comes before 4; "
@@ -75,7 +75,7 @@ def quorum(
     from kdump.ui.exits import NOTHING_READ
     from kdump.ui.options.targets import named_paths, say_wrong_paths
 
-    named, configs = named_paths(read_targets(paths=paths, config=config))
+    named, configs = named_paths(located(TargetOptions(paths, config)))
     if not paths and configs is not None:
         own = metadata_directory(configs)
         named = named if own is None else (own,)

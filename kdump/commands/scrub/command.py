@@ -16,7 +16,13 @@ from kdump.ui.exits import NOTHING_READ
 from kdump.ui.options.rate import rate_option
 from kdump.ui.options.reports import fail_on_option, format_option, info_option, quiet_option
 from kdump.ui.options.state import DEFAULT_AGE, max_age_option, read_duration, state_option
-from kdump.ui.options.targets import TargetOptions, find_scope, path_options, say_wrong_paths
+from kdump.ui.options.targets import (
+    TargetOptions,
+    find_scope,
+    located,
+    optional_path_options,
+    say_wrong_paths,
+)
 from kdump.ui.progress import progress_option
 
 if TYPE_CHECKING:
@@ -25,7 +31,7 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
-    short_help="Read everything once a month, and report what changed.",
+    short_help="For cron: read all once a month, and report what changed.",
     epilog="Exit codes: 0 no finding as severe as --fail-on, also where --max-duration ended the "
     "run; 2 wrong usage; 4 problems found, records lost, or records that a stopped broker's next "
     "start loses; 5 something could not be read or checked, or the state could not be used, which "
@@ -68,7 +74,7 @@ if TYPE_CHECKING:
 @fail_on_option
 @info_option
 @quiet_option
-@path_options
+@optional_path_options
 def scrub(
     targets: TargetOptions,
     state_file: Path | None,
@@ -109,6 +115,7 @@ def scrub(
     path = state_file or default_state()
     if status:
         return show_status(path, form)
+    targets = located(targets)
     options = ScrubOptions(
         max_age_s=max_age_s,
         max_duration_s=max_duration_s,

@@ -116,14 +116,13 @@ _topic_options = (
 )
 
 
-def read_targets(**values: Any) -> TargetOptions:
-    """Return the options of a command that only reads, by their names.
+def located(options: TargetOptions) -> TargetOptions:
+    """Return the options of a command that only reads, with what to read.
 
     If they name neither a path nor a config, the config is the file in ``KDUMP_CONFIG``, or else
     the paths are the log directories of the running broker. Standard error says what was taken.
     Raise Click's UsageError unless one broker runs.
     """
-    options = TargetOptions(**values)
     if options.paths or options.config is not None:
         return options
     config = os.environ.get("KDUMP_CONFIG")
@@ -155,10 +154,14 @@ def _say_taken(what: str) -> None:
         click.echo(f"kdump: no PATH is given: takes {printable(what)}", err=True)
 
 
-path_options = option_group("targets", read_targets, _config_option, _paths_argument)
-target_options = option_group(
-    "targets", read_targets, _config_option, *_topic_options, _paths_argument
-)
+def _located(**values: Any) -> TargetOptions:
+    return located(TargetOptions(**values))
+
+
+path_options = option_group("targets", _located, _config_option, _paths_argument)
+#: Those of a command that may need none: what it reads is `located`.
+optional_path_options = option_group("targets", TargetOptions, _config_option, _paths_argument)
+target_options = option_group("targets", _located, _config_option, *_topic_options, _paths_argument)
 
 #: Those of commands that change files, which somebody has to name.
 repair_target_options = option_group(
