@@ -440,9 +440,7 @@ def _lost_of(
             return
     if not compacted:
         at_start = survey.missing_at_start
-        # A damage at the start has these offsets already.
-        known = any(gap.offset_before < survey.segment.base_offset for gap in survey.gaps)
-        for first, final in ([at_start] if at_start and not known else []) + survey.jumps:
+        for first, final in ([at_start] if at_start else []) + survey.jumps:
             yield LostOffsets(path, 0, 0, first, final + 1, OFFSETS_MISSING)
 
 

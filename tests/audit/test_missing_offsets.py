@@ -233,3 +233,15 @@ def test_a_last_segment_that_is_gone_is_lost(
     assert main(["verify", "--progress", "none", str(alone)]) == exits.OK
     first, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("WARNING       Records may be missing: offsets are missing")
+
+
+def test_damage_at_the_start_of_a_segment_is_not_a_hole_too(tmp_path: Path) -> None:
+    """The first batch of the last segment does not match its checksum."""
+    directory = copy_fixture("4.3.1/killed", tmp_path / "data")
+    log = max((directory / "codec-gzip-0").glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[300] ^= 0xFF
+    log.write_bytes(data)
+    ran = kdump("verify", directory, searching=False)
+    found = [each["code"] for each in ran.of("finding") if each["severity"] != "info"]
+    assert found == ["batch-crc-mismatch"]

@@ -184,9 +184,12 @@ class Survey:
     def missing_at_start(self) -> tuple[int, int] | None:
         """The first and last missing offset between the base offset and the first batch, or None.
 
-        The header of a wrapper before magic 2 does not say where it begins.
+        Damage at the start has these offsets itself. The header of a wrapper before magic 2 does
+        not say where it begins.
         """
         first, base = self.first_offset, self.segment.base_offset
+        if any(gap.offset_before < base for gap in self.gaps):
+            return None
         if first is None or first <= base or self.magics is None or self.magics[0] != _MAGIC:
             return None
         return base, first - 1
