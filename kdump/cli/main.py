@@ -50,17 +50,17 @@ _GROUPS: Final = {
         "undo": "kdump.commands.undo.command:undo",
         "convert-v0-v2": "kdump.commands.convert.command:convert_v0_v2",
     },
-    "Cluster: only reads": {
+    "Cluster: only reads, from disk; the brokers may be running": {
         "groups": "kdump.commands.groups.command:groups",
         "transactions": "kdump.commands.transactions.command:transactions",
         "metadata": "kdump.commands.metadata.command:metadata",
         "quorum": "kdump.commands.quorum.command:quorum",
     },
-    "Replicas: only reads": {
+    "Replicas: only reads; the brokers may be running": {
         "compare": "kdump.commands.compare.command:compare",
         "manifest": "kdump.commands.manifest.command:manifest",
     },
-    "Records: only reads": {
+    "Records: only reads logs; the broker may be running": {
         "export": "kdump.commands.export.command:export",
         "check": "kdump.commands.check.command:check",
     },
@@ -73,7 +73,7 @@ _COMMANDS: Final = {name: place for group in _GROUPS.values() for name, place in
 _QUESTIONS: Final = {
     "Is my data corrupt? Is anything lost?": "kdump verify DIRECTORY",
     "After a crash: will the broker start?": "kdump next-start --scan DIRECTORY",
-    "What does this line of a log mean?": "kdump explain 'LINE'",
+    "What does this error or line mean?": "kdump explain 'LINE'",
     "The disk is full: what holds space?": "kdump verify --quick --info DIRECTORY",
 }
 #: Other names of commands, which are not listed.

@@ -88,9 +88,12 @@ def duration_text(seconds: float) -> str:
 
 
 def period_text(first_ms: int, last_ms: int) -> str:
-    """Return two times to the second: "2026-11-20T22:14:02Z..22:14:03Z", or with both dates."""
+    """Return two times to the second: "2026-11-20T22:14:02Z..22:14:03Z", or with both dates.
+
+    Equal ones are one.
+    """
     from kdump.format.lines.text import time_text
 
     first, last = (re.sub(r"\.\d{3}Z$", "Z", time_text(time_ms)) for time_ms in (first_ms, last_ms))
     day, _, _ = first.partition("T")
-    return f"{first}..{last.removeprefix(f'{day}T')}"
+    return first if first == last else f"{first}..{last.removeprefix(f'{day}T')}"

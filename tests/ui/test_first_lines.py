@@ -209,10 +209,12 @@ def test_a_scrub_that_has_read_everything_says_so(cli: Cli, data: Path) -> None:
 
 def test_the_result_counts_what_is_ok(cli: Cli, data: Path) -> None:
     (line,) = (line for line in cli.lines("verify", data) if line.startswith("result"))
-    assert re.fullmatch(r"result      22 OK; \d[\d.]* s, read only", line)
+    assert re.fullmatch(r"result      22 OK; \d[\d.]* s; nothing was changed", line)
     lines = cli.lines("verify", "--info", "--jobs", "2", data)
     (line,) = (line for line in lines if line.startswith("result"))
-    assert re.fullmatch(r"result      22 OK; \d[\d.]* s, \d[\d,.]* \w+/s, 2 jobs, read only", line)
+    assert re.fullmatch(
+        r"result      22 OK; \d[\d.]* s, \d[\d,.]* \w+/s, 2 jobs; nothing was changed", line
+    )
     *_, summary = map(json.loads, cli.lines("verify", "--format", "json", data))
     assert summary["severities"] == {"error": 0, "incomplete": 0, "warning": 0, "info": 27}
 
@@ -248,7 +250,7 @@ def test_a_cause_that_is_no_finding_has_an_entry_of_its_own(cli: Cli, tmp_path: 
     assert text.count("more index entries than there is room for") == 2
     assert "; start the broker" not in text
     assert text.endswith(
-        "check all again; no broker starts with this log directory while the report names a cause: "
+        "check again; no broker starts with this log directory while the report names a cause: "
         f"kdump verify {data}"
     )
     arguments: list[str | Path] = ["next-start", "--scan", "--config", config, data]

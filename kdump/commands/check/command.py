@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
-    short_help="Compare the files of an export with its manifest.",
+    short_help="Check that the files of an export are whole.",
     epilog="Exit codes: 0 all is as the manifest says; 2 wrong usage; 4 a file is missing, "
     "differs, or is not in the manifest, or the export found corruption; 5 something could not "
     "be read, now or by the export, which comes before 4; "

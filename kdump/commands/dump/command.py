@@ -115,7 +115,7 @@ class _Dump(Command):
 
 @click.command(
     cls=_Dump,
-    short_help="Print batches, records, index entries, and corruption.",
+    short_help="Print batches (or --records), index entries, small files.",
     epilog="Exit codes: 0 printed; 2 wrong usage; 4 corruption was found and shown; 5 something "
     "could not be read, which comes before 4; 130, 143 ended by a signal; 141 the reader of the "
     "output went away.",

@@ -46,7 +46,7 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[st
 
 @click.command(
     cls=_Explain,
-    short_help="Explain findings, and lines of a broker's log.",
+    short_help="Explain an exception, a line of a log, or a finding.",
     epilog="Exit codes: 0 explained; 2 no code of that name, or nothing to explain; 5 kdump "
     "cannot explain a line that may concern disks, or any line.",
 )

@@ -29,7 +29,7 @@ def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> li
 @click.command(
     "help",
     cls=Command,
-    short_help="Show the page of a command, a guide, or the exit codes.",
+    short_help="List guides and exit codes; help verify shows a page.",
     epilog="Exit codes: 0 shown; 2 no page of that name; 141 the reader of the output went away.",
 )
 @click.argument("topic", required=False, metavar="[TOPIC]", shell_complete=_complete)

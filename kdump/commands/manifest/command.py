@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
-    short_help="Describe log directories in one file, without records.",
+    short_help="Write into a file what compare needs of another host.",
     epilog="Exit codes: 0 written; 2 wrong usage; 5 something could not be read, which the "
     "manifest says, or the manifest could not be written; 6 refused, because other users can "
     "redirect the path of FILE; 130, 143 ended by a signal, nothing written; 141 the reader of the "

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
-    short_help="Rebuild missing or wrong indexes and small files.",
+    short_help="Rebuild indexes, snapshots and leader epochs from logs.",
     epilog=EXIT_CODES,
 )
 @click.option(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command(
     "truncate-to-valid",
     cls=Command,
-    short_help="Truncate logs where log recovery would.",
+    short_help="Truncate logs as log recovery would: removes the rest.",
     epilog=EXIT_CODES,
 )
 @click.option(

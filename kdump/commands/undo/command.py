@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
-    short_help="List repairs, revert them, or remove their backups.",
+    short_help="List repairs; --apply reverts, --discard frees backups.",
     epilog="Exit codes: 0 listed, shown, undone or discarded; 2 wrong usage; 5 something could "
     "not be read, or a repair, an undo or the removal of a backup was interrupted: the last line "
     "on standard error is then the command that continues it; 6 refused, nothing changed; 130, 143 "

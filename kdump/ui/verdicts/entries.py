@@ -66,6 +66,8 @@ def partition_entries(
         codes = [code if count == 1 else f"{code} ({count})" for code, count in others.items()]
         texts.append(f"also: {', '.join(codes)}")
         lines += wrap(texts[-1], 7)
+    if harm is None and forecast is not None and verdict.lost.records:
+        harm = "leaves the log as it is"
     if harm is not None:
         texts.append(f"startup: {harm}")
         lines += wrap(texts[-1], 7)

@@ -85,12 +85,12 @@ def plan_lines(
 def _last_text(top: Sequence[Finding], forecasts: Iterable[Forecast]) -> str:
     """Return the last step: the broker starts only where nothing that stops it may be left."""
     if any(finding.code.harm is Harm.STRAYS for finding in top):
-        return "check all again, start no broker before the metadata log is back:"
+        return "check again, start no broker before the metadata log is back:"
     stops = any(finding.code.stops is not None for finding in top)
     if stops or any(forecast.causes for forecast in forecasts):
         named = "while the report names a cause"
-        return f"check all again; no broker starts with this log directory {named}:"
-    return "check all again; start the broker if you accept its first line:"
+        return f"check again; no broker starts with this log directory {named}:"
+    return "check again; start the broker unless it says DO NOT START:"
 
 
 def _top_steps(top: Sequence[Finding]) -> Iterator[_Step]:
@@ -177,10 +177,10 @@ def _repair_steps(
         return
     if salvage_command(path) in remedies:
         records = verdict.lost.records
-        but = f", all but {bound_text(records, 'lost record')}" if records else ""
+        but = f", which leaves out {bound_text(records, 'corrupt record')}" if records else ""
         only = "if no other replica has its records, " if copy else ""
         yield _Step(
-            f"{name}: {only}copy the valid batches{but}, then do what the command prints last:",
+            f"{name}: {only}copy all valid batches{but}, then take the steps that it prints:",
             [salvage_command(path)],
         )
         return

@@ -253,7 +253,7 @@ def summary_lines(summary: Summary, *, info: bool, manifests: bool) -> Iterator[
         yield from _remembered(covered.remembered)
     yield paragraph(
         "result",
-        f"{_result_text(summary)}; {_effort_text(summary, info=info)}, read only",
+        f"{_result_text(summary)}; {_effort_text(summary, info=info)}; nothing was changed",
     )
 
 

@@ -166,7 +166,8 @@ def test_a_log_directory_worst_first(cli: Cli, log_directory: Path) -> None:
     assert "checked 4 partitions, 8 segments, " in text
     assert "78 batches, 780 records" in text  # one is damaged, one torn
     assert re.search(
-        r" result 2 OK, 1 with errors, 1 with warnings; \d[\d.]* s, read only plan 1 ", text
+        r" result 2 OK, 1 with errors, 1 with warnings; \d[\d.]* s; nothing was changed plan 1 ",
+        text,
     )
     assert cli.json(log_directory, code=exits.PROBLEMS)[-1]["severities"]["info"] == 1
 
@@ -198,10 +199,12 @@ def test_a_sound_run_says_what_it_covered(cli: Cli, tmp_path: Path) -> None:
     assert (
         "20 batches, 200 records: every header and checksum (--deep reads the records too)" in text
     )
-    assert re.search(r" result 1 OK; \d[\d.]* s, read only$", text)
+    assert re.search(r" result 1 OK; \d[\d.]* s; nothing was changed$", text)
     assert "kdump explain" not in text
     text = " ".join(" ".join(cli.text("--info", *arguments, code=exits.OK)).split())
-    assert re.search(r" result 1 OK; \d[\d.]* s, \d[\d,.]* \w+/s, 1 job, read only$", text)
+    assert re.search(
+        r" result 1 OK; \d[\d.]* s, \d[\d,.]* \w+/s, 1 job; nothing was changed$", text
+    )
 
 
 def test_deep_says_that_records_were_read(cli: Cli, tmp_path: Path) -> None:
@@ -256,7 +259,7 @@ def test_a_damaged_partition_shows_its_sound_neighbours(cli: Cli, tmp_path: Path
     flip(logs[1], 60_000)
     text = " ".join(" ".join(cli.text(logs[1].parent, code=exits.PROBLEMS)).split())
     assert "valid to 1763; valid again from position 65168, offset 1911" in text
-    when = "2023-11-14T22:13:20Z..22:13:20Z"
+    when = "2023-11-14T22:13:20Z"
     assert f"lost at most 147 records: 1764..1910 ({when}) consumers stop at 1764" in text
     assert "can seek to 1911" in text
 
@@ -625,7 +628,7 @@ def test_a_log_directory_ends_in_a_numbered_plan(cli: Cli, log_directory: Path) 
         "plan 1 if another replica of crc-sealed-0 is in sync, start its broker first "
         "2 crc-sealed-0:"
     )
-    assert ", all but at most 10 lost records, then " in text
+    assert ", which leaves out at most 10 corrupt records, then " in text
     assert not any("do: kdump verify" in line for line in lines)
 
 
@@ -647,7 +650,7 @@ def test_the_plan_for_a_damaged_metadata_log(cli: Cli, tmp_path: Path) -> None:
         "kdump explain batch-crc-mismatch "
         "3 __consumer_offsets-0, __consumer_offsets-1, __transaction_state-0 and 1 other: a "
         "startup on the truncated metadata log renames them to -stray. Their own files need no "
-        f"repair 4 check all again; start the broker if you accept its first line: "
+        f"repair 4 check again; start the broker unless it says DO NOT START: "
         f"kdump verify {data}"
     )
 
@@ -660,7 +663,7 @@ def test_partitions_that_lack_indexes_alone_share_a_command(cli: Cli, log_direct
     assert lines[-4:] == [
         "plan        1 can wait: rebuild indexes or small files of a-0, b-0:",
         f"              kdump reindex {log_directory}",
-        "            2 check all again; start the broker if you accept its first line:",
+        "            2 check again; start the broker unless it says DO NOT START:",
         f"              kdump verify {log_directory}",
     ]
 
@@ -680,7 +683,7 @@ def test_an_error_that_only_explain_is_for_has_its_step(cli: Cli, log_directory:
         "kdump explain segments-overlap",
         "3 can wait: rebuild indexes or small files of codec-5-0, overlap-0: "
         f"kdump reindex {log_directory}",
-        "4 check all again; start the broker if you accept its first line: "
+        "4 check again; start the broker unless it says DO NOT START: "
         f"kdump verify {log_directory}",
     ]
     assert text == " ".join(steps)
@@ -720,7 +723,7 @@ def test_a_partition_with_the_topic_id_of_another_has_its_step(cli: Cli, tmp_pat
     text = " ".join(" ".join(cli.text(tmp_path, code=exits.PROBLEMS)).split())
     assert (
         "plan 1 id-of-other-0: topic-id-mismatch. If only partition.metadata was copied here, "
-        "write the id of the topic into it: kdump explain topic-id-mismatch 2 check all again"
+        "write the id of the topic into it: kdump explain topic-id-mismatch 2 check again"
     ) in text
 
 
@@ -746,8 +749,8 @@ def test_an_interrupted_repair_is_finished_first(cli: Cli, log_directory: Path) 
     text = " ".join(" ".join(cli.text(log_directory, code=exits.PROBLEMS)).split())
     assert (
         "plan 1 crc-sealed-0: finish the repair that was interrupted: "
-        f"kdump reindex {damaged} --apply 2 check all again; start the broker if you accept "
-        "its first line:"
+        f"kdump reindex {damaged} --apply 2 check again; start the broker unless it says "
+        "DO NOT START:"
     ) in text
 
 
@@ -760,7 +763,7 @@ def test_the_indexes_of_a_log_are_rebuilt_after_its_cut(cli: Cli, log_directory:
         f"kdump truncate-to-valid {torn} "
         "2 can wait: rebuild indexes or small files of torn-last-0: "
         f"kdump reindex {torn} "
-        "3 check all again"
+        "3 check again"
     ) in text
 
 
@@ -833,7 +836,7 @@ def test_the_plan_removes_a_log_start_beyond_the_end(cli: Cli, log_directory: Pa
     text = " ".join(" ".join(cli.text(log_directory, code=exits.PROBLEMS)).split())
     assert (
         f"plan 1 if another replica of {path.name} is in sync, start its broker first "
-        f"2 rebuild indexes or small files of {path.name}: kdump reindex {path} 3 check all again"
+        f"2 rebuild indexes or small files of {path.name}: kdump reindex {path} 3 check again"
     ) in text
 
 
