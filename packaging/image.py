@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 from collections.abc import Iterator
 from hashlib import sha256
 from io import BytesIO
@@ -22,6 +23,7 @@ from pathlib import Path
 from time import gmtime, strftime
 from typing import Any
 
+HERE = Path(__file__).parent
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 #: What is taken from the packages: libraries, the loader, busybox, and what states their licences.
 TAKEN = re.compile(
@@ -132,11 +134,13 @@ class Layout:
 def main(version: str, dist: Path, packages: Path, bill: Path, output: Path) -> None:
     """Write ``output``."""
     created = strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(TIME))
+    project = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]
     labels = {
         "org.opencontainers.image.title": "kdump",
         "org.opencontainers.image.description": "fsck for Kafka log directories",
         "org.opencontainers.image.version": version,
         "org.opencontainers.image.licenses": "Apache-2.0",
+        "org.opencontainers.image.source": project["urls"]["Homepage"],
     }
     layout, manifests = Layout(), []
     for architecture, machine in ARCHITECTURES.items():
