@@ -1,4 +1,4 @@
-"""Compiles the kernel with Cython where that works; everything else is in pyproject.toml.
+"""Compiles the kernel with Cython where that works; all else but README.md is in pyproject.toml.
 
 The kernel's modules are those of its folder. Each is built from a copy of its Python source, into
 which the preludes are pasted in place of the statements that import from them: functions are
@@ -17,8 +17,10 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import re
 import shutil
 import sysconfig
+import tomllib
 from contextlib import suppress
 from multiprocessing import Semaphore
 from pathlib import Path
@@ -181,6 +183,19 @@ def processes() -> int:
     return os.cpu_count() or 1
 
 
+def readme() -> str:
+    """README.md as registries show it, beside none of its files: its links lead to this version."""
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    repository, tag = project["urls"]["Homepage"], f"v{project['version']}"
+
+    def absolute(link: re.Match[str]) -> str:
+        kind = "raw" if link["picture"] else "blob"
+        return f"{link['shown']}({repository}/{kind}/{tag}/"
+
+    relative = r"(?P<shown>(?P<picture>!?)\[[^]]*\])\((?!https?:)"
+    return re.sub(relative, absolute, Path("README.md").read_text())
+
+
 class BuildKernel(build_ext):
     """Runs Cython where something is built: pip asks a build for other things first.
 
@@ -214,5 +229,7 @@ SOURCES = [source for source in sorted(FOLDER.glob("*.py")) if source.stem not i
 setup(
     ext_modules=[*(extension(source.stem, source) for source in SOURCES), extension(SHARED)],
     cmdclass={"build_ext": BuildKernel},
+    long_description=readme(),
+    long_description_content_type="text/markdown",
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

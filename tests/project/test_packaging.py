@@ -194,12 +194,19 @@ def test_a_wheel_is_built_where_no_compiler_is(sdist: Path) -> None:
     name = build("build_wheel", sdist, os.environ | {"CC": "/bin/false"})
     with zipfile.ZipFile(sdist / "out" / name) as wheel:
         names = wheel.namelist()
+        (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
+        about = wheel.read(metadata).decode()
     packed = {name.removeprefix("kdump/") for name in names if name.startswith("kdump/")}
     assert packed == modules(ROOT / "kdump") | {"py.typed"}
     assert {name.split("/")[0] for name in names} - {"kdump"} == {
         f"kafka_kdump-{PROJECT['version']}{end}" for end in (".data", ".dist-info")
     }
     assert [name for name in names if name.endswith("licenses/LICENSE")]
+    # Registries show README beside none of its files.
+    place = f"{PROJECT['urls']['Homepage']}/blob/v{PROJECT['version']}"
+    assert "Description-Content-Type: text/markdown\n" in about
+    assert f"[SECURITY.md]({place}/SECURITY.md)" in about
+    assert re.findall(r"\]\((?!https?:).*?\)", about) == []
     pages = {"/".join(Path(name).parts[-2:]) for name in names if "/share/man/" in name}
     assert pages == {f"man{page.suffix[1:]}/{page.name}" for page in (ROOT / "man").glob("*.[157]")}
 
