@@ -233,6 +233,17 @@ def test_a_deb_is_installed_used_and_removed(dist: Path, copied: Path) -> None:
     assert files(copied) == before
 
 
+def test_dpkg_and_rpm_take_a_candidate_for_older_than_its_release(dist: Path) -> None:
+    deb, rpm = package(dist, "*_amd64.deb"), package(dist, "*.x86_64.rpm")
+    _, of_deb = ran(["dpkg-deb", "-f", str(deb), "Version"], dist)
+    _, of_rpm = ran(["rpm", "-qp", "--qf", "%{VERSION}-%{RELEASE}\n", str(rpm)], dist)
+    release = VERSION.partition("rc")[0]
+    expected = f"{VERSION.replace('rc', '~rc')}-1\n"
+    assert (of_deb, of_rpm) == (expected, expected)
+    older = ["dpkg", "--compare-versions", of_deb.strip(), "lt", f"{release}-2"]
+    assert ran(older, dist)[0] == 0
+
+
 def test_an_rpm_is_installed_and_removed(dist: Path, tmp_path: Path) -> None:
     made = package(dist, "*.x86_64.rpm")
     rpm = ["rpm", "--root", str(tmp_path), "--nodeps"]
