@@ -36,8 +36,8 @@ WORKFLOWS = ROOT / ".github/workflows"
 FORMS = ROOT / ".github/ISSUE_TEMPLATE"
 #: Where no value of the owner can stand, and what is no file of the repository.
 ELSEWHERE = (
-    "fixtures", "build", "dist", ".git", "*.egg-info", ".venv*", ".tools", ".*_cache", ".hypothesis",
-    "__pycache__",
+    "fixtures", "build", "dist", ".git", "*.egg-info", ".venv*", ".tools", ".*_cache",
+    ".hypothesis", "__pycache__",
 )  # fmt: skip
 
 
