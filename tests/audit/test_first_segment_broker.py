@@ -104,7 +104,6 @@ def count(directory: Path) -> Count:
 @pytest.mark.parametrize(
     ("version", "freezes"),
     [
-        pytest.param("4.3.1", 3, marks=pytest.mark.slow),
         pytest.param("4.3.1", 12, marks=pytest.mark.nightly),
         pytest.param("3.9.1", 12, marks=pytest.mark.nightly),
     ],
