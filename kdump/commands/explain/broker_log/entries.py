@@ -52,7 +52,9 @@ _NOTED: Final = re.compile(
     rb"Caught segment overflow error|Deleting segments as part of log (?:recovery|truncation)|"
     rb"Truncating to offset|The topicId does not exist in|Error while loading logs in|"
     rb"Fetch (?:offset|position) .{0,300}? is out of range for|pacted but has not been|"
-    rb"ue to log start offset"
+    rb"ue to log start offset|which typically implies a leader change|Election (?:has )?timed out|"
+    rb"Voter key for VOTE|sent a voter key|returned error INCONSISTENT_CLUSTER_ID|"
+    rb"Found no committed offset for|Resetting offset for partition"
 )
 
 

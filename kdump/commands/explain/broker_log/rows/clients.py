@@ -133,7 +133,21 @@ ROWS: Final = (
         ),
         (partition_files.HIGH_WATERMARK_BEYOND_END,),
     ),
-    # Positions that are not in the log.
+    # Positions that are not in the log, or not committed.
+    *answer_alike(
+        "A consumer has no position in the partition: its group never committed an offset there, "
+        "its offsets expired, or the coordinator lost them. The consumer begins where "
+        "auto.offset.reset says.",
+        "For a new group, nothing to do. Otherwise stop the consumers. On the brokers' disks, "
+        "kdump groups shows the offsets that the group has committed, and kdump groups --format "
+        "csv writes them for kafka-consumer-groups.sh --reset-offsets --from-file.",
+        (
+            "Found no committed offset for partition {partition}",
+            "Resetting offset for partition {partition} to position",
+            "Resetting offset for partition {partition} to offset",
+        ),
+        kind=Subject.NOTE,
+    ),
     *answer_alike(
         _OUT_OF_RANGE,
         _GROUPS,

@@ -17,6 +17,37 @@ _CONFIG: Final = (
 
 ROWS: Final = (
     *answer_alike(
+        "A controller and the voter set have different directory ids for it. Its meta.properties "
+        "was written anew, its log directory was formatted again, or it has the disk of another "
+        "node. It does not vote.",
+        "On the disks of the controllers, kdump quorum shows the directory.id of each node and of "
+        "each voter. If the log directory still has its metadata log, stop that controller and "
+        "write the id of the voter into its meta.properties. If it is blank and the quorum has a "
+        "leader, run kafka-metadata-quorum.sh remove-controller with the old id, then "
+        "add-controller.",
+        (
+            "oter key for VOTE or BEGIN_QUORUM_EPOCH request didn't match the receiver's",
+            "sent a voter key ({}) in the VOTE request that doesn't match",
+            "sent a voter key ({}) in the BEGIN_QUORUM_EPOCH request that doesn't match",
+        ),
+        kind=Subject.ELSEWHERE,
+        decides=True,
+    ),
+    *answer_alike(
+        "A controller asked for votes and got too few: fewer than a majority of the voters run, "
+        "they do not reach each other, or their logs end later. For a moment after a start this "
+        "is normal.",
+        "Start the other controllers. If no leader is elected, stop them all: from their disks, "
+        "kdump quorum says which node can be elected, and which to start first.",
+        (
+            "Election timed out before receiving sufficient vote responses",
+            "Election has timed out, backing off for {}ms before becoming a candidate again",
+            "Insufficient remaining votes to become",
+            "still catching up because we still don't know the high water mark yet",
+        ),
+        kind=Subject.ELSEWHERE,
+    ),
+    *answer_alike(
         "The configuration of this node contradicts itself, or the configuration of the other "
         "nodes. The node did not start, or exited.",
         _CONFIG,

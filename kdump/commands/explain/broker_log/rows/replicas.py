@@ -96,6 +96,22 @@ ROWS: Final = (
         (partition_files.HIGH_WATERMARK_BEYOND_END,),
         kind=Subject.NOTE,
     ),
+    *answer_alike(
+        "The leader does not know the last leader epoch of a follower, or its log does not reach "
+        "the follower's fetch offset. After a change of leader this happens once. If it recurs "
+        "with the same offset, the replica stays out of the ISR.",
+        "If the line recurs with the same offset, write a record to the partition, or restart the "
+        "leader. If the replica still stays out, compare leader-epoch-checkpoint on both with "
+        "kdump dump: kdump heal --from takes a line that one of them lacks from the other.",
+        (
+            "Current offset {offset} for partition {partition} is out of range, which typically "
+            "implies a leader change",
+            "Reset fetch offset for partition {partition} from {offset} to the current local "
+            "replica's end offset",
+        ),
+        (epochs.EPOCHS_MISSING,),
+        kind=Subject.NOTE,
+    ),
     BrokerMessage(
         "Truncate fully and reset fetch offset for partition {partition} from {offset} to the "
         "current leader's start offset",

@@ -223,6 +223,22 @@ ROWS: Final = (
         (meta_properties.META_PROPERTIES_MISMATCH,),
     ),
     *answer_alike(
+        "Two nodes have different cluster ids: one was formatted with another id, has a disk of "
+        "another cluster, or asks the controllers of another cluster. It cannot join.",
+        "Compare cluster.id in meta.properties of all nodes, and controller.quorum.voters or "
+        "controller.quorum.bootstrap.servers. Do not format a log directory that has records "
+        "again.",
+        (
+            "Unexpected error INCONSISTENT_CLUSTER_ID in {} response",
+            "returned error INCONSISTENT_CLUSTER_ID",
+            "InconsistentClusterIdException: Expected cluster ID {}, but got cluster ID",
+            "InconsistentClusterIdException",
+        ),
+        (meta_properties.META_PROPERTIES_MISMATCH,),
+        kind=Subject.ELSEWHERE,
+        decides=True,
+    ),
+    *answer_alike(
         "The broker could not read a meta.properties, or the file did not exist although the log "
         "directory is in use. The log directory is offline, or the broker did not start.",
         "On a new log directory, nothing to do. Otherwise, check whether its file system is "

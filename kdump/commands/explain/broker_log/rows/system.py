@@ -31,6 +31,31 @@ ROWS: Final = (
         decides=True,
     ),
     *answer_alike(
+        "Kubernetes kills the container of the broker, because its probe fails. If the broker is "
+        "in log recovery, it does not answer yet, and the next start begins recovery again.",
+        "kdump next-start --scan DIRECTORY says how long recovery takes, and what it removes. Set "
+        "failureThreshold times periodSeconds of a startupProbe above that time, then let the "
+        "broker recover.",
+        (
+            "iveness probe failed",
+            "tartup probe failed",
+            "failed liveness probe",
+            "failed startup probe",
+        ),
+        kind=Subject.ELSEWHERE,
+        decides=True,
+    ),
+    *answer_alike(
+        "On NFS, a client keeps a file that is deleted while it is open, as a file whose name "
+        "begins with .nfs. The broker then cannot delete the directory. The log directory went "
+        "offline.",
+        "Restart the broker: it deletes the directory once it has the file closed. Move the log "
+        "directory to a local disk or a block device: NFS does not keep what a broker relies on.",
+        ("FileSystemException: {path}/.nfs{}: Device or resource busy", "/.nfs"),
+        kind=Subject.ELSEWHERE,
+        decides=True,
+    ),
+    *answer_alike(
         "A network file system without a lock service refused to lock .lock. The log directory is "
         "offline.",
         "Mount the file system with locks (NFS 4, or rpc.statd for NFS 3), or move the log "
@@ -89,7 +114,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         "A network file system lost the file. The log directory went offline.",
-        "Mount the file system again. Verify the log directory before a broker starts.",
+        "Mount the file system again. Verify the log directory before a broker starts, and move it "
+        "to a local disk or a block device.",
         (
             "FileSystemException: {path}: Stale file handle",
             "java.io.FileNotFoundException: {path} (Stale file handle)",
