@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import kubernetes_validate
 import pytest
 import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
@@ -22,6 +24,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from kdump.cli.main import cli
 from project.monitoring import Prometheus, prometheus
+from support.documents import TEXTS
 from support.fixtures_loader import copy_fixture
 
 pytestmark = pytest.mark.once
@@ -37,6 +40,7 @@ DAY = 86400
 
 def test_each_file_is_one_of_these() -> None:
     assert {path.name for path in EXAMPLES.iterdir()} == {
+        "kafka-kdump-debug.pod.yaml",
         "kafka-kdump-next-start.patch.yaml",
         "kafka-kdump-scrub.cron",
         "kafka-kdump-scrub.cronjob.yaml",
@@ -290,6 +294,38 @@ def test_panels_lie_beside_each_other_and_ask_the_chosen_server() -> None:
 # --- Kubernetes
 
 
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("kafka-*.yaml")), ids=lambda path: path.name)
+def test_each_resource_is_as_its_schema_says(path: Path) -> None:
+    for resource in documents(path.name):
+        if path.name.endswith(".patch.yaml"):
+            resource = patched(resource)
+        kubernetes_validate.validate(resource, "1.37", strict=True)
+
+
+def patched(patch: dict[str, Any]) -> dict[str, Any]:
+    """A StatefulSet with a patch."""
+    container = {"name": "kafka", "image": "registry.example/kafka:4.3.1"}
+    pod: dict[str, Any] = {"containers": [container], **patch["spec"]["template"]["spec"]}
+    labels = {"app": "kafka"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "kafka"},
+        "spec": {
+            "serviceName": "kafka",
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+def test_a_resource_that_is_not_as_its_schema_says_is_found() -> None:
+    (pod,) = documents("kafka-kdump-debug.pod.yaml")
+    pod["spec"]["containers"][0]["volumeMount"] = pod["spec"]["containers"][0].pop("volumeMounts")
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(pod, "1.37", strict=True)
+
+
 def run(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     """What a container's command does where kdump, and what is in ``cwd``/bin, is installed."""
     path = f"{cwd}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -325,12 +361,35 @@ def test_a_start_that_would_lose_records_is_held_back(
     assert ("groups-0" in done.stdout) is broken
 
 
-@pytest.mark.parametrize("name", ["", "lost+found"])
-def test_a_broker_with_a_new_volume_starts(tmp_path: Path, name: str) -> None:
-    (tmp_path / "data" / name).mkdir(parents=True)
+@pytest.mark.parametrize(
+    ("names", "starts"),
+    [
+        ([], True),
+        (["lost+found"], True),
+        (["lost+found", "other"], False),
+    ],
+    ids=str,
+)
+def test_an_empty_volume_is_that_of_a_new_broker(
+    tmp_path: Path, names: list[str], starts: bool
+) -> None:
+    for name in ("", *names):
+        (tmp_path / "data" / name).mkdir(parents=True, exist_ok=True)
     done = start(tmp_path, tmp_path / "data")
-    assert done.returncode == 0
-    assert "is the disk mounted?" in done.stderr
+    assert ("a new broker" in done.stdout) is starts
+    assert (done.returncode == 0) is starts
+
+
+def test_what_cannot_be_read_does_not_start(tmp_path: Path) -> None:
+    """Exit code 5, and volumes that are not mounted, or cannot be listed."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "notes").touch()
+    assert start(tmp_path, tmp_path / "data").returncode == 5
+    assert start(tmp_path, tmp_path / "absent").returncode != 0
+    (tmp_path / "data" / "notes").unlink()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/ls").symlink_to("/bin/false")
+    assert start(tmp_path, tmp_path / "data").returncode != 0
 
 
 def start(cwd: Path, data: Path) -> subprocess.CompletedProcess[str]:
@@ -338,8 +397,71 @@ def start(cwd: Path, data: Path) -> subprocess.CompletedProcess[str]:
     container = init_container()
     (mount,) = container["volumeMounts"]
     (script,) = container["args"]
-    assert script.count(mount["mountPath"]) == 1
+    assert script.count(mount["mountPath"]) == 2
     return run([*container["command"], script.replace(mount["mountPath"], str(data))], cwd)
+
+
+#: The log directories that the steps of the guide have, below the path of the volume.
+VOLUMES = {
+    "Strimzi": ("/var/lib/kafka/data-0", "kafka-log0"),
+    "Confluent for Kubernetes": ("/mnt/data/data0", "logs"),
+    "Any other StatefulSet": ("/var/lib/kafka/data", ""),
+}
+#: Writes down what it is asked, and runs what is to be run in a pod.
+KUBECTL = """#!/bin/sh
+echo "$@" >>said
+if [ "$1" = exec ]; then shift 3; exec "$@"; fi
+"""
+
+
+def shell_lines(title: str) -> str:
+    """The lines that the guide has for ``title``, up to the next one."""
+    _, _, rest = TEXTS["kdump-install"].partition(f"**{title}**")
+    steps = re.split(r"^\*\*|(?<=\n)If all", rest, flags=re.MULTILINE)[0]
+    return "".join(re.findall(r"```sh\n(.*?)```", steps, re.DOTALL))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title", VOLUMES)
+def test_the_steps_of_the_guide_run_on_a_volume_that_looks_like_the_pods(
+    title: str, tmp_path: Path
+) -> None:
+    mount, below = VOLUMES[title]
+    volume = tmp_path / "volume"
+    copy_fixture("4.3.1/clean", volume / below)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/kubectl").write_text(KUBECTL)
+    (tmp_path / "bin/kubectl").chmod(0o755)
+    lines = shell_lines(title).replace(mount, str(volume))
+    done = run(["bash", "-ec", lines], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "22 OK" in done.stdout
+    said = (tmp_path / "said").read_text().splitlines()
+    kinds = [" ".join(line.split()[:2]) for line in said]
+    assert kinds.index("apply -f") > kinds.index("delete pod")
+    removed = next(line for line in said if line.startswith("delete") and "set" in line)
+    assert removed.endswith("--cascade=orphan")
+    assert said.index(removed) < kinds.index("delete pod")
+    assert "delete pod kafka-kdump" in said[-2:]
+    if title != "Any other StatefulSet":  # what was blocked is permitted again, at the end
+        assert said[0].startswith("annotate kafka ")
+        name = said[0].split()[3].partition("=")[0]
+        assert said[-1].split()[3] == f"{name}-"
+
+
+def test_the_debug_pod_has_the_claim_and_the_path_of_the_guide() -> None:
+    (pod,) = documents("kafka-kdump-debug.pod.yaml")
+    spec = pod["spec"]
+    (volume,), (container,) = spec["volumes"], spec["containers"]
+    guide = TEXTS["kdump-install"]
+    assert f"`{volume['persistentVolumeClaim']['claimName']}`" in guide
+    (mount,) = container["volumeMounts"]
+    assert (mount["name"], mount["mountPath"]) == (volume["name"], VOLUMES["Strimzi"][0])
+    assert f"kubectl exec {pod['metadata']['name']} -- kdump" in guide
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    rights = container["securityContext"]
+    assert rights["readOnlyRootFilesystem"] is True
+    assert rights["capabilities"] == {"drop": ["ALL"]}
 
 
 def pod(job: dict[str, Any]) -> dict[str, Any]:
@@ -450,8 +572,9 @@ def command_lines() -> dict[str, list[str]]:
     for name, text in hosts.items():
         executable, *lines[name] = shlex.split(text)
         assert executable == "/usr/bin/kafka-kdump"
-    executable, *lines["next-start.patch"] = shlex.split(script.partition(";")[0])
-    assert executable == "kdump"
+    last = script.strip().split("\n")[-1]
+    shell, executable, *lines["next-start.patch"] = shlex.split(last)
+    assert (shell, executable) == ("exec", "kdump")
     return lines
 
 
