@@ -49,6 +49,7 @@ def test_each_file_is_one_of_these() -> None:
         "kafka-kdump-verify.job.yaml",
         "kdump-dashboard.json",
         "kdump.rules.yml",
+        "kubectl-kdump",
     }
 
 
@@ -447,6 +448,36 @@ def test_the_steps_of_the_guide_run_on_a_volume_that_looks_like_the_pods(
         assert said[0].startswith("annotate kafka ")
         name = said[0].split()[3].partition("=")[0]
         assert said[-1].split()[3] == f"{name}-"
+
+
+PLUGIN_KUBECTL = """#!/bin/sh
+echo "$@" >>said
+case "$*" in
+*'id -u') echo 1001 ;;
+*'id -g') echo 0 ;;
+debug*) for word; do case $word in --custom=*) cp "${word#--custom=}" rights ;; esac; done ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("namespace", [[], ["-n", "kafka"]], ids=str)
+def test_the_plugin_runs_kdump_as_the_brokers_user(namespace: list[str], tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/kubectl").write_text(PLUGIN_KUBECTL)
+    (tmp_path / "bin/kubectl").chmod(0o755)
+    plugin = str(EXAMPLES / "kubectl-kdump")
+    done = run([plugin, *namespace, "kafka-0", "verify", "--quick"], tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    rights = json.loads((tmp_path / "rights").read_text())
+    assert rights == {"securityContext": {"runAsUser": 1001, "runAsGroup": 0}}
+    where = " --namespace=kafka" if namespace else ""
+    *_, last = (tmp_path / "said").read_text().splitlines()
+    assert last.startswith(f"debug{where} -it kafka-0 --target=kafka --image=registry.example/")
+    custom = re.search(r"--custom=(\S+)", last)
+    assert custom is not None
+    assert not Path(custom[1]).exists()
+    assert last.endswith("-- kdump verify --quick")
+    assert run([plugin, *namespace, "kafka-0"], tmp_path).returncode == 2
 
 
 def test_the_debug_pod_has_the_claim_and_the_path_of_the_guide() -> None:
