@@ -142,6 +142,10 @@ class Controllers:
             if (match := _TRUNCATED.search(line))
         ]
 
+    def log_lines(self, node: int) -> list[str]:
+        """What a node has logged since the directories were replaced."""
+        return [line for each, line in self._lines() if each == node]
+
     def alter_configs(self, configs: Mapping[str, str]) -> None:
         """Set dynamic configs of all brokers, a record each. Raises ServerError."""
         listed = ",".join(f"{name}={value}" for name, value in configs.items())

@@ -22,6 +22,7 @@ PREFACE, *SECTIONS = re.split(r"^## ", TEXTS["kdump-incident"], flags=re.MULTILI
 STARTS = {
     "Before a broker starts": range(0),
     "The broker does not start": range(0),
+    "The cluster id differs": range(0),
     "Recovery takes hours": range(0),
     "A batch is corrupt": range(7, 12),
     "Indexes are missing or wrong": range(0),
@@ -37,7 +38,8 @@ def test_sections_that_say_so_end_with_a_start() -> None:
     said = {
         text.partition("\n")[0] for text in SECTIONS if re.search(r"[Ss]tart the broker\b", text)
     }
-    assert said <= {*STARTS, "Rules for every incident"}
+    elsewhere = {"The log directory is on NFS", "The broker runs on Windows"}  # no data to read
+    assert said <= {*STARTS, *elsewhere, "Rules for every incident"}
 
 
 @pytest.mark.parametrize("title", STARTS)
@@ -50,6 +52,9 @@ def test_the_broker_starts_once_the_steps_are_followed(title: str, tmp_path: Pat
     before = records(consumed(made[1])[NAME, READ])
     with Broker("4.3.1", tmp_path / "data", SETTINGS) as broker:
         found = read_all(broker, (NAME,), tmp_path / "read")[NAME]
+        log = broker.log_lines()
+    recovering = any("Recovering unflushed segment" in line for line in log)
+    assert recovering or title != "Recovery takes hours"  # the line that it begins with
     assert before.keys() >= set(STARTS[title])
     assert found == {at: record for at, record in before.items() if at not in STARTS[title]}
     assert not [*(tmp_path / "data").glob("*-stray")]
