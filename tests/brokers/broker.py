@@ -7,10 +7,13 @@ Spec: ``kafka.Kafka``; ``kafka.tools.StorageTool`` (KIP-500) for a single KRaft 
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -192,6 +195,21 @@ def watched_start(
                 break
             time.sleep(0.2)
         return broker.log_lines()
+    finally:
+        broker._abandon()
+
+
+def killed_start(version: str, directory: Path, settings: Mapping[str, str], message: str) -> None:
+    """Start a broker, and end it at once (SIGKILL) when it logs ``message``, started or not."""
+    broker = Broker(version, directory, settings)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            started = pool.submit(broker._server.start)
+            while not any(message in line for line in broker.log_lines()) and not started.done():
+                time.sleep(0.02)
+            os.kill(broker.pid, signal.SIGKILL)
+            with contextlib.suppress(ServerError):
+                started.result()
     finally:
         broker._abandon()
 

@@ -15,14 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from brokers.broker import QUICK_RESTART, Broker, format_directory, refused_start
+from brokers.broker import QUICK_RESTART, Broker, format_directory, killed_start, refused_start
 from brokers.controllers import DIRECTORY_IDS, NODES, Controllers
 from brokers.programs import QUICK, java_command
 from brokers.server import free_ports
 from brokers.settings import joining
 from project.test_symptoms import quoted
 from support.commands import kdump
-from support.fixtures_loader import copy_fixture
+from support.fixtures_loader import consumed, copy_fixture
+from support.served import READ, read_all, records
 
 pytestmark = [pytest.mark.broker, pytest.mark.nightly]
 
@@ -178,6 +179,23 @@ def metadata_quorum(*arguments: str) -> None:
     command = [*java_command(VERSION, "INFO", *QUICK), tool, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_broker_that_its_probe_kills_in_recovery(tmp_path: Path) -> None:
+    """The next start begins recovery again, and it loses nothing once it is let be."""
+    data = copy_fixture("4.3.1/killed", tmp_path / "data")
+    line = quoted("Recovery takes hours")[0]
+    before = records(consumed("4.3.1/killed")["codec-zstd-0", READ])
+    killed_start(VERSION, data, SETTINGS, constant(line))
+    ran = kdump("next-start", "--scan", data)
+    (start,) = next(ran.of("summary"))["next_starts"]
+    assert ran.code == 0
+    assert start["reads_bytes"] > 0
+    assert start["lost"]["sound"] == 0
+    with Broker(VERSION, data, SETTINGS) as again:
+        found = read_all(again, ("codec-zstd-0",), tmp_path / "read")["codec-zstd-0"]
+        assert logged(again.log_lines(), line)
+    assert found == before
 
 
 def test_a_consumer_without_committed_offsets(tmp_path: Path) -> None:
