@@ -48,7 +48,7 @@ VARYING = [
     (r"free \d[\d.]* [KMGT]iB; device [0-9a-f]+:[0-9a-f]+, directory inode \d+", "PLACE"),
     (
         r"(?<=; )\d[\d.]* s(?:, [\d,.]+ (?:bytes|[KMGT]iB)/s(?: \(limit [\d.]+ MiB/s\))?)?"
-        r"(?:, \d+ jobs?)?(?![^\s,])",
+        r"(?:, \d+ jobs?)?(?![^\s,;])",
         "TIME",
     ),
     (r"\d[\d.]* (bytes|[KMGT]iB) of \d[\d.]* [KMGT]iB free(, [\d,]+ inodes free)?", "SPACE"),
