@@ -40,7 +40,7 @@ _ELLIPSIS = "..."
 #: What differs from run to run, and from machine to machine.
 VARYING = [
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, \d[\d.]* s", "WHEN"),
-    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.\.[\dT:-]+Z, (\S+ \S+), until", r"WHEN, \1, until"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ(?:\.\.[\dT:-]+Z)?, (\S+ \S+), until", r"WHEN, \1, until"),
     (r"unread for more than \d[\d.]* s", "unread for AGE"),
     (r"([0-9a-f]{8}) \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", r"\1 WHEN"),
     (r"done; \d[\d.]* (bytes|KiB)", "done; SIZE"),
