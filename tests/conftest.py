@@ -24,6 +24,7 @@ from support.crashing.conditions import Trial
 from support.crashing.places import in_memory
 from support.crashing.subjects import LOSSY, REINDEX, Subject
 from support.fixtures_loader import copy_fixture
+from support.json_lines import checked
 
 #: They import Spark; where it is not installed they are passed over.
 collect_ignore_glob = (
@@ -96,6 +97,24 @@ def _missing_programs(*names: str) -> str | None:
 
 def _missing_root() -> str | None:
     return None if os.geteuid() == 0 else "not root here"
+
+
+@pytest.fixture
+def capfd(capfd: pytest.CaptureFixture[str]) -> pytest.CaptureFixture[str]:
+    """What it reads is held against the schemas, if it is JSON lines of a command."""
+    return checked(capfd)
+
+
+@pytest.fixture
+def capfdbinary(capfdbinary: pytest.CaptureFixture[bytes]) -> pytest.CaptureFixture[bytes]:
+    """What it reads is held against the schemas, if it is JSON lines of a command."""
+    return checked(capfdbinary)
+
+
+@pytest.fixture
+def capsys(capsys: pytest.CaptureFixture[str]) -> pytest.CaptureFixture[str]:
+    """What it reads is held against the schemas, if it is JSON lines of a command."""
+    return checked(capsys)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """JSON Lines: header, typed lines, summary.
 
-The shapes are a promise to scripts.
+The shapes are a promise to scripts: ``man/schemas`` describes each line and field.
 """
 
 from __future__ import annotations

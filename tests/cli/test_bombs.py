@@ -16,6 +16,7 @@ import pytest
 
 from support import forge
 from support.forge import batch, message, record, wrapper
+from support.json_lines import check_lines
 from support.long_samples import first_of
 
 pytestmark = [
@@ -104,6 +105,7 @@ def segment(magic: int, rounds: int) -> tuple[bytes, int]:
 def run(*args: str) -> tuple[int, list[dict[str, Any]], int]:
     """Exit code, lines of JSON, and the most memory that a process of it had, in bytes."""
     done = subprocess.run([sys.executable, "-c", CHILD, *args], capture_output=True, check=False)
+    check_lines(done.stdout)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return done.returncode, lines, 1024 * int(done.stderr.split()[-1])
 

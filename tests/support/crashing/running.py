@@ -1,4 +1,7 @@
-"""Runs kdump in a forked child of this process: its exit code, and all that it printed."""
+"""Runs kdump in a forked child of this process: its exit code, and all that it printed.
+
+JSON lines are held against the schemas.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ import kdump.cli.main
 from kdump.repair.transaction import disk
 from kdump.storage import liveness
 from support.crashing.seam import Around, Watched
+from support.json_lines import check_lines
 
 # Once here, instead of in every child; what runs on Spark repairs nothing.
 for _module in pkgutil.walk_packages(kdump.__path__, "kdump."):
@@ -70,6 +74,7 @@ def run(
     finally:
         os.close(out)
         os.close(err)
+    check_lines(texts[0])
     return Run(tuple(argv), os.waitstatus_to_exitcode(status), *texts)
 
 
