@@ -2,7 +2,7 @@
 
 The pages of section 1 say of each command what its ``--help`` says. The guides beside this file are
 of section 7, or 5 for files, made by pandoc; ``kdump-findings.md`` is written first, from
-``kdump.audit.codes``.
+``kdump.audit.codes``, and ``kdump-json.md``, from the JSON Schemas in ``schemas/``.
 
 Spec: man(7), for groff and mandoc.
 """
@@ -10,14 +10,16 @@ Spec: man(7), for groff and mandoc.
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from textwrap import wrap
+from typing import Any
 
 import click
 
@@ -59,10 +61,9 @@ def pages() -> dict[str, str]:
 
 
 def guides() -> dict[str, str]:
-    """The text of each guide in Markdown by name, that of the finding codes from the table."""
+    """The text of each guide in Markdown by name, those in ``MADE`` from what they are made of."""
     texts = {path.stem: path.read_text() for path in HERE.glob("*.md")}
-    texts["kdump-findings"] = _findings()
-    return dict(sorted(texts.items()))
+    return dict(sorted((texts | {name: make() for name, make in MADE.items()}).items()))
 
 
 def _title(name: str, text: str) -> re.Match[str]:
@@ -216,6 +217,141 @@ def _finding(code: FindingCode) -> str:
     return f"### {code.name}\n\n" + "\n".join(lines) + "\n"
 
 
+def _json() -> str:
+    """The guide of the JSON lines, command by command."""
+    schemas = {
+        path.stem: json.loads(path.read_text()) for path in (HERE / "schemas").glob("*.json")
+    }
+    common = schemas.pop("common")["$defs"]
+    names = [name for name in cli.list_commands(click.Context(cli)) if name in schemas]
+    headers = [schemas[name]["$defs"]["header"]["properties"] for name in names]
+    shared = {
+        name: field for name, field in headers[0].items() if all(name in each for each in headers)
+    }
+    shared["command"] = {"enum": names, "description": "The command."}
+    parts = [
+        "# kdump-json(7): the lines of --format json, and each of their fields\n",
+        "<!-- Written by man/generate.py from man/schemas. -->\n",
+        inspect.cleandoc(_JSON) + "\n",
+        "## header\n\nThe first line of every command. Some have more fields in it.\n",
+        "\n".join(_fields({"properties": shared, "required": list(shared)}, 0)) + "\n",
+    ]
+    for name in names:
+        parts.append(f"## {name}\n")
+        own = schemas[name]["$defs"]
+        for field in shared:
+            del own["header"]["properties"][field]
+        for line in schemas[name]["oneOf"]:
+            kind = line["$ref"].rpartition("/")[2]
+            if kind not in own:
+                about = common[kind]["description"]
+                parts.append(f"### {name} `{kind}`\n\n{about} See *{kind}* below.\n")
+            elif (definition := own.pop(kind)).get("properties") != {}:
+                parts.append(_definition(f"{name} `{kind}`", definition))
+        parts += [_definition(f"{name} `{kind}`", each) for kind, each in own.items()]
+    parts.append("## Lines of several commands\n")
+    parts += [_definition(f"`{kind}`", each) for kind, each in common.items() if _is_line(each)]
+    parts.append("## Objects of several lines\n")
+    parts += [_definition(f"`{kind}`", each) for kind, each in common.items() if not _is_line(each)]
+    return "\n".join(parts)
+
+
+_JSON = """
+    With `--format json` a command prints an object on each line: a header first, a summary last,
+    and between them what it finds. The `type` of a line tells its fields.
+
+    ## What is stable
+
+    Until release 2.0.0:
+
+    - The types of lines, and the names, types and meanings of fields. If one ever changes, `schema`
+      in the header increases.
+    - Finding codes, and all values that this page lists.
+    - A field is always there, unless this page calls it optional. It is null where there is no
+      value.
+    - The header comes first and the summary last, with the exit code as `exit`. A run that prints
+      no summary did not come to its end.
+
+    Later releases may add lines, fields and values: ignore those that you do not know. Sentences,
+    such as `text`, `detail` and `advice`, are for people, and may change. So may the order of
+    lines, but for those of which this page says that they follow others.
+
+    Sizes and positions are in bytes. Timestamps and fields with `_ms` are in ms, those with `_ns`
+    in ns, both since 1970; other times are ISO 8601, UTC. A command is a list of words. A string
+    that is not valid UTF-8, such as a path, is base64 under the name of its field with `_base64`,
+    in place of that field.
+
+    The lines of each command have a JSON Schema (draft 2020-12) in `share/doc/kafka-kdump/schemas`,
+    where this page is installed. `kdump help verify.json` prints that of `verify`, and
+    `kdump help common.json` what the schemas share.
+"""
+
+
+def _is_line(schema: dict[str, Any]) -> bool:
+    return "const" in schema.get("properties", {}).get("type", {})
+
+
+def _definition(title: str, schema: dict[str, Any]) -> str:
+    """A section about a line or an object, which may have several forms."""
+    parts = [f"### {title}\n\n{schema['description']}\n"]
+    for form in schema.get("oneOf", [schema]):
+        if "$ref" in form:
+            parts.append(f"As *{form['$ref'].rpartition('/')[2]}* below, or:\n")
+        elif form is not schema:
+            parts.append(f"{form['description']}\n")
+        parts.append("".join(f"{line}\n" for line in _fields(form, 0)))
+    return "\n".join(filter(None, parts))
+
+
+def _fields(schema: dict[str, Any], depth: int) -> Iterator[str]:
+    """An item for each field of an object, with those of the objects in it."""
+    fields = schema.get("properties", {})
+    for name, field in fields.items():
+        base = name.removesuffix("_base64")
+        if (name == "type" and "const" in field) or (base != name and base in fields):
+            continue
+        needed = name in schema["required"] or f"{name}_base64" in fields
+        sort = _sort(field) + ("" if needed else ", optional")
+        about = f". {field['description']}" if "description" in field else ""
+        yield f"{'  ' * depth}- `{name}`: {sort}{about}"
+        yield from _fields(_innermost(field), depth + 1)
+
+
+def _innermost(field: dict[str, Any]) -> dict[str, Any]:
+    """The object in lists and maps."""
+    inner = field.get("items") or field.get("additionalProperties")
+    return _innermost(inner) if inner else field
+
+
+def _sort(field: dict[str, Any]) -> str:
+    """The type of a field in words."""
+    if "const" in field:
+        return f"`{str(field['const']).lower()}`"
+    if "enum" in field:
+        return _either("null" if value is None else f"`{value}`" for value in field["enum"])
+    if "$ref" in field:
+        return f"*{field['$ref'].rpartition('/')[2]}*"
+    if "anyOf" in field:
+        return _either(map(_sort, field["anyOf"]))
+    types = field.get("type", "any")
+    first, *others = [types] if isinstance(types, str) else types
+    if first == "array":
+        first = f"list of {_several(field['items'])}"
+    elif "additionalProperties" in field:
+        first = f"object of {_several(field['additionalProperties'])} by name"
+    return _either([first, *others])
+
+
+def _several(field: dict[str, Any]) -> str:
+    """The type of each item of a list or an object in words."""
+    return re.sub(r"^(?:list|object|string|integer)", r"\g<0>s", _sort(field))
+
+
+def _either(texts: Iterable[str]) -> str:
+    *others, last = texts
+    return f"{', '.join(others)} or {last}" if others else last
+
+
 def _markdown(text: str) -> str:
     """``text`` as Markdown takes it: nothing in it is a mark."""
     return re.sub(r"[\\`*_<\[]", r"\\\g<0>", text)
@@ -270,11 +406,16 @@ def _text(text: str) -> str:
     return "\\&" + escaped if escaped.startswith((".", "'")) else escaped
 
 
+#: The guides that are made, each of one source.
+MADE = {"kdump-findings": _findings, "kdump-json": _json}
+
+
 def main(directory: Path) -> None:
-    """Write the pages to ``directory``, and the guide of the finding codes."""
+    """Write the pages to ``directory``, and the guides that are made."""
     for name, text in pages().items():
         (directory / name).write_text(text)
-    (directory / "kdump-findings.md").write_text(_findings())
+    for name, make in MADE.items():
+        (directory / f"{name}.md").write_text(make())
     if shutil.which("pandoc") is None:
         raise SystemExit("no pandoc command: the pages of guides are not written")
     for name, text in guides().items():

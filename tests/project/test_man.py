@@ -87,8 +87,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_pages_are_those_that_the_generator_writes(written: Path) -> None:
     assert {path.stem: path.read_text() for path in written.glob("*.1")} == PAGES
-    findings = "kdump-findings.md"
-    assert (written / findings).read_text() == (MAN / findings).read_text()
+    for guide in ("kdump-findings.md", "kdump-json.md"):
+        assert (written / guide).read_text() == (MAN / guide).read_text()
 
 
 def test_what_comments_cite_is_in_the_guide() -> None:

@@ -101,6 +101,9 @@ def test_the_manual_is_installed() -> None:
         for page in pages:
             installed = Path(sys.prefix, f"share/man/man{section}", page.name)
             assert installed.read_bytes() == page.read_bytes()
+    for schema in (ROOT / "man/schemas").iterdir():
+        installed = Path(sys.prefix, "share/doc/kafka-kdump/schemas", schema.name)
+        assert installed.read_bytes() == schema.read_bytes()
 
 
 def test_a_free_threaded_python_is_refused() -> None:

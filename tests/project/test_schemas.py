@@ -247,7 +247,7 @@ def runs(top: Path, lossy: Path) -> Iterator[Ran]:
     yield of("verify", lossy)
     yield of("next-start", "--scan", lossy.parent)
     yield of("scrub", *state, lossy.parent)
-    yield of("scrub", *state, "--status", lossy.parent)
+    yield of("scrub", *state, "--status")
     yield of("dump", "--records", "--limit", "3", lossy)
     preallocated = top / "00000000000000000000.index"
     preallocated.write_bytes(bytes.fromhex("0000000500000100").ljust(80, b"\0"))

@@ -39,14 +39,15 @@ def help_page(context: click.Context, topic: str | None) -> int:
 
     TOPIC is the name of a command or a guide, such as verify or incident. Without it, kdump lists
     both, and the exit codes. On a terminal, man shows the page if it is installed. Otherwise kdump
-    prints the page as text.
+    prints the page as text. A TOPIC such as verify.json is the JSON Schema of what a command prints
+    with --format json: see kdump-json(7).
     """
     if topic is None:
         click.echo(_contents(context))
         return 0
     name = topic.removeprefix("kdump-")
     page, text = _page(context, name)
-    if not sys.stdout.isatty():
+    if not sys.stdout.isatty() or name.endswith(".json"):
         click.echo(text)
     elif page is None or not _shown_by_man(page):
         click.echo_via_pager("\n".join(_narrowed(text, shutil.get_terminal_size().columns)))
@@ -80,6 +81,9 @@ def _page(context: click.Context, name: str) -> tuple[str | None, str]:
     group, guides = _group(context), _guides()
     if name in guides:
         return _installed(f"kdump-{name}.[57]"), _text(guides[name])
+    schemas = {file.name: file for file in _files() if file.parent.name == "schemas"}
+    if name in schemas:
+        return None, schemas[name].read_text().rstrip()
     root = context.find_root()
     if name == "kdump":
         return _installed("kdump.1"), _contents(context)

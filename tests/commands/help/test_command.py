@@ -98,6 +98,15 @@ def test_of_a_guide_its_text_is_printed(name: str, capsys: pytest.CaptureFixture
     assert len(text.splitlines()) > 0.9 * len(written)
 
 
+@pytest.mark.parametrize("name", ["verify.json", "common.json"])
+def test_the_schemas_of_json_lines_are_printed(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (MAN / "schemas" / name).read_text()
+    assert printed(capsys, "help", name) == text
+    assert on_terminal(tmp_path, "help", name) == text
+
+
 def test_an_unknown_topic_names_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", "torn-tail"]) == exits.USAGE
     said = capsys.readouterr().err
