@@ -16,7 +16,7 @@ def test_the_releases_that_are_named_are_those_of_the_tests() -> None:
     assert f"{oldest[:3]} to {newest}" == READ
     assert f"{oldest_loader[:3]} to {newest}" == FORECAST
     readme = " ".join((Path(__file__).parents[2] / "README.md").read_text().split())
-    assert f"of any Kafka from {READ}, and" in readme
+    assert f"of Kafka {READ}, and" in readme
     assert f"forecasts startups of {FORECAST}." in readme
 
 
