@@ -92,14 +92,16 @@ def test_an_empty_segment_takes_little_memory(
     path = tmp_path / "t-0"
     empty_segments(path, count)
     foreseen(empty_segments(tmp_path / "first-0", 1), small)  # what is made once for all
-    tracemalloc.start()
-    try:
-        (target,) = (target for root in open_roots([path]) for target in assign(root))
-        foreseen(target, small)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < most_bytes * count
+    peaks = []
+    for _ in range(3):  # what other threads of this process allocate meanwhile counts too
+        tracemalloc.start()
+        try:
+            (target,) = (target for root in open_roots([path]) for target in assign(root))
+            foreseen(target, small)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert min(peaks) < most_bytes * count
 
 
 def test_a_quick_survey_reads_the_ends_of_a_small_log(

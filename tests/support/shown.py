@@ -37,17 +37,20 @@ _STEP = re.compile(
 _SETTING = re.compile(r"[A-Z]+=\S+(?: [A-Z]+=\S+)*")
 _ELLIPSIS = "..."
 
+#: On a machine under load a command takes minutes.
+_TOOK = r"(?:\d+ min )?\d[\d.]* s"
 #: What differs from run to run, and from machine to machine.
 VARYING = [
-    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, \d[\d.]* s", "WHEN"),
+    (rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\dZ, {_TOOK}", "WHEN"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ(?:\.\.[\dT:-]+Z)?, (\S+ \S+), until", r"WHEN, \1, until"),
-    (r"unread for more than \d[\d.]* s", "unread for AGE"),
+    (rf"unread for more than {_TOOK}", "unread for AGE"),
     (r"([0-9a-f]{8}) \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", r"\1 WHEN"),
     (r"done; \d[\d.]* (bytes|KiB)", "done; SIZE"),
     (r"as run [0-9a-f-]{36}", "as run ID"),
     (r"free \d[\d.]* [KMGT]iB; device [0-9a-f]+:[0-9a-f]+, directory inode \d+", "PLACE"),
     (
-        r"(?<=; )\d[\d.]* s(?:, [\d,.]+ (?:bytes|[KMGT]iB)/s(?: \(limit [\d.]+ MiB/s\))?)?"
+        rf"(?<=; ){_TOOK}"
+        r"(?:, [\d,.]+ (?:bytes|[KMGT]iB)/s(?: \(limit [\d.]+ MiB/s\))?)?"
         r"(?:, \d+ jobs?)?(?![^\s,;])",
         "TIME",
     ),
