@@ -234,6 +234,26 @@ def full_index(directory: Path) -> tuple[Path, Path]:
     return data, config
 
 
+def test_a_corrupt_log_that_stops_the_broker_is_not_left_as_it_is(
+    cli: Cli, tmp_path: Path
+) -> None:
+    """A sealed segment is corrupt, and the index of the last one has no room."""
+    data, config = full_index(tmp_path)
+    partition = data / "t-idxfull-0"
+    for path in partition.glob("0*"):
+        path.rename(partition / f"{20:020}{path.suffix}")
+    last = [forge.batch(20 + number, [forge.record(b"v" * 3000)]) for number in range(20)]
+    (partition / f"{20:020}.log").write_bytes(b"".join(last))
+    sealed = [forge.batch(number, [forge.record(b"v")]) for number in range(20)]
+    sealed[7] = forge.flip(sealed[7], 65)
+    (partition / f"{0:020}.log").write_bytes(b"".join(sealed))
+    (data / "recovery-point-offset-checkpoint").write_text("0\n1\nt-idxfull 0 20\n")
+    text = joined(cli.lines("verify", "--config", config, data, code=exits.PROBLEMS))
+    assert "t-idxfull-0 stops the broker" in text
+    assert "t-idxfull-0 batch-crc-mismatch" in text
+    assert "leaves the log as it is" not in text
+
+
 def test_a_cause_that_is_no_finding_has_an_entry_of_its_own(cli: Cli, tmp_path: Path) -> None:
     data, config = full_index(tmp_path)
     lines = cli.lines("verify", "--config", config, data, code=exits.PROBLEMS)

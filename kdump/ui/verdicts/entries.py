@@ -46,6 +46,7 @@ def partition_entries(
     path, forecast = verdict.target.path, verdict.forecast
     name = printable(verdict.target.name)
     harm = None if forecast is None else harm_text(forecast)
+    untouched = forecast is not None and harm is None
     if harm is not None and forecast is not None and not _is_named(forecast, findings):
         serious, effect = Severity.ERROR if forecast.is_error else Severity.WARNING, _name(forecast)
         label = f"{severity_text(serious)} {name:{width}} {effect}"
@@ -66,7 +67,7 @@ def partition_entries(
         codes = [code if count == 1 else f"{code} ({count})" for code, count in others.items()]
         texts.append(f"also: {', '.join(codes)}")
         lines += wrap(texts[-1], 7)
-    if harm is None and forecast is not None and verdict.lost.records:
+    if untouched and verdict.lost.records:
         harm = "leaves the log as it is"
     if harm is not None:
         texts.append(f"startup: {harm}")
