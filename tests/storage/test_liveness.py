@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -466,13 +467,12 @@ def test_a_descriptor_that_is_closed_during_the_search_is_skipped(
     assert (answer.state, answer.uninspected) == (BrokerState.STOPPED, ())
 
 
-def test_a_broker_in_another_mount_namespace_is_seen(log_directory: Path, tmp_path: Path) -> None:
-    (tmp_path / "inside").mkdir()
-    script = (
-        f"mount --bind {log_directory} {tmp_path}/inside && "
-        f'exec {sys.executable} -c \'file = open("{tmp_path}/inside/orders-0/{BASE}", "r+")\n'
-        "print(flush=True)\ninput()'"
-    )
+@contextmanager
+def in_a_container(directory: Path, mounted: Path, code: str) -> Iterator[int]:
+    """A process that runs ``code`` and waits where ``directory`` has another path; its id."""
+    mounted.mkdir()
+    wait = f"{code}\nprint(flush=True)\ninput()"
+    script = f"mount --bind {directory} {mounted} && exec {sys.executable} -c '{wait}'"
     process = subprocess.Popen(
         ["unshare", "--mount", "sh", "-c", script],
         stdin=subprocess.PIPE,
@@ -483,11 +483,18 @@ def test_a_broker_in_another_mount_namespace_is_seen(log_directory: Path, tmp_pa
     try:
         if process.stdout.readline() != b"\n":
             pytest.skip("may not make a mount namespace")
-        answer = liveness(log_directory)
-        assert (answer.state, answer.pid) == (BrokerState.LIVE, process.pid)
-        assert f"{tmp_path}/inside/orders-0/{BASE} open" in answer.reason
+        yield process.pid
     finally:
         process.communicate(b"\n")
+
+
+def test_a_broker_in_another_mount_namespace_is_seen(log_directory: Path, tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    code = f'file = open("{inside}/orders-0/{BASE}", "r+")'
+    with in_a_container(log_directory, inside, code) as pid:
+        answer = liveness(log_directory)
+    assert (answer.state, answer.pid) == (BrokerState.LIVE, pid)
+    assert f"{inside}/orders-0/{BASE} open" in answer.reason
 
 
 def test_a_path_that_is_gone_is_an_error(tmp_path: Path) -> None:
@@ -539,25 +546,9 @@ def test_a_lock_elsewhere_or_gone_is_no_log_directory(log_directory: Path, tmp_p
 def test_a_directory_of_a_container_is_named_below_its_root(
     log_directory: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "inside").mkdir()
-    script = (
-        f"mount --bind {log_directory} {tmp_path}/inside && exec {sys.executable} -c "
-        "'import fcntl\n"
-        f'file = open("{tmp_path}/inside/.lock", "r+")\n'
-        "fcntl.lockf(file, fcntl.LOCK_EX)\nprint(flush=True)\ninput()'"
-    )
-    process = subprocess.Popen(
-        ["unshare", "--mount", "sh", "-c", script],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    try:
-        if process.stdout.readline() != b"\n":
-            pytest.skip("may not make a mount namespace")
-        found = of_process(process.pid)
-        assert found == (Path(f"/proc/{process.pid}/root{tmp_path}/inside"),)
+    inside = tmp_path / "inside"
+    code = f'import fcntl\nfile = open("{inside}/.lock", "r+")\nfcntl.lockf(file, fcntl.LOCK_EX)'
+    with in_a_container(log_directory, inside, code) as pid:
+        found = of_process(pid)
+        assert found == (Path(f"/proc/{pid}/root{inside}"),)
         assert (found[0] / "orders-0" / BASE).read_bytes() == b"batches"
-    finally:
-        process.communicate(b"\n")

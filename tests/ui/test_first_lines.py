@@ -234,9 +234,7 @@ def full_index(directory: Path) -> tuple[Path, Path]:
     return data, config
 
 
-def test_a_corrupt_log_that_stops_the_broker_is_not_left_as_it_is(
-    cli: Cli, tmp_path: Path
-) -> None:
+def test_a_corrupt_log_that_stops_the_broker_is_not_left_as_it_is(cli: Cli, tmp_path: Path) -> None:
     """A sealed segment is corrupt, and the index of the last one has no room."""
     data, config = full_index(tmp_path)
     partition = data / "t-idxfull-0"

@@ -124,7 +124,7 @@ def _truncation_step(heal: _Heal) -> AdviceStep:
     assert heal.unordered is not None
     text = (
         f"{heal.copy.path} lacks batches, or has wrong offsets or leader epochs in them, which no "
-        f"checksum covers; to truncate it before these, and to restore all that this removes"
+        "checksum covers; to truncate it before these, and to restore all that this removes"
     )
     return AdviceStep(
         text + _where([heal], brought=heal.brought),

@@ -17,11 +17,10 @@ from kdump.commands.compare.summary import CompareSummary
 from kdump.copies.comparison import Comparison, ComparisonState, Difference, FollowerCut, Held
 from kdump.copies.copy import Copy, LostOffsets, OffsetRange
 from kdump.copies.fields import copy_fields, difference_fields, leader_fields, partition_fields
-from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable
 from kdump.storage.paths import AnyPath
 from kdump.ui import jsonl
-from kdump.ui.paragraphs import LABEL, paragraph
+from kdump.ui.paragraphs import command_line, paragraph
 from kdump.ui.table import FIELDS, Column, ReportTable
 from kdump.ui.units import count_text, size_text
 
@@ -129,7 +128,7 @@ class TextComparisons:
             colon = ":" if step.commands else ""
             self._print("next" if number == 1 else "", f"{number} {step.text}{colon}")
             for command in step.commands:
-                self._emit(f"{'':{LABEL + 2}}{shell_text(command)}")
+                self._emit(command_line(command))
         return summary.exit_code
 
     def _print(self, label: str, text: str) -> None:

@@ -64,11 +64,8 @@ def _lacking(quorum: Quorum, found: Replacement) -> Iterator[str]:
 def _steps(quorum: Quorum, found: Replacement) -> Iterator[Sentence]:
     many = found.first[1:]
     nodes = list_text([f"node {voter.node_id}" for voter in found.first])
-    text = (
-        f"Format {len(found.first)} new disks, for {nodes}"
-        if many
-        else (f"Format one new disk, for {nodes}")
-    )
+    disks = f"{len(found.first)} new disks, for {nodes}" if many else f"one new disk, for {nodes}"
+    text = f"Format {disks}"
     if any(voter.node_id == found.last_leader for voter in found.later):
         text += f" (not of node {found.last_leader}: it led last, and would stop at every startup)"
     yield Sentence(f"{text}:", _format_command(quorum))

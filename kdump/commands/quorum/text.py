@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from kdump.commands.quorum.election import Candidacy
 from kdump.commands.quorum.names import node_text
 from kdump.commands.quorum.problems import Problem
 from kdump.commands.quorum.state import Quorum
 from kdump.commands.quorum.verdict import exit_code, state, verdict
-from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable, time_text
 from kdump.quorum.replica import MetadataReplica
 from kdump.quorum.voter_set import ReplicaKey, VoterSet
-from kdump.ui.paragraphs import LABEL, paragraph, wrap
+from kdump.ui.paragraphs import command_line, paragraph, wrap
 from kdump.ui.units import count_text
 from kdump.ui.verdicts.verdict_text import state_lines
 
@@ -28,27 +27,26 @@ def print_text(quorum: Quorum, emit: Callable[[str], None], leader_changes: int)
         for label, text in _rows(replica, leader_changes):
             _print(emit, f"  {label}", text)
         emit("")
-    _print_wrapped(emit, f"ELECTIONS, {_voters_text(quorum.voters)}")
+    _print_lines(emit, wrap(f"ELECTIONS, {_voters_text(quorum.voters)}", 0))
     for candidacy in quorum.candidacies:
         node = node_text(quorum, candidacy.replica)
-        _print_wrapped(emit, f"  {node}: {_candidacy_text(candidacy)}")
+        _print_lines(emit, wrap(f"  {node}: {_candidacy_text(candidacy)}", 0))
     emit("")
     for problem in quorum.problems:
         _print(emit, "note" if problem.is_note else "problem", _problem_text(quorum, problem))
     for number, sentence in enumerate(others):
         _print(emit, "" if number else "result", sentence.text)
         if sentence.command is not None:
-            emit(printable(f"{'':{LABEL + 2}}{shell_text(sentence.command)}"))
+            emit(command_line(sentence.command))
     return exit_code(quorum)
 
 
 def _print(emit: Callable[[str], None], label: str, text: str) -> None:
-    for line in paragraph(label, text).split("\n"):
-        emit(printable(line))
+    _print_lines(emit, paragraph(label, text).split("\n"))
 
 
-def _print_wrapped(emit: Callable[[str], None], text: str) -> None:
-    for line in wrap(text, 0):
+def _print_lines(emit: Callable[[str], None], lines: Iterable[str]) -> None:
+    for line in lines:
         emit(printable(line))
 
 

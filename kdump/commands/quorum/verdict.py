@@ -17,18 +17,22 @@ from kdump.ui.units import count_text
 
 def exit_code(quorum: Quorum) -> int:
     """Return the exit code of the command."""
-    return Ending(
-        unread=any(replica.errors for replica in quorum.replicas),
-        problems=not all(problem.is_note for problem in quorum.problems),
-    ).exit_code
+    return _ending(quorum).exit_code
 
 
 def state(quorum: Quorum) -> RunState:
     """Return the first word of the report."""
-    if not all(problem.is_note for problem in quorum.problems):
+    ending = _ending(quorum)
+    if ending.problems:  # an error that was found is one, whatever else could not be read
         return RunState.ERROR
-    unread = any(replica.errors for replica in quorum.replicas)
-    return RunState.INCOMPLETE if unread else RunState.OK
+    return RunState.INCOMPLETE if ending.unread else RunState.OK
+
+
+def _ending(quorum: Quorum) -> Ending:
+    return Ending(
+        unread=any(replica.errors for replica in quorum.replicas),
+        problems=not all(problem.is_note for problem in quorum.problems),
+    )
 
 
 def verdict(quorum: Quorum) -> Iterator[Sentence]:

@@ -148,10 +148,8 @@ def located(options: TargetOptions) -> TargetOptions:
 
 
 def _say_taken(what: str) -> None:
-    from kdump.format.lines.text import printable
-
     if not click.get_current_context().params.get("quiet"):
-        click.echo(f"kdump: no PATH is given: takes {printable(what)}", err=True)
+        _say(f"no PATH is given: takes {what}")
 
 
 def _located(**values: Any) -> TargetOptions:
@@ -163,7 +161,7 @@ path_options = option_group("targets", _located, _config_option, _paths_argument
 optional_path_options = option_group("targets", TargetOptions, _config_option, _paths_argument)
 target_options = option_group("targets", _located, _config_option, *_topic_options, _paths_argument)
 
-#: Those of commands that change files, which somebody has to name.
+#: Those of commands that change files: their users name them.
 repair_target_options = option_group(
     "targets", TargetOptions, _repair_config_option, *_topic_options, _paths_argument
 )
@@ -189,15 +187,12 @@ def find_scope(options: TargetOptions, *, stores: bool = True, manifests: bool =
 
 def note_manifests(scope: Scope) -> None:
     """Say on standard error of each manifest among the paths what is not in it."""
-    from kdump.format.lines.text import printable
-
     heads = (root.manifest for root in scope.roots if root.manifest is not None)
     for file, head in {head.file: head for head in heads}.items():
         what = "an anonymous manifest" if head.anonymous else "a manifest"
-        click.echo(
-            f"kdump: {printable(str(file))}: {what} of {head.time}: the state of "
-            "that time; it has no records, and does not say who may open files",
-            err=True,
+        _say(
+            f"{file}: {what} of {head.time}: the state of that time; it has no records, and does "
+            "not say who may open files"
         )
 
 
@@ -225,7 +220,7 @@ def say_wrong_paths(roots: Sequence[Root]) -> bool:
 
     errors = wrong_paths(roots)
     for error in errors:
-        _say(error)
+        _say(str(error))
     return bool(errors) and len(errors) == len(roots)
 
 
@@ -242,15 +237,15 @@ def refuse_wrong_paths(roots: Sequence[Root]) -> None:
 def _raise_last(errors: Sequence[SourceError]) -> None:
     """Raise the last of ``errors``, which is said where it ends the command; say the others."""
     for error in errors[:-1]:
-        _say(error)
+        _say(str(error))
     for error in errors[-1:]:
         raise error
 
 
-def _say(error: SourceError) -> None:
+def _say(text: str) -> None:
     from kdump.format.lines.text import printable
 
-    click.echo(f"kdump: {printable(str(error))}", err=True)
+    click.echo(f"kdump: {printable(text)}", err=True)
 
 
 def _refuse_stores(paths: Sequence[AnyPath]) -> None:

@@ -30,7 +30,7 @@ from kdump.audit.verdicts.loss import LostNow
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable, time_text
-from kdump.ui.paragraphs import LABEL, paragraph
+from kdump.ui.paragraphs import LABEL, command_line, paragraph
 from kdump.ui.units import count_text, period_text
 from kdump.ui.verdicts.forecast_text import bound_text, effect_text
 
@@ -98,7 +98,7 @@ def _remedy_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]:
         if lost:
             yield from _replica_lines(verdict, forecast)
             yield paragraph("", "no other replica, loses nothing that can be read:")
-        yield _choice_line(truncate_command(path)) if lost else _remedy_line(truncate_command(path))
+        yield command_line(truncate_command(path)) if lost else _remedy_line(truncate_command(path))
     elif forecast is not None:
         yield from _choices(verdict, forecast)
     yield from (
@@ -135,11 +135,6 @@ def _remedy_line(remedy: Remedy) -> str:
     return f"{'do':{LABEL}}{shell_text(remedy)}"
 
 
-def _choice_line(remedy: Remedy) -> str:
-    """Return a command to choose, which follows the text of what it loses."""
-    return f"{'':{LABEL}}  {shell_text(remedy)}"
-
-
 def may_heal(verdict: Verdict, forecast: Forecast | None) -> bool:
     """Return whether ``heal`` takes from a copy what is lost here, or what the next start loses."""
     if verdict.is_metadata_log or not verdict.covered.segments:
@@ -174,7 +169,7 @@ def _replica_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]
         return
     if may_heal(verdict, forecast):
         yield paragraph("", "take its records from a replica, copied here as COPY:")
-        yield _choice_line(heal_command(verdict.target.path, [COPY]))
+        yield command_line(heal_command(verdict.target.path, [COPY]))
 
 
 def _salvage_choices(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]:
@@ -187,9 +182,9 @@ def _salvage_choices(verdict: Verdict, forecast: Forecast | None) -> Iterator[st
         cut += f", loses {count_text(sound, 'VALID record')} too"
     yield from _replica_lines(verdict, forecast)
     yield paragraph("", f"{only}:")
-    yield _choice_line(salvage_command(verdict.target.path))
+    yield command_line(salvage_command(verdict.target.path))
     yield paragraph("", f"{cut}:")
-    yield _choice_line(truncate_command(verdict.target.path))
+    yield command_line(truncate_command(verdict.target.path))
 
 
 def _losses(verdict: Verdict) -> tuple[Span, int | None]:

@@ -28,11 +28,11 @@ from kdump.audit.findings import Finding, explain_command
 from kdump.audit.startup.forecast import Forecast
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.format.lines.shell import operand, shell_text
+from kdump.format.lines.shell import operand
 from kdump.format.lines.text import printable
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.paths import AnyPath
-from kdump.ui.paragraphs import LABEL, paragraph
+from kdump.ui.paragraphs import command_line, paragraph
 from kdump.ui.units import count_text
 from kdump.ui.verdicts.forecast_text import bound_text, harm_text
 from kdump.ui.verdicts.partition import may_heal, nodes_text, pending_remedy
@@ -79,7 +79,7 @@ def plan_lines(
     for number, step in enumerate(steps, 1):
         yield paragraph("plan" if number == 1 else "", f"{number} {step.text}")
         for command in step.commands:
-            yield f"{'':{LABEL}}  {shell_text(command)}"
+            yield command_line(command)
 
 
 def _last_text(top: Sequence[Finding], forecasts: Iterable[Forecast]) -> str:

@@ -18,7 +18,7 @@ _CONFIG: Final = (
 ROWS: Final = (
     *answer_alike(
         "A controller and the voter set have different directory ids for it. Its meta.properties "
-        "was written anew, its log directory was formatted again, or it has the disk of another "
+        "was written again, its log directory was formatted again, or it has the disk of another "
         "node. It does not vote.",
         "On the disks of the controllers, kdump quorum shows the directory.id of each node and of "
         "each voter. If the log directory still has its metadata log, stop that controller and "
