@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,7 @@ from project.test_symptoms import quoted
 from support.commands import kdump
 from support.fixtures_loader import consumed, copy_fixture
 from support.served import READ, read_all, records
+from support.waiting import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.nightly]
 
@@ -42,13 +43,6 @@ def constant(line: str) -> str:
 
 def logged(lines: list[str], line: str) -> bool:
     return any(constant(line) in each for each in lines)
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def change(path: Path, name: str, value: str) -> None:
@@ -110,7 +104,9 @@ def controllers(tmp_path: Path) -> Iterator[Controllers]:
         yield made
 
 
-def test_a_controller_whose_file_was_written_anew(controllers: Controllers, tmp_path: Path) -> None:
+def test_a_controller_whose_file_was_written_again(
+    controllers: Controllers, tmp_path: Path
+) -> None:
     node = 3
     meta = controllers.directory(node) / "meta.properties"
     change(meta, "directory.id", NEW_ID)
@@ -122,7 +118,7 @@ def test_a_controller_whose_file_was_written_anew(controllers: Controllers, tmp_
     assert controllers.start() == {}
     (leader, *_) = controllers.wait()
     told, _ = quoted("The voter key of a controller differs")
-    until(lambda: logged(controllers.log_lines(leader.node), told))
+    until(lambda: logged(controllers.log_lines(leader.node), told), SECONDS)
     assert logged(controllers.log_lines(node), "doesn't match the local key")
     controllers.kill()
 
@@ -145,7 +141,7 @@ def test_a_controller_with_a_blank_disk_is_a_voter_again(controllers: Controller
     (leader, *_) = controllers.wait(SECONDS)
     assert controllers.start([node]) == {}
     told, _ = quoted("The voter key of a controller differs")
-    until(lambda: logged(controllers.log_lines(leader.node), told))
+    until(lambda: logged(controllers.log_lines(leader.node), told), SECONDS)
     where = ("--bootstrap-controller", controllers.addresses[leader.node])
     old = ("--controller-id", str(node), "--controller-directory-id", DIRECTORY_IDS[node])
     metadata_quorum(*where, "remove-controller", *old)
@@ -167,7 +163,7 @@ def test_one_controller_of_three_elects_nobody(controllers: Controllers) -> None
     (summary,) = kdump("quorum", *map(controllers.directory, NODES), searching=False).of("summary")
     first = summary["can_lead"][0]
     assert controllers.start([first]) == {}
-    until(lambda: all(logged(controllers.log_lines(first), line) for line in lines))
+    until(lambda: all(logged(controllers.log_lines(first), line) for line in lines), SECONDS)
     assert controllers.elected() == []
     assert controllers.start([node for node in NODES if node != first]) == {}
     assert controllers.wait(SECONDS)

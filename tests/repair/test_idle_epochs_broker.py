@@ -9,8 +9,6 @@ Spec: ``LeaderEpochFileCache.endOffsetFor``, ``Partition.readRecords``, ``Abstra
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from kdump.ui import exits
 from repair import idle_epochs
 from repair.idle_epochs import END, FORGOTTEN, MALFORMED, PARTING, TOPIC, WHOLE
 from support.commands import repair
+from support.waiting import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.nightly]
 
@@ -106,7 +105,7 @@ def test_a_replica_stays_out_while_its_leader_lacks_the_line(version: str, tmp_p
         before = (held / NAME).read_text().split("\n")[2:-1]
         cluster.do("move", topics=["quiet"], broker=leader, to=target)
         moved = Path(target) / "quiet-0"
-        until(moved.exists)
+        until(moved.exists, SECONDS)
         after = (moved / NAME).read_text().split("\n")[2:-1]
         assert after == before[:1]  # the epoch of the batches alone
         cluster.resume(replica)
@@ -115,7 +114,7 @@ def test_a_replica_stays_out_while_its_leader_lacks_the_line(version: str, tmp_p
             said = "is out of range, which typically implies a leader change. Reset fetch offset to"
             return sum(said in line and "quiet-0" in line for line in cluster.log_lines(replica))
 
-        until(lambda: loops() > 20)
+        until(lambda: loops() > 20, SECONDS)
         assert not cluster.do("wait", topics=["quiet"], brokers=[leader, replica], seconds=5)[
             "ready"
         ]
@@ -123,11 +122,3 @@ def test_a_replica_stays_out_while_its_leader_lacks_the_line(version: str, tmp_p
         print([line for line in cluster.log_lines(leader) if said in line][:2])
         Writer(cluster, [quiet], 7).write("quiet", batches=1)
         cluster.in_sync(["quiet"])
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Wait until something is so. Raises AssertionError if that takes too long."""
-    late = time.monotonic() + SECONDS
-    while not true():
-        assert time.monotonic() < late
-        time.sleep(0.2)
