@@ -17,6 +17,7 @@ import pytest
 
 from brokers import jars
 from brokers.oracle import Oracle
+from kdump.commands.scrub import scrub
 from kdump.errors import UsageError
 from kdump.storage import liveness
 from support.crashing import straced
@@ -115,6 +116,17 @@ def capfdbinary(capfdbinary: pytest.CaptureFixture[bytes]) -> pytest.CaptureFixt
 def capsys(capsys: pytest.CaptureFixture[str]) -> pytest.CaptureFixture[str]:
     """What it reads is held against the schemas, if it is JSON lines of a command."""
     return checked(capsys)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_idle_class() -> Iterator[None]:
+    """Workers of scrub run as all others do.
+
+    In the idle class of the scheduler they would get no time beside processes that are always busy.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scrub, "use_idle_cpu", lambda: None)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kdump.commands.scrub import scrub
 from kdump.history import due as kdump_due
 from kdump.storage.source import Identity
 from support.commands import kdump, repair
@@ -55,6 +56,27 @@ def forget_write(state: Path, log: Path) -> None:
     status = log.stat()
     changed = status.st_ctime_ns, status.st_ino
     change_state(state, "UPDATE segments SET ctime_ns = ? WHERE inode = ?", changed)
+
+
+def test_what_reads_logs_goes_into_the_idle_class(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each worker does, before it reads; the process that waits for them does not."""
+    pids = tmp_path / "pids"
+
+    def note() -> None:
+        with pids.open("a") as file:
+            file.write(f"{os.getpid()}\n")
+
+    def finish() -> None:
+        with pids.open("a") as file:
+            file.write(f"parent {os.getpid()}\n")
+
+    monkeypatch.setattr(scrub, "use_idle_cpu", note)
+    assert run(["scrub", "--state", str(world.state), str(world.data)], finish=finish).code == 0
+    *workers, parent = pids.read_text().splitlines()
+    assert workers
+    assert parent.removeprefix("parent ") not in workers
 
 
 def test_everything_is_read_once_and_nothing_is_changed(world: World) -> None:
