@@ -160,8 +160,8 @@ def test_a_damaged_last_batch_counts_its_records(
     text = printed(capsys, "verify", log.parent)
     assert "lost at most 12 records: 110..121" in text
     assert "consumers stop at 110; no valid batch follows" in text
-    assert "truncates at 110" in text
-    assert "removes at most 12 unreadable records (110..121)" in text
+    assert "truncates at offset 110" in text
+    assert "removes at most 12 corrupt records (110..121)" in text
 
 
 def test_bytes_without_a_header_leave_the_number_unknown(
@@ -184,4 +184,4 @@ def test_bytes_without_a_header_leave_the_number_unknown(
         (top / name).unlink()
     text = printed(capsys, "verify", log.parent)
     assert "lost an unknown number of records: 90.." in text
-    assert "removes an unknown number of unreadable records (90..)" in text
+    assert "removes an unknown number of corrupt records (90..)" in text

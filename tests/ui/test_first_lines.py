@@ -357,4 +357,4 @@ def test_a_start_that_fails_removes_records_only_later(cli: Cli, tmp_path: Path)
     for name in ("below", "crc-sealed"):
         recipe(name, tmp_path / "data")
     text = joined(cli.lines("verify", tmp_path / "data", code=exits.PROBLEMS)[:5])
-    assert "The broker DOES NOT START. Once that is repaired, a startup removes 160 more " in text
+    assert "The broker DOES NOT START. Once that is repaired, a startup also removes 160 " in text

@@ -48,6 +48,12 @@ class LostNow:
         return sum((lost.records for lost in self.ranges), Span(unbounded=self.unlisted))
 
     @property
+    def corrupt(self) -> Span:
+        """The sum of the lost ranges that damage hides: a copy of all sound batches lacks them."""
+        blocks = (lost.records for lost in self.ranges if lost.blocks)
+        return sum(blocks, Span(unbounded=self.unlisted))
+
+    @property
     def blocking(self) -> LostRange | None:
         """The first range at which consumers stop, or None."""
         return next((lost for lost in self.ranges if lost.blocks), None)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.command(
     "heal",
     cls=Command,
-    short_help="Restore lost records --from the directory of a replica.",
+    short_help="Restore corrupt or lost records --from a replica's copy.",
     epilog="Exit codes: 0 nothing to do, or done; 2 wrong usage; 4 there is a plan, which --apply "
     "carries out, or something stays corrupt because no replica has it; 5 something could not be "
     "read, or a repair was interrupted: the last line on standard error is then the command that "

@@ -40,7 +40,7 @@ def _topic_id(_: click.Context, parameter: click.Parameter, text: str | None) ->
 
 @click.command(
     cls=Command,
-    short_help="Copy all valid batches to a new directory, at once.",
+    short_help="Copy all valid batches to a new directory: no --apply.",
     epilog="Exit codes: 0 done; 2 wrong usage; 4 done, and verify finds errors in the result; 5 "
     "something could not be read, or the name of the complete directory could not be synced: the "
     "last line on standard error is then the command that checks it; 6 refused, or too little "

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
-    short_help="For cron: read all once a month, and report what changed.",
+    short_help="Every night by cron: reads a share, all within a month.",
     epilog="Exit codes: 0 no finding as severe as --fail-on, also where --max-duration ended the "
     "run; 2 wrong usage; 4 problems found, records lost, or records that a stopped broker's next "
     "start loses; 5 something could not be read or checked, or the state could not be used, which "

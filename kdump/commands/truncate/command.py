@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command(
     "truncate-to-valid",
     cls=Command,
-    short_help="Truncate logs as log recovery would: removes the rest.",
+    short_help="Truncate logs at what is corrupt, as log recovery does.",
     epilog=EXIT_CODES,
 )
 @click.option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from kdump.audit.finding_code import Outcome, Severity
@@ -63,9 +62,7 @@ def partition_entries(
     lines = [f"{severity_text(worst.code.severity)} {name:{width}} {worst.code.name}"]
     lines += (*wrap(text, 7), *command_lines(worst, 7))
     if findings[1:]:
-        others = Counter(finding.code.name for finding in findings[1:])
-        codes = [code if count == 1 else f"{code} ({count})" for code, count in others.items()]
-        texts.append(f"also: {', '.join(codes)}")
+        texts.append(f"also: {', '.join(_others(findings[1:]))}")
         lines += wrap(texts[-1], 7)
     if untouched and verdict.lost.records:
         harm = "leaves the log as it is"
@@ -74,6 +71,21 @@ def partition_entries(
         lines += wrap(texts[-1], 7)
     alike = likeness(" ".join(texts), *_names(worst.path), *_names(path)[:2])
     yield FoldedEntry(tuple(lines), f"{worst.code.name} {alike}")
+
+
+def _others(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield each code of further findings, with their number or the place of the only one."""
+    by_code: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_code.setdefault(finding.code.name, []).append(finding)
+    for name, same in by_code.items():
+        only = same[0]
+        if same[1:]:
+            yield f"{name} ({len(same)})"
+        elif only.position is not None and only.offsets is not None:
+            yield f"{name} in {printable(only.path.name)}, offsets {only.offsets}"
+        else:
+            yield name
 
 
 def _is_named(forecast: Forecast, findings: Sequence[Finding]) -> bool:

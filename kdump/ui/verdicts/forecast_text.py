@@ -8,9 +8,10 @@ from typing import Final
 from kdump.audit.facts.space import Space
 from kdump.audit.finding_code import Harm
 from kdump.audit.startup.forecast import DirectoryForecast, Forecast
-from kdump.audit.startup.outcome import Cause, Outcome, RecoveryReason
+from kdump.audit.startup.outcome import Cause, LogCut, Outcome, RecoveryReason
 from kdump.audit.survey.recovery import Records, Span
 from kdump.format.lines.text import printable
+from kdump.storage.names import FileKind, format_file_name
 from kdump.ui.folding import fold_texts, likeness
 from kdump.ui.units import count_text, duration_text, period_text, size_text
 
@@ -56,7 +57,7 @@ def harm_text(forecast: Forecast) -> str | None:
         else []
     )
     if lost or forecast.deleted:
-        parts += [f"truncates at {cut.offset} (position {cut.position})" for cut in forecast.cuts]
+        parts += [f"truncates at {_cut_text(cut)}" for cut in forecast.cuts]
     if forecast.deleted:
         parts.append(
             f"deletes {count_text(len(forecast.deleted), 'segment')} "
@@ -91,7 +92,13 @@ def harmless_cuts(forecast: Forecast) -> Iterator[str]:
         return
     for cut in forecast.cuts:
         size = size_text(cut.size)
-        yield f"removes {size} without records at {cut.offset} (position {cut.position})"
+        yield f"removes {size} without records at {_cut_text(cut)}"
+
+
+def _cut_text(cut: LogCut) -> str:
+    """Return the place of a cut."""
+    name = format_file_name(FileKind.LOG, cut.segment)
+    return f"offset {cut.offset} (position {cut.position} of {name})"
 
 
 def recovered_text(forecast: Forecast) -> str:
@@ -209,7 +216,7 @@ def lost_parts(lost: Records, *, ranges: bool = True) -> list[str]:
     if lost.sound:
         parts.append(f"removes {count_text(lost.sound.count, 'VALID record')}")
     if lost.unreadable:
-        parts.append(f"removes {bound_text(lost.unreadable, 'unreadable record')}")
+        parts.append(f"removes {bound_text(lost.unreadable, 'corrupt record')}")
     spans = [span for span in (lost.sound, lost.unreadable) if span]
     if ranges:
         return [part + _range(span) for part, span in zip(parts, spans, strict=True)]

@@ -208,7 +208,7 @@ def _losses(verdict: Verdict) -> tuple[Span, int | None]:
             sound += survey.recovered.sound.count
         elif damaged:
             sound = survey.recovered.later_records.sound.count
-    return verdict.lost.records, sound
+    return verdict.lost.corrupt, sound
 
 
 def _choices(verdict: Verdict, forecast: Forecast) -> Iterator[str]:

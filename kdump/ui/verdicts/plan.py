@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from types import MappingProxyType
 
 from kdump.audit.checks.indexes import INDEX_MISSING, INDEX_REBUILT
@@ -46,8 +47,11 @@ _SHOWS = ("explain", "verify")
 
 @frozen
 class _Step:
+    """A step of a plan; a ``fact``, which is none to take, has no number."""
+
     text: str
     commands: Sequence[Remedy] = ()
+    fact: bool = False
 
 
 def plan_lines(
@@ -76,8 +80,10 @@ def plan_lines(
         )
     check = "kdump", "verify", operand(place_of(root.path))
     steps.append(_Step(_last_text(top, forecasts.values()), [check]))
-    for number, step in enumerate(steps, 1):
-        yield paragraph("plan" if number == 1 else "", f"{number} {step.text}")
+    number = count(1)
+    for step in steps:
+        text = step.text if step.fact else f"{next(number)} {step.text}"
+        yield paragraph("plan" if step is steps[0] else "", text)
         for command in step.commands:
             yield command_line(command)
 
@@ -176,11 +182,11 @@ def _repair_steps(
         yield _Step(f"{name}: finish the repair that was interrupted:", [pending])
         return
     if salvage_command(path) in remedies:
-        records = verdict.lost.records
-        but = f", which leaves out {bound_text(records, 'corrupt record')}" if records else ""
+        records = verdict.lost.corrupt
+        but = f", without {bound_text(records, 'corrupt record')}" if records else ""
         only = "if no other replica has its records, " if copy else ""
         yield _Step(
-            f"{name}: {only}copy all valid batches{but}, then take the steps that it prints:",
+            f"{name}: {only}copy its valid batches to DIR/{name}{but}; follow the steps it prints:",
             [salvage_command(path)],
         )
         return
@@ -287,6 +293,7 @@ def _replica_steps(
             yield _Step(
                 f"{text}{_brought(compared, beside)}" if compared else text,
                 [compare_command(path, beside.get(path, [COPY])) for path in compared],
+                fact=copies is not None and not copies.nodes,
             )
             if healed:
                 yield _Step(
@@ -310,7 +317,7 @@ def _copies_text(copies: Copies | None, names: str) -> str:
     if copies is None:
         return f"if another replica of {names} is in sync, start its broker first"
     if not copies.nodes:
-        return f"{names}: by the metadata log, this is the only replica"
+        return f"by the metadata log, no other node has a replica of {names}"
     if not copies.in_sync:
         nodes = nodes_text(copies.nodes)
         return f"{names}: {nodes} held a replica, not in sync by the metadata log: compare first"

@@ -133,10 +133,10 @@ def _start_text(losses: Losses, state: RunState) -> str:
     if losses.strays:
         harms.insert(0, f"renames {count_text(losses.strays, 'partition')} to -stray, not served")
     if losses.further:
-        more = f"{losses.further.count:,}{' more' if losses.now else ''} VALID"
+        also = "also " if losses.now else ""
         noun = "record" if losses.further.count == 1 else "records"
         where = _where(losses.further_partitions, losses.further_name)
-        harms.insert(0, f"removes {more} {noun} {where}")
+        harms.insert(0, f"{also}removes {losses.further.count:,} VALID {noun} {where}")
     sentences = []
     if losses.outcome is not Outcome.STARTS:
         text = OUTCOMES[losses.outcome]

@@ -215,9 +215,9 @@ def test_recovered_segments_and_harmless_tails_are_listed(cli: Cli, tmp_path: Pa
     assert forecast["recovered_segments"] == [0, 100]
     text = cli.text("--scan", path, code=exits.OK)
     assert (
-        f"removes {cut['size']} bytes without records at {cut['offset']} "
-        f"(position {cut['position']}); recovers 2 segments: 0, 100 (no recovery "
-        "point after an unclean shutdown); reads "
+        f"removes {cut['size']} bytes without records at offset {cut['offset']} "
+        f"(position {cut['position']} of {cut['segment']:020}.log); recovers 2 segments: 0, 100 "
+        "(no recovery point after an unclean shutdown); reads "
     ) in text
 
 

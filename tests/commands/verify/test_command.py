@@ -151,7 +151,7 @@ def test_a_log_directory_worst_first(cli: Cli, log_directory: Path) -> None:
     text = " ".join(" ".join(lines).split())
     assert text.startswith(
         "DO NOT START At most 10 records of crc-sealed-0 are corrupt. If the broker starts now, it "
-        "removes 160 more VALID records of crc-sealed-0. "
+        "also removes 160 VALID records of crc-sealed-0. "
         f"2 of 4 partitions are OK. {log_directory}: log directory of "
         "node 1, 4 partitions, no clean shutdown file; "
         "broker stopped: "
@@ -628,7 +628,7 @@ def test_a_log_directory_ends_in_a_numbered_plan(cli: Cli, log_directory: Path) 
         "plan 1 if another replica of crc-sealed-0 is in sync, start its broker first "
         "2 crc-sealed-0:"
     )
-    assert ", which leaves out at most 10 corrupt records, then " in text
+    assert ", without at most 10 corrupt records; " in text
     assert not any("do: kdump verify" in line for line in lines)
 
 
@@ -777,7 +777,7 @@ def test_a_sound_log_directory_needs_no_plan(cli: Cli, log_directory: Path) -> N
     [
         ([1, 2, 3], [3], "start node 3 first: in sync for crc-sealed-0, by the metadata log."),
         ([1, 2, 3], [1], "nodes 2, 3 held a replica, not in sync by the metadata log"),
-        ([1], [1], "by the metadata log, this is the only replica"),
+        ([1], [1], "by the metadata log, no other node has a replica of crc-sealed-0"),
     ],
 )
 def test_the_plan_names_the_replicas_to_start_first(
@@ -800,8 +800,8 @@ def test_the_plan_names_the_replicas_to_start_first(
         ("sound", ""),  # its records stay on disk: no replica needs to be started first
         (
             "hole-unknown-jump",
-            "1 {name}: by the metadata log, this is the only replica "
-            "2 {name}: no command repairs it: copy the directory before a broker starts on it "
+            "by the metadata log, no other node has a replica of {name} "
+            "1 {name}: no command repairs it: copy the directory before a broker starts on it "
             "kdump explain segments-hole ",
         ),
     ],
