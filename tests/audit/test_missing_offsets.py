@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import pytest
 
 from kdump.cli.main import main
+from kdump.format.batch import BatchTable
+from kdump.storage.access import open_source
+from kdump.storage.walk import walk
 from kdump.ui import exits
-from support.commands import kdump
+from support.commands import Ran, kdump
 from support.damaged import FIRST, LAST, batches, name
 from support.fixtures_loader import copy_fixture
-from support.forge import batch, checkpoint, offset_index, record
+from support.forge import batch, checkpoint, flip, offset_index, record
 from support.recipes_directory import RECIPES, sent
 
 BY_NAME = {recipe.name: recipe for recipe in RECIPES}
@@ -245,3 +249,89 @@ def test_damage_at_the_start_of_a_segment_is_not_a_hole_too(tmp_path: Path) -> N
     ran = kdump("verify", directory, searching=False)
     found = [each["code"] for each in ran.of("finding") if each["severity"] != "info"]
     assert found == ["batch-crc-mismatch"]
+
+
+def batch_places(log: Path) -> list[tuple[int, int, int, int]]:
+    """The position, the size, the first and the last offset of each batch of a valid log."""
+    with open_source(log, mapped=False) as source:
+        tables = [table for table in walk(source, int(log.stem)) if isinstance(table, BatchTable)]
+    found = [table[number] for table in tables for number in range(len(table))]
+    return [(each.position, each.size, each.base_offset, each.last_offset) for each in found]
+
+
+def corrupt(log: Path, position: int, size: int) -> None:
+    log.write_bytes(flip(log.read_bytes(), position + size - 1))
+
+
+def lost_offsets(ran: Ran) -> set[int]:
+    """The offsets that the findings of a loss have."""
+    return {
+        offset
+        for found in ran.of("finding")
+        if found["severity"] == "error" and found["offsets"] is not None
+        for offset in range(found["offsets"]["first"], found["offsets"]["last"] + 1)
+    }
+
+
+def test_corruption_hides_no_segment_that_is_missing_after_it(tmp_path: Path) -> None:
+    directory = copy_fixture("4.3.1/clean", tmp_path / "clean")
+    partition = directory / "codec-zstd-0"
+    first, gone, last = sorted(partition.glob("*.log"))
+    for path in partition.glob(f"{gone.stem}.*"):
+        path.unlink()
+    missing = set(range(int(gone.stem), int(last.stem)))
+    log = first.read_bytes()
+    for position, size, base, end in batch_places(first):
+        corrupt(first, position, size)
+        ran = kdump("verify", partition, searching=False)
+        first.write_bytes(log)
+        hidden = set(range(base, end + 1))
+        assert lost_offsets(ran) == hidden | missing
+        (line,) = ran.of("forecast")
+        assert line["lost_now"]["records"] == len(hidden | missing)
+
+
+@pytest.mark.parametrize(
+    "name", ["codec-none-0", "preallocated-0", "log-append-time-0", "__transaction_state-0"]
+)
+def test_corruption_hides_no_end_that_is_missing(name: str, tmp_path: Path) -> None:
+    """By the checkpoints of a clean shutdown the log ended one batch later."""
+    directory = copy_fixture("4.3.1/clean", tmp_path / "clean")
+    log = sorted((directory / name).glob("*.log"))[-1]
+    *places, (position, _, base, last) = batch_places(log)
+    os.truncate(log, position)
+    whole = log.read_bytes()
+    for place, size, first, end in places[:-1][:: len(places) // 3]:
+        corrupt(log, place, size)
+        ran = kdump("verify", directory, "--topic", name.rpartition("-")[0], searching=False)
+        log.write_bytes(whole)
+        beyond = {
+            found["code"]: found["offsets"]
+            for found in ran.of("finding")
+            if found["code"].endswith("-beyond-end")
+        }
+        assert beyond == {
+            "recovery-point-beyond-end": {"first": base, "last": last},
+            "high-watermark-beyond-end": {"first": base, "last": last},
+        }
+        (line,) = (line for line in ran.of("forecast") if line["path"].endswith(name))
+        assert line["lost_now"]["records"] == last - base + 1 + end - first + 1
+
+
+def test_a_copy_leaves_out_what_is_corrupt_and_not_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = copy_fixture("4.3.1/clean", tmp_path / "clean")
+    first, gone, _ = sorted((directory / "codec-zstd-0").glob("*.log"))
+    gone.unlink()
+    position, size, base, last = batch_places(first)[2]
+    corrupt(first, position, size)
+    for path in (directory, directory / "codec-zstd-0"):
+        assert main(["verify", str(path)]) == exits.PROBLEMS
+        text = " ".join(capsys.readouterr().out.split())
+        assert "At most 58 records" in text
+        only = (
+            "without at most 5 corrupt records" if path == directory else "loses at most 5 records"
+        )
+        assert only in text
+    assert last - base + 1 == 5

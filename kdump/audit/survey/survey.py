@@ -140,9 +140,18 @@ class Survey:
 
     @property
     def known_end(self) -> int | None:
-        """The offset after the last record; None if that is not certain."""
-        uncertain = not self.complete or self.gaps or (self.size and self.last_offset is None)
+        """The offset after the last record; None if that is not certain.
+
+        Corruption before the last valid batch does not matter to it.
+        """
+        uncertain = not self.complete or self.hides_end or (self.size and self.last_offset is None)
         return None if uncertain else self.end_offset
+
+    @property
+    def hides_end(self) -> bool:
+        """Whether damage follows the last sound batch, or may: of many not all are listed."""
+        unlisted = self.damages > len(self.gaps)
+        return unlisted or any(gap.offset_after is None for gap in self.gaps)
 
     @property
     def damages(self) -> int:
