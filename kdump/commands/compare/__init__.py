@@ -1,9 +1,9 @@
 """``kdump compare``: the copies of partitions on several brokers.
 
-advice   The sequence of steps after a comparison: repair, compare again, and only then start and
-         elect.
-summary  The sums of a ``compare`` run, and its exit code.
-report   The copies of each partition, what parts them, and what follows from that: text and JSON
-         Lines.
-command  ``kdump compare``: the copies of partitions on several brokers.
+advice    The sequence of steps after a comparison: repair, compare again, and only then start and
+          elect.
+summary   The sums of a ``compare`` run, its verdict, and its exit code.
+report    The copies of each partition, what parts them, and what follows from that: text and JSON
+          Lines.
+command   ``kdump compare``: the copies of partitions on several brokers.
 """

@@ -99,10 +99,15 @@ def compare(
             again = _again(targets)
             report = TextComparisons(click.echo, again, everything=everything, wide=wide)
         meter.expect(copies.size)
-        with closing(copies.compare(meter.advance)) as found:
-            for comparison in found:
-                with meter.paused():
-                    report.add(comparison)
+        try:
+            with closing(copies.compare(meter.advance)) as found:
+                for comparison in found:
+                    with meter.paused():
+                        report.add(comparison)
+        except (KeyboardInterrupt, SystemExit):  # the latter is raised at SIGTERM
+            with meter.paused():
+                report.finish(interrupted=True)
+            raise
     return report.finish()
 
 

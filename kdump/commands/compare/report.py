@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from kdump.audit.commands import Remedy
 from kdump.audit.facts.remote_storage import ranges_text
+from kdump.audit.verdicts.state import RunState
 from kdump.commands.compare.advice import Advice
 from kdump.commands.compare.summary import CompareSummary
 from kdump.copies.comparison import Comparison, ComparisonState, Difference, FollowerCut, Held
@@ -23,6 +24,7 @@ from kdump.ui import jsonl
 from kdump.ui.paragraphs import command_line, paragraph
 from kdump.ui.table import FIELDS, Column, ReportTable
 from kdump.ui.units import count_text, size_text
+from kdump.ui.verdicts.verdict_text import state_lines
 
 #: How many ranges of offsets are listed.
 _LISTED: Final = 8
@@ -71,36 +73,45 @@ _COPIES: Final = ReportTable[_CopyRow](
 
 
 class TextComparisons:
-    """Prints each partition as soon as it is compared; equal ones if ``everything`` is shown.
+    """Prints the verdict, then each partition; equal ones if ``everything`` is shown.
 
-    ``again`` is the command that compares the same copies once more.
+    Lines wait until all is compared, or a signal ends the run. ``again`` is the command that
+    compares the same copies once more.
     """
 
     def __init__(
         self, emit: Callable[[str], None], again: Remedy, *, everything: bool, wide: bool
     ) -> None:
         self._emit = emit
+        self._lines: list[str] = []
         self._everything = everything
         self._wide = wide
         self._summary = CompareSummary()
         self._advice = Advice(again)
 
+    def shows(self, found: Comparison) -> bool:
+        """Return whether the report has an entry for a partition."""
+        return self._everything or found.state not in (ComparisonState.EQUAL, ComparisonState.ALONE)
+
     def add(self, found: Comparison) -> None:
-        """Print a partition."""
+        """Add a partition."""
         self._summary.add(found)
         self._advice.add(found)
-        if found.state in (ComparisonState.EQUAL, ComparisonState.ALONE) and not self._everything:
+        if not self.shows(found):
             return
-        self._emit(printable(f"PARTITION {found.topic}-{found.partition}: {_title(found)}"))
-        for line in _COPIES.text(_copies(found), wide=self._wide):
-            self._emit(line)
+        self._lines.append(printable(f"PARTITION {found.topic}-{found.partition}: {_title(found)}"))
+        self._lines += _COPIES.text(_copies(found), wide=self._wide)
         for label, text in _rows(found):
             self._print(f"  {label}", text)
-        self._emit("")
+        self._lines.append("")
 
-    def finish(self) -> int:
-        """Print what was compared and what follows from it; return the exit code."""
+    def finish(self, *, interrupted: bool = False) -> int:
+        """Print the report with what follows from it; return the exit code."""
         summary = self._summary
+        state, verdict = summary.state, summary.verdict
+        if interrupted:
+            state = state if state is RunState.ERROR else RunState.INCOMPLETE
+            verdict += " The run was interrupted: other partitions were not compared."
         parts = [
             f"{summary.states[state]:,} {state.value}"
             for state in ComparisonState
@@ -127,13 +138,13 @@ class TextComparisons:
         for number, step in enumerate(self._advice.steps(), 1):
             colon = ":" if step.commands else ""
             self._print("next" if number == 1 else "", f"{number} {step.text}{colon}")
-            for command in step.commands:
-                self._emit(command_line(command))
+            self._lines += map(command_line, step.commands)
+        for line in (*state_lines(state, verdict), *self._lines):
+            self._emit(line)
         return summary.exit_code
 
     def _print(self, label: str, text: str) -> None:
-        for line in paragraph(label, text).split("\n"):
-            self._emit(printable(line))
+        self._lines += map(printable, paragraph(label, text).split("\n"))
 
 
 class JsonComparisons:
@@ -159,9 +170,11 @@ class JsonComparisons:
             self._emit(jsonl.line("difference", name | difference_fields(difference)))
         self._emit(jsonl.line("partition", name | partition_fields(found)))
 
-    def finish(self) -> int:
-        """Emit the last line, and return the exit code."""
+    def finish(self, *, interrupted: bool = False) -> int:
+        """Emit the last line, unless a signal ends the run; return the exit code."""
         summary = self._summary
+        if interrupted:
+            return summary.exit_code
         fields: dict[str, object] = {
             "exit": summary.exit_code,
             "partitions": summary.partitions,

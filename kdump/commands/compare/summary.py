@@ -1,12 +1,14 @@
-"""The sums of a ``compare`` run, and its exit code."""
+"""The sums of a ``compare`` run, its verdict, and its exit code."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
 
+from kdump.audit.verdicts.state import RunState
 from kdump.copies.comparison import Comparison, ComparisonState
 from kdump.ui.exits import Ending
+from kdump.ui.units import count_text
 
 
 @dataclass(slots=True)
@@ -36,6 +38,33 @@ class CompareSummary:
     def partitions(self) -> int:
         """The number of partitions."""
         return self.states.total()
+
+    @property
+    def state(self) -> RunState:
+        """The first word of the report: ERROR comes before what is unread."""
+        if self.states[ComparisonState.DIFFERENT]:
+            return RunState.ERROR
+        if self.states[ComparisonState.UNREAD]:
+            return RunState.INCOMPLETE
+        compared = self.partitions - self.states[ComparisonState.ALONE]
+        return RunState.OK if compared else RunState.NOT_CHECKED
+
+    @property
+    def verdict(self) -> str:
+        """Sentences on the partitions, those with the worst state first."""
+        texts = {
+            ComparisonState.DIFFERENT: "The replicas of {} differ or are corrupt.",
+            ComparisonState.UNREAD: "Of {}, not all could be read.",
+            ComparisonState.LAGGING: "In {} a replica lags.",
+            ComparisonState.EQUAL: "The replicas of {} are equal.",
+            ComparisonState.ALONE: "Of {}, one replica is here: nothing was compared.",
+        }
+        sentences = [
+            text.format(count_text(self.states[state], "partition"))
+            for state, text in texts.items()
+            if self.states[state]
+        ]
+        return " ".join(sentences) or "There is no partition."
 
     @property
     def exit_code(self) -> int:

@@ -156,7 +156,7 @@ def test_all_commands_are_printed(tmp_path: Path) -> None:
     assert [words[1] for words in commands_of(text)] == [*["heal"] * len(names), "compare"]
     assert " more" not in text.partition("\nnext ")[2]
     follow(text)
-    assert text_of(*nodes).startswith("result      5 equal")
+    assert text_of(*nodes).startswith("OK            The replicas of 5 partitions are equal.")
 
 
 def test_other_partitions_keep_their_steps_behind(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_a_log_out_of_order_is_truncated_and_then_healed(
     text = text_of(*paths)
     assert [words[1] for words in commands_of(text)] == ["truncate-to-valid", "heal", "compare"]
     assert commands_of(text)[0][-2:] == ["--at", str(expected)]
-    assert follow(text).startswith("result      1 equal")
+    assert follow(text).startswith("OK            The replicas of 1 partition are equal.")
     after = b"".join(path.read_bytes() for path in sorted((paths[0] / "t-0").glob("*.log")))
     assert after == whole
 
@@ -292,7 +292,9 @@ def test_a_committed_end_is_restored_in_the_same_step(tmp_path: Path) -> None:
     lead(paths[1], [0, 1], [0])
     (paths[1] / "replication-offset-checkpoint").write_text("0\n1\nt 0 40\n")
     header(paths[0] / "t-0" / f"{0:020}.log", 20, epoch=0)
-    assert follow(text_of(*paths)).startswith("result      1 equal")
+    assert follow(text_of(*paths)).startswith(
+        "OK            The replicas of 1 partition are equal."
+    )
 
 
 def truncated(*paths: Path) -> bool:
