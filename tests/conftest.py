@@ -71,6 +71,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         ("root", _missing_root),
         ("strace", straced.missing),
         ("systemd", partial(_missing_programs, "systemd-analyze")),
+        ("chromium", partial(_missing_programs, "chromium")),
         ("prometheus", partial(_missing_programs, *MONITORING)),
     ):
         reason = missing() if item.get_closest_marker(marker) else None

@@ -8,6 +8,7 @@ units             Counts, sizes, durations and times in words.
 paragraphs        Paragraphs of at most 80 columns.
 folding           Lists in which equal entries are counted after the first few.
 jsonl             JSON Lines: header, typed lines, summary.
+html/             Reports as HTML: one file, without a script and without an address.
 table             Tables of columns: rows as text, as JSON Lines and as CSV.
 progress          Progress on standard error: a bar, or a line a minute.
 coordinator_logs  Faults in the logs of coordinators, in text and in JSON.

@@ -48,7 +48,11 @@ if TYPE_CHECKING:
     "130, 143 ended by a signal; 141 the reader of the output went away.",
 )
 @click.option("--all", "everything", is_flag=True, help="Show equal partitions too.")
-@format_option("Text for people, or JSON Lines of all partitions.")
+@format_option(
+    "Text for people, or JSON Lines of all partitions; html is the text as one file, with "
+    "pictures.",
+    "html",
+)
 @wide_option
 @jobs_option()
 @rate_option("Default: 50MB while a broker runs, else none. On Spark only none.")
@@ -58,7 +62,7 @@ if TYPE_CHECKING:
 def compare(
     targets: TargetOptions,
     everything: bool,
-    form: Literal["text", "json"],
+    form: Literal["text", "json", "html"],
     wide: bool,
     jobs: int | None,
     limit_rate: int | None,
@@ -85,6 +89,7 @@ def compare(
     A shorter replica that is the beginning of a longer one lags; that is no difference. compare
     changes nothing, and can run while a broker is running: the end offsets then soon change.
     """
+    from kdump.commands.compare.html import HtmlComparisons
     from kdump.commands.compare.report import JsonComparisons, TextComparisons
     from kdump.ui.progress import Progress
 
@@ -96,8 +101,8 @@ def compare(
         if form == "json":
             report = JsonComparisons(click.echo, [root.path for root in copies.scope.roots])
         else:
-            again = _again(targets)
-            report = TextComparisons(click.echo, again, everything=everything, wide=wide)
+            text = TextComparisons if form == "text" else HtmlComparisons
+            report = text(click.echo, _again(targets), everything=everything, wide=wide)
         meter.expect(copies.size)
         try:
             with closing(copies.compare(meter.advance)) as found:

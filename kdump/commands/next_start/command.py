@@ -31,7 +31,11 @@ if TYPE_CHECKING:
     "records are lost already, as far as was read; 5 something could not be read, which comes "
     "before 4; 130, 143 ended by a signal; 141 the reader of the output went away.",
 )
-@format_option("Print a report for people, or JSON Lines: a header, a line a partition, a summary.")
+@format_option(
+    "Print a report for people, or JSON Lines: a header, a line a partition, a summary; html is "
+    "the report as one file, with pictures.",
+    "html",
+)
 @click.option(
     "--scan",
     is_flag=True,
@@ -58,7 +62,7 @@ if TYPE_CHECKING:
 @target_options
 def next_start(
     targets: TargetOptions,
-    form: Literal["text", "json"],
+    form: Literal["text", "json", "html"],
     scan: bool,
     clean: bool | None,
     recovery_point: int | None,
@@ -80,20 +84,25 @@ def next_start(
     )
     from kdump.audit.verdicts.verdict import Verdict
     from kdump.commands.next_start.reports import JsonStarts, TextStarts
+    from kdump.storage.logdir import LogDirectory
     from kdump.storage.workers import default_jobs
+    from kdump.ui.html.page import HtmlPage
     from kdump.ui.options.targets import find_scope, note_manifests, say_wrong_paths
+    from kdump.ui.verdicts.pictures import verdict_pictures
 
     scope = find_scope(targets, manifests=True)
     note_manifests(scope)
-    if say_wrong_paths(scope.roots) and form == "text":
+    if say_wrong_paths(scope.roots) and form != "json":
         return NOTHING_READ.exit_code
     assumptions = Assumptions(clean, recovery_point, log_start)
     report: TextStarts | JsonStarts
+    page = HtmlPage("kdump next-start") if form == "html" else None
     if form == "json":
         report = JsonStarts(click.echo, scope.roots, scope.context.config)
     else:
         options = (*_words(assumptions), *targets.words)
-        report = TextStarts(click.echo, scope.roots, scope.context.config, options)
+        emit = click.echo if page is None else page.emit
+        report = TextStarts(emit, scope.roots, scope.context.config, options)
     report.directories(requested_findings(reconcile_directories(scope.context), scope))
 
     def conclude(verdict: Verdict) -> Verdict:
@@ -110,7 +119,13 @@ def next_start(
     for verdict in known:
         report.add(verdict, verdict.forecast)
     report.directories(report.starts.space_findings())
-    return report.finish()
+    exit_code = report.finish()
+    if page is not None:
+        whole = any(isinstance(root.content, LogDirectory) for root in scope.roots)
+        for drawn in verdict_pictures(known, whole=whole):
+            page.draw(drawn)
+        click.echo(page.html())
+    return exit_code
 
 
 def _words(assumptions: Assumptions) -> Iterator[str]:

@@ -11,5 +11,6 @@ verdict           What to do, in sentences, and the exit code.
 json_lines        JSON Lines: a line for each copy, set of voters, leader change, election and
                   problem.
 text              The verdict, the replicas, the elections between them and problems, for people.
+pictures          The picture of a quorum: the logs of its controllers on one scale of offsets.
 command           ``kdump quorum``: the state of a KRaft quorum, from the disks of its controllers.
 """

@@ -45,13 +45,15 @@ if TYPE_CHECKING:
     show_default=True,
     help="Show the last N leader changes of each log; JSON Lines have all of them.",
 )
-@format_option("Text for people, or JSON Lines.")
+@format_option(
+    "Text for people, or JSON Lines; html is the text as one file, with a picture.", "html"
+)
 @click.argument("paths", nargs=-1, metavar="[PATH...]", type=LogPath())
 def quorum(
     paths: Sequence[AnyPath],
     config: Path | None,
     leader_changes: int,
-    form: Literal["text", "json"],
+    form: Literal["text", "json", "html"],
 ) -> int:
     """Show the replicas of the metadata log at PATH, and whether they can elect a leader.
 
@@ -68,11 +70,13 @@ def quorum(
     from kdump.audit.facts.settings import metadata_directory
     from kdump.audit.targets.target import open_roots
     from kdump.commands.quorum.json_lines import print_json
+    from kdump.commands.quorum.pictures import replicas_picture
     from kdump.commands.quorum.state import Quorum
     from kdump.commands.quorum.text import print_text
     from kdump.quorum.reading import is_lost_disk, read_replicas
     from kdump.storage.workers import default_jobs
     from kdump.ui.exits import NOTHING_READ
+    from kdump.ui.html.page import HtmlPage
     from kdump.ui.options.targets import named_paths, say_wrong_paths
 
     named, configs = named_paths(located(TargetOptions(paths, config)))
@@ -86,4 +90,10 @@ def quorum(
     found = Quorum(tuple(read_replicas(roots, configs, jobs=default_jobs())))
     if form == "json":
         return print_json(found, click.echo)
-    return print_text(found, click.echo, leader_changes)
+    if form == "text":
+        return print_text(found, click.echo, leader_changes)
+    page = HtmlPage("kdump quorum")
+    code = print_text(found, page.emit, leader_changes)
+    page.draw(replicas_picture(found))
+    click.echo(page.html())
+    return code

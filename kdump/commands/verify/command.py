@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 @click.option("--deep", "depth", flag_value="deep", help="Also decompress and read every record.")
 @format_option(
     "Print a report for people, or JSON Lines: a header, a line a finding, a line with the "
-    "forecast of each partition, a summary."
+    "forecast of each partition, a summary; html is the report as one file, with pictures.",
+    "html",
 )
 @progress_option
 @jobs_option()
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
 def verify(
     targets: TargetOptions,
     depth: Literal["quick", "deep"] | None,
-    form: Literal["text", "json"],
+    form: Literal["text", "json", "html"],
     progress: Mode,
     jobs: int | None,
     limit_rate: int | None,
@@ -139,7 +140,7 @@ def _run(
     request: VerifyRequest,
     tables: RunTables | None,
     *,
-    form: Literal["text", "json"],
+    form: Literal["text", "json", "html"],
     progress: Mode,
     fail_on: Literal["error", "warning"],
     info: bool,
@@ -154,9 +155,11 @@ def _run(
     from kdump.commands.verify.engine import start_engine
     from kdump.format.lines.text import printable
     from kdump.storage.logdir import LogDirectory
+    from kdump.ui.html.page import HtmlPage
     from kdump.ui.options.targets import say_wrong_paths
     from kdump.ui.progress import Progress
     from kdump.ui.verdicts.json_lines import JsonReport
+    from kdump.ui.verdicts.pictures import verdict_pictures
     from kdump.ui.verdicts.summary import VerdictRun, summarize
     from kdump.ui.verdicts.text import TextReport
 
@@ -171,8 +174,9 @@ def _run(
         start_engine(request, meter) as engine,
     ):
         scope = engine.scope
-        if say_wrong_paths(scope.roots) and form == "text":
+        if say_wrong_paths(scope.roots) and form != "json":
             emit = _nothing
+        page = HtmlPage("kdump verify") if form == "html" and emit is not _nothing else None
         starts = Starts(scope.roots, scope.context.config)
         report: JsonReport | TextReport
         if form == "json":
@@ -180,7 +184,7 @@ def _run(
         else:
             counts = [len(part) for part in scope.parts]
             report = TextReport(
-                emit,
+                emit if page is None else page.emit,
                 meter.note,
                 scope.roots,
                 counts,
@@ -242,8 +246,14 @@ def _run(
     report.finish(summary)
     if tables is not None:
         run_id = tables.finish(summary)
-        if form == "text":
-            emit(f"Appended to the tables below {printable(str(tables.to))} as run {run_id}.")
+        if form != "json":
+            say = emit if page is None else page.emit
+            say(f"Appended to the tables below {printable(str(tables.to))} as run {run_id}.")
+    if page is not None:
+        whole = any(isinstance(root.content, LogDirectory) for root in scope.roots)
+        for drawn in verdict_pictures(verdicts, whole=whole):
+            page.draw(drawn)
+        emit(page.html())
     if summary.exit_code != OK:
         for line in lines:
             click.echo(line)

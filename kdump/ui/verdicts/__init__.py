@@ -11,4 +11,5 @@ json_lines     The JSON Lines of ``verify``.
 verdict_text   The first line of a report: its state, what is lost, and what the next start does.
 entries        The entries of a list in text: findings, and partitions with the worst of theirs.
 text           The text report of ``verify``.
+pictures       The pictures of verdicts: logs as their segments, and topics by their size and age.
 """
