@@ -63,7 +63,7 @@ def group_copies(
             if alone:
                 raise UsageError(
                     f"{target.path}: expected a partition of a topic, found the metadata log: "
-                    "kdump quorum compares its copies"
+                    "kdump quorum compares its replicas"
                 )
             continue
         if alone or not name.suffix:
@@ -120,7 +120,7 @@ class CopyStages:
     ) -> Comparison:
         """Compare the copies; if ``lost``, say that no logs were compared."""
         unread = lost and (
-            f"the logs of the copies: expected a comparison of an executor, found {lost}"
+            f"the logs of the replicas: expected a comparison of an executor, found {lost}"
         )
         return compare(copies, group.topic_id, group.replicas, self.directories, pace, unread)
 

@@ -5,7 +5,7 @@ problems          Problems and notes: their kinds, and those of a single copy.
 replacement       New disks for voters whose disks are lost, so that the others elect a leader
                   again.
 state             The state of the quorum: elections, losses, problems, and what to do.
-names             Names of copies and nodes, alone and in lists.
+names             Names of replicas and nodes, alone and in lists.
 replacement_text  The steps that give a quorum whose disks are lost a leader again, in sentences.
 verdict           What to do, in sentences, and the exit code.
 json_lines        JSON Lines: a line for each copy, set of voters, leader change, election and

@@ -13,7 +13,7 @@ import click
 
 from kdump.ui.command import Command
 from kdump.ui.options.reports import format_option
-from kdump.ui.options.targets import LogPath, TargetOptions, located
+from kdump.ui.options.targets import LOCATED_HELP, LogPath, TargetOptions, located
 from kdump.ui.units import LARGEST_INT
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     type=click.Path(path_type=Path),
     help="Take the directory of the metadata log (if there is no PATH), the static voters and the "
-    "roles of its node from this server.properties. Without PATH and --config, quorum takes "
-    "the file in KDUMP_CONFIG, or else the log directories of the one broker that is running on "
-    "this host.",
+    f"roles of its node from this server.properties. {LOCATED_HELP}",
 )
 @click.option(
     "--leader-changes",

@@ -1,4 +1,4 @@
-"""Names of copies and nodes, alone and in lists."""
+"""Names of replicas and nodes, alone and in lists."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from kdump.commands.quorum.state import Quorum
 
 
 def node_text(quorum: Quorum, number: int) -> str:
-    """Return a name for a copy: its node, or its place among the copies, or both."""
+    """Return a name for a replica: its node, or its place in the report, or both."""
     node = quorum.replicas[number].node_id
     same = sum(replica.node_id == node for replica in quorum.replicas)
     if node is None:
-        return f"copy {number + 1}"
-    return f"node {node} (copy {number + 1})" if same > 1 else f"node {node}"
+        return f"replica {number + 1}"
+    return f"node {node} (replica {number + 1})" if same > 1 else f"node {node}"
 
 
 def list_text(names: Sequence[str]) -> str:

@@ -281,7 +281,7 @@ class Quorum:
         given = {replica.node_id for replica in self.replicas}
         missing = [voter for voter in self._voters() if voter.node_id not in given]
         nameless = [str(n) for n, each in enumerate(self.replicas, 1) if each.node_id is None]
-        unless = f", unless copy {' or '.join(nameless)} is it" if nameless else ""
+        unless = f", unless replica {' or '.join(nameless)} is it" if nameless else ""
         for voter in missing:
             yield Problem(
                 ProblemKind.VOTER_NOT_GIVEN,

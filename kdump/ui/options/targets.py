@@ -85,6 +85,11 @@ class TargetOptions:
 _CONFIG_HELP: Final = (
     "Take log directories (if there is no PATH) and topic configs from this server.properties."
 )
+#: What ``located`` takes, in the help of an option ``--config``.
+LOCATED_HELP: Final = (
+    "Without PATH and --config, a command that only reads takes the file in KDUMP_CONFIG, or else "
+    "the log directories of the one broker that is running on this host."
+)
 
 
 def _config(text: str) -> Decorator:
@@ -92,10 +97,7 @@ def _config(text: str) -> Decorator:
 
 
 _repair_config_option = _config(_CONFIG_HELP)
-_config_option = _config(
-    f"{_CONFIG_HELP} Without PATH and --config, a command that only reads takes the file in "
-    "KDUMP_CONFIG, or else the log directories of the one broker that is running on this host.",
-)
+_config_option = _config(f"{_CONFIG_HELP} {LOCATED_HELP}")
 _paths_argument = click.argument("paths", nargs=-1, metavar="[PATH...]", type=LogPath())
 
 _topic_options = (
