@@ -12,7 +12,8 @@ from typing import Final
 from kdump.audit.evidence import Evidence, replay_of
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
-from kdump.audit.survey.survey import effective_compaction
+from kdump.audit.survey.anomalies import FaultKind
+from kdump.audit.survey.survey import Survey, effective_compaction
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.commands.heal.result import HealedLog, LeftOffsets, left_offsets, survey_draft
 from kdump.commands.heal.steps import heal_steps
@@ -102,6 +103,7 @@ def plan_heal(
     healed = [survey_draft(draft, settings, room, report) for draft in changed]
     after = _healed_verdict(verdict, facts, healed)
     left = list(left_offsets([draft.own for draft in healing.drafts], dense=dense))
+    holes = list(holes_notes(after.surveys)) if dense else []
     assert after.facts is not None
     evidence = Evidence(after.target, after.surveys, after.facts, after.replay, node)
     steps, step_notes = heal_steps(evidence, after.facts, healed, files, settings, copies)
@@ -115,6 +117,7 @@ def plan_heal(
         notes=(
             *taken_notes(changed),
             *left_notes(left, unread=bool(healing.unread)),
+            *holes,
             *([] if dense or not left else [COMPACTED_NOTE]),
             *notes,
             *healing.unread,
@@ -123,7 +126,26 @@ def plan_heal(
             compare_note(path, [copy.path for copy in copies]),
         ),
     )
-    return HealPlan(plan, complete=not left, unread=bool(healing.unread))
+    return HealPlan(plan, complete=not (left or holes), unread=bool(healing.unread))
+
+
+def holes_notes(surveys: Sequence[Survey]) -> Iterator[str]:
+    """Yield which offsets stay missing between valid batches of a log that was never compacted."""
+    holes = [
+        (survey.segment.log.name, fault)
+        for survey in surveys
+        for fault in survey.faults
+        if fault.kind is FaultKind.GAP
+    ]
+    for name, fault in holes[:_LISTED]:
+        yield (
+            f"offsets {fault.reference + 1} to {fault.batch.base_offset - 1} stay missing in "
+            f"{name}: heal takes nothing between two valid batches. kdump compare prints the "
+            "steps that bring them back"
+        )
+    more = sum(survey.counts[FaultKind.GAP] for survey in surveys) - len(holes[:_LISTED])
+    if more > 0:
+        yield f"{more:,} more places between valid batches stay missing"
 
 
 # --- the evidence

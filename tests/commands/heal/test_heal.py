@@ -22,6 +22,7 @@ from support import forge
 from support.crashing.running import Run, run
 from support.crashing.subjects import HEAL, MARK, PARTITION, SEGMENTS, batches
 from support.damaged import name
+from support.fixtures_loader import ROOT, copy_fixture
 from support.planning import healing, left, undone
 
 pytestmark = pytest.mark.usefixtures("unsearched")
@@ -85,6 +86,23 @@ def test_copies_with_other_borders(place: Path) -> None:
         b"".join(good[:10]),
         b"".join(good[10:30]),
     ]
+
+
+def test_offsets_that_stay_missing_between_valid_batches_are_no_success(place: Path) -> None:
+    """As in what ``salvage`` leaves; a corrupt batch of the same log is healed all the same."""
+    copy = ROOT / "brokers/4.3.1/clean/codec-lz4-0"
+    partition = copy_fixture("4.3.1/clean", place / "data") / "codec-lz4-0"
+    first, log = sorted(partition.glob("*.log"))[:2]
+    first.write_bytes(forge.flip(first.read_bytes(), 200))
+    data, gone = log.read_bytes(), struct.pack(">q", 86)
+    begin = data.index(gone)
+    (size,) = struct.unpack_from(">i", data, begin + 8)
+    log.write_bytes(data[:begin] + data[begin + 12 + size :])
+    ran = run(["heal", str(partition), "--from", str(copy), "--apply"])
+    assert ran.code == PROBLEMS
+    assert f"offsets 86 to 86 stay missing in {log.name}" in " ".join(ran.out.split())
+    assert first.read_bytes() == (copy / first.name).read_bytes()
+    assert run(["heal", str(partition), "--from", str(copy), "--apply"]).code == PROBLEMS
 
 
 def test_a_damaged_index_of_a_copy_misleads_nobody(place: Path) -> None:
