@@ -137,9 +137,10 @@ def export(
     DIR gets a directory topic=NAME for each topic, and _manifest.json. The manifest names the files
     of the export, with digests, and with counts and offsets for each log in a file and each
     partition; kdump check compares the files with it. Valid records around corruption are exported,
-    and the corruption is reported. Metadata snapshots are left out, because they repeat records of
-    the log. In a log directory, partitions whose names end in -delete, -stray or -future are left
-    out. They are exported if PATH names them.
+    and the corruption is reported. Missing offsets are not: kdump verify finds them, and a consumer
+    would pass over them too. Metadata snapshots are left out, because they repeat records of the
+    log. In a log directory, partitions whose names end in -delete, -stray or -future are left out.
+    They are exported if PATH names them.
 
     Records below the log start offset are counted and left out, because a broker does not serve
     them. The checkpoint of the log directory has these offsets; without a checkpoint it is the
