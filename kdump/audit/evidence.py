@@ -106,9 +106,8 @@ class Evidence:
         if not self.surveys or len(self.surveys) < len(self.target.segments):
             return None
         last = self.surveys[-1]
-        end = last.gaps[-1] if last.gaps else None
-        is_tail = end is not None and end.offset_after is None and end.damage.is_tail
-        if not last.complete or (last.hides_end and not is_tail):
+        tails = all(gap.damage.is_tail for gap in last.gaps)
+        if not last.complete or (last.hides_end and not tails):
             return None
         if last.last_offset is None and last.size and not last.gaps:
             return None  # a quick survey that found no batch to start from

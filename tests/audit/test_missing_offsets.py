@@ -335,3 +335,32 @@ def test_a_copy_leaves_out_what_is_corrupt_and_not_what_is_missing(
         )
         assert only in text
     assert last - base + 1 == 5
+
+
+def test_many_corrupt_batches_hide_no_segment_that_is_missing_after_them(tmp_path: Path) -> None:
+    """More of them than findings list."""
+    partition = copy_fixture("4.3.1/clean", tmp_path / "clean") / "transactions-0"
+    first, gone, following, *_ = sorted(partition.glob("*.log"))
+    gone.unlink()
+    places = batch_places(first)[-2::-2]  # others between them stay valid, and the last one
+    assert len(places) > 9
+    for position, size, _, _ in places:
+        corrupt(first, position, size)
+    ran = kdump("verify", partition, searching=False)
+    (hole,) = (found for found in ran.of("finding") if found["code"] == "segment-missing")
+    assert hole["offsets"] == {"first": int(gone.stem), "last": int(following.stem) - 1}
+    damages = [found for found in ran.of("finding") if found["code"] == "batch-crc-mismatch"]
+    assert len(damages) + sum(found["repeats"] for found in damages) == len(places)
+
+
+def test_a_corrupt_end_is_listed_and_counted_once(tmp_path: Path) -> None:
+    partition = copy_fixture("4.3.1/clean", tmp_path / "clean") / "transactions-0"
+    first = min(partition.glob("*.log"))
+    places = batch_places(first)[::-2]
+    assert len(places) > 9
+    for position, size, _, _ in places:
+        corrupt(first, position, size)
+    ran = kdump("verify", partition, searching=False)
+    damages = [found for found in ran.of("finding") if found["code"] == "batch-crc-mismatch"]
+    assert damages[-1]["position"] == places[0][0]
+    assert len(damages) + sum(found["repeats"] for found in damages) == len(places)

@@ -346,10 +346,12 @@ def check_sequence(evidence: Evidence) -> Iterator[Finding]:
 
 def _segment(evidence: Evidence, survey: Survey, next_base: int | None) -> Iterator[Finding]:
     listed: Counter[Reason | FaultKind] = Counter()
+    shown = Counter[Reason | FaultKind](gap.damage.reason for gap in survey.gaps)
+    shown.update(fault.kind for fault in survey.faults)
 
     def repeats(kind: Reason | FaultKind) -> int:
         listed[kind] += 1
-        return survey.counts[kind] - LISTED if listed[kind] == LISTED else 0
+        return survey.counts[kind] - shown[kind] if listed[kind] == LISTED else 0
 
     for gap in survey.gaps:
         code = _damage_code(evidence, survey, gap.damage, sealed=next_base is not None)

@@ -149,9 +149,8 @@ class Survey:
 
     @property
     def hides_end(self) -> bool:
-        """Whether damage follows the last sound batch, or may: of many not all are listed."""
-        unlisted = self.damages > len(self.gaps)
-        return unlisted or any(gap.offset_after is None for gap in self.gaps)
+        """Whether damage follows the last sound batch."""
+        return any(gap.offset_after is None for gap in self.gaps)
 
     @property
     def damages(self) -> int:
@@ -384,7 +383,7 @@ class LogPass:
         # A broker that preallocates leaves zeros after the batch that it was writing.
         if self.open_gap is not None and self.open_gap.damage.size > HEADER_BYTES:
             self.zero_tail = ends_with_zeros(source)
-        self._close_gap()
+        self._close_gap(at_end=True)
         if self.indexes is not None:
             self.indexes.finish(self.size)
         if self.recovery is not None:
@@ -442,12 +441,13 @@ class LogPass:
             self.report(position - self.reported)
             self.reported = position
 
-    def _close_gap(self) -> None:
+    def _close_gap(self, *, at_end: bool = False) -> None:
         if self.open_gap is None:
             return
         gap, self.open_gap = self.open_gap, None
         self.counts[gap.damage.reason] += 1
-        if self.counts[gap.damage.reason] <= LISTED:
+        # Damage at the end is always listed: it decides whether the end of the log is known.
+        if at_end or self.counts[gap.damage.reason] <= LISTED:
             self.gaps.append(gap)
 
     def _records(
