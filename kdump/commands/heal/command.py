@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     cls=Command,
     short_help="Restore corrupt or lost records --from a replica's copy.",
     epilog="Exit codes: 0 nothing to do, or done; 2 wrong usage; 4 there is a plan, which --apply "
-    "carries out, or something stays corrupt because no replica has it; 5 something could not be "
-    "read, or a repair was interrupted: the last line on standard error is then the command that "
-    "continues it; 6 refused, nothing changed; 130, 143 ended by a signal; 141 the reader of the "
-    "output went away.",
+    "carries out, or something stays corrupt or missing; 5 something could not be read, or a "
+    "repair was interrupted: the last line on standard error is then the command that continues "
+    "it; 6 refused, nothing changed; 130, 143 ended by a signal; 141 the reader of the output went "
+    "away.",
 )
 @click.option(
     "--from",

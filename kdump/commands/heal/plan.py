@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from kdump.audit.checks.missing_offsets import check_missing_offsets
 from kdump.audit.evidence import Evidence, replay_of
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
-from kdump.audit.survey.anomalies import FaultKind
-from kdump.audit.survey.survey import Survey, effective_compaction
+from kdump.audit.survey.survey import effective_compaction
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.commands.heal.result import HealedLog, LeftOffsets, left_offsets, survey_draft
 from kdump.commands.heal.steps import heal_steps
@@ -103,9 +103,9 @@ def plan_heal(
     healed = [survey_draft(draft, settings, room, report) for draft in changed]
     after = _healed_verdict(verdict, facts, healed)
     left = list(left_offsets([draft.own for draft in healing.drafts], dense=dense))
-    holes = list(holes_notes(after.surveys)) if dense else []
     assert after.facts is not None
     evidence = Evidence(after.target, after.surveys, after.facts, after.replay, node)
+    holes = list(holes_notes(evidence, left))
     steps, step_notes = heal_steps(evidence, after.facts, healed, files, settings, copies)
     if steps:
         refuse_swaps(facts.partition)
@@ -129,22 +129,25 @@ def plan_heal(
     return HealPlan(plan, complete=not (left or holes), unread=bool(healing.unread))
 
 
-def holes_notes(surveys: Sequence[Survey]) -> Iterator[str]:
-    """Yield which offsets stay missing between valid batches of a log that was never compacted."""
+def holes_notes(evidence: Evidence, left: Sequence[LeftOffsets]) -> Iterator[str]:
+    """Yield which lost offsets stay missing between valid batches, as ``verify`` finds them.
+
+    Those in ``left`` have notes of their own.
+    """
+    known = {place.first for place in left}
     holes = [
-        (survey.segment.log.name, fault)
-        for survey in surveys
-        for fault in survey.faults
-        if fault.kind is FaultKind.GAP
+        (finding.path.name, finding.offsets, finding.repeats)
+        for finding in check_missing_offsets(evidence)
+        if finding.code.loses and finding.offsets and finding.offsets.first not in known
     ]
-    for name, fault in holes[:_LISTED]:
+    for name, offsets, _ in holes[:_LISTED]:
         yield (
-            f"offsets {fault.reference + 1} to {fault.batch.base_offset - 1} stay missing in "
-            f"{name}: heal takes nothing between two valid batches. kdump compare prints the "
+            f"offsets {offsets.first} to {offsets.last} stay missing in {name}: heal takes nothing "
+            "between two valid batches. If another replica has them, kdump compare prints the "
             "steps that bring them back"
         )
-    more = sum(survey.counts[FaultKind.GAP] for survey in surveys) - len(holes[:_LISTED])
-    if more > 0:
+    more = len(holes[_LISTED:]) + sum(repeats for _, _, repeats in holes)
+    if more:
         yield f"{more:,} more places between valid batches stay missing"
 
 

@@ -105,6 +105,36 @@ def test_offsets_that_stay_missing_between_valid_batches_are_no_success(place: P
     assert run(["heal", str(partition), "--from", str(copy), "--apply"]).code == PROBLEMS
 
 
+def test_offsets_that_stay_missing_at_the_start_of_a_segment_are_no_success(place: Path) -> None:
+    copy = ROOT / "brokers/4.3.1/clean/codec-lz4-0"
+    partition = copy_fixture("4.3.1/clean", place / "data") / "codec-lz4-0"
+    log = sorted(partition.glob("*.log"))[1]
+    data = log.read_bytes()
+    (size,) = struct.unpack_from(">i", data, 8)
+    log.write_bytes(data[12 + size :])
+    for _ in range(2):
+        ran = run(["heal", str(partition), "--from", str(copy), "--apply"])
+        assert ran.code == PROBLEMS
+        assert f"offsets {int(log.stem)} to " in " ".join(ran.out.split())
+
+
+def test_holes_below_the_log_start_are_no_loss(place: Path) -> None:
+    """As ``verify`` says: no consumer reads there."""
+    copy = ROOT / "brokers/4.3.1/clean/deleted-records-0"
+    partition = copy_fixture("4.3.1/clean", place / "data") / "deleted-records-0"
+    log = min(partition.glob("*.log"))
+    data = log.read_bytes()
+    base = int(log.stem)
+    begin = struct.unpack_from(">i", data, 8)[0] + 12
+    (offset,) = struct.unpack_from(">q", data, begin)
+    end = begin + struct.unpack_from(">i", data, begin + 8)[0] + 12
+    assert base < offset < 62
+    log.write_bytes(data[:begin] + data[end:])
+    ran = run(["heal", str(partition), "--from", str(copy), "--apply"])
+    assert "stay missing" not in " ".join(ran.out.split())
+    assert ran.code == OK
+
+
 def test_a_damaged_index_of_a_copy_misleads_nobody(place: Path) -> None:
     good = plain(0, 5000)
     partition = write(place / "own", {0: broken(good, 500)})
