@@ -109,7 +109,7 @@ def compare(
                 for comparison in found:
                     with meter.paused():
                         report.add(comparison)
-        except (KeyboardInterrupt, SystemExit):  # the latter is raised at SIGTERM
+        except BaseException:  # a signal, or what could not be read: say what is known so far
             with meter.paused():
                 report.finish(interrupted=True)
             raise

@@ -111,7 +111,7 @@ class TextComparisons:
         state, verdict = summary.state, summary.verdict
         if interrupted:
             state = state if state is RunState.ERROR else RunState.INCOMPLETE
-            verdict += " The run was interrupted: other partitions were not compared."
+            verdict += " The run ended early: not all was compared."
         parts = [
             f"{summary.states[state]:,} {state.value}"
             for state in ComparisonState
@@ -135,7 +135,8 @@ class TextComparisons:
                 f"the records of {count_text(summary.uncompared, 'pair')} of batches of compacted "
                 "topics could not be compared",
             )
-        for number, step in enumerate(self._advice.steps(), 1):
+        # Steps for a part of the partitions would make others lose records.
+        for number, step in enumerate(() if interrupted else self._advice.steps(), 1):
             colon = ":" if step.commands else ""
             self._print("next" if number == 1 else "", f"{number} {step.text}{colon}")
             self._lines += map(command_line, step.commands)

@@ -15,7 +15,8 @@ from kdump.ui.units import count_text
 class CompareSummary:
     """The number of partitions by their state, and what was read.
 
-    ``remote`` counts those with offsets in remote storage only.
+    ``remote`` counts those with offsets in remote storage only, ``missing`` those of which a node
+    with a replica has no log.
     """
 
     states: Counter[ComparisonState] = field(default_factory=Counter)
@@ -24,6 +25,7 @@ class CompareSummary:
     batches: int = 0
     uncompared: int = 0
     remote: int = 0
+    missing: int = 0
 
     def add(self, found: Comparison) -> None:
         """Count a partition."""
@@ -33,6 +35,7 @@ class CompareSummary:
         self.batches += sum(copy.batches for copy in found.copies)
         self.uncompared += sum(batches for _, _, batches in found.uncompared)
         self.remote += any(copy.remote for copy in found.copies)
+        self.missing += bool(found.missing)
 
     @property
     def partitions(self) -> int:
@@ -46,25 +49,25 @@ class CompareSummary:
             return RunState.ERROR
         if self.states[ComparisonState.UNREAD]:
             return RunState.INCOMPLETE
+        if self.missing:
+            return RunState.WARNING
         compared = self.partitions - self.states[ComparisonState.ALONE]
         return RunState.OK if compared else RunState.NOT_CHECKED
 
     @property
     def verdict(self) -> str:
         """Sentences on the partitions, those with the worst state first."""
-        texts = {
-            ComparisonState.DIFFERENT: "The replicas of {} differ or are corrupt.",
-            ComparisonState.UNREAD: "Of {}, not all could be read.",
-            ComparisonState.LAGGING: "In {} a replica lags.",
-            ComparisonState.EQUAL: "The replicas of {} are equal.",
-            ComparisonState.ALONE: "Of {}, one replica is here: nothing was compared.",
-        }
-        sentences = [
-            text.format(count_text(self.states[state], "partition"))
-            for state, text in texts.items()
-            if self.states[state]
-        ]
-        return " ".join(sentences) or "There is no partition."
+        states = self.states
+        texts = (
+            (states[ComparisonState.DIFFERENT], "The replicas of {} differ or are corrupt."),
+            (self.missing, "Of {}, a node with a replica has no log."),
+            (states[ComparisonState.UNREAD], "Of {}, not all could be read."),
+            (states[ComparisonState.LAGGING], "In {} a replica has fewer records than another."),
+            (states[ComparisonState.EQUAL], "The replicas of {} are equal."),
+            (states[ComparisonState.ALONE], "Of {}, one replica is here: nothing was compared."),
+        )
+        sentences = [text.format(count_text(count, "partition")) for count, text in texts if count]
+        return " ".join(sentences) or "No partition was compared."
 
     @property
     def exit_code(self) -> int:
