@@ -80,8 +80,9 @@ def _others(findings: Sequence[Finding]) -> Iterator[str]:
         by_code.setdefault(finding.code.name, []).append(finding)
     for name, same in by_code.items():
         only = same[0]
-        if same[1:]:
-            yield f"{name} ({len(same)})"
+        number = len(same) + sum(finding.repeats for finding in same)
+        if number > 1:
+            yield f"{name} ({number:,})"
         elif only.position is not None and only.offsets is not None:
             yield f"{name} in {printable(only.path.name)}, offsets {only.offsets}"
         else:

@@ -293,7 +293,7 @@ def _replica_steps(
             yield _Step(
                 f"{text}{_brought(compared, beside)}" if compared else text,
                 [compare_command(path, beside.get(path, [COPY])) for path in compared],
-                fact=copies is not None and not copies.nodes,
+                fact=copies is not None and not copies.nodes and not compared,
             )
             if healed:
                 yield _Step(
