@@ -6,6 +6,7 @@ Replicas are on one scale of offsets, so that ends and differences stand below e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from kdump.audit.commands import Remedy
 from kdump.commands.compare.report import TextComparisons
@@ -14,6 +15,10 @@ from kdump.copies.copy import Copy, OffsetRange
 from kdump.format.lines.text import printable
 from kdump.ui.html.page import HtmlPage
 from kdump.ui.html.pictures import Bar, Kind, Part, picture
+from kdump.ui.units import count_text
+
+#: The partitions that are drawn.
+_DRAWN: Final = 50
 
 
 class HtmlComparisons(TextComparisons):
@@ -36,8 +41,11 @@ class HtmlComparisons(TextComparisons):
     def finish(self, *, interrupted: bool = False) -> int:
         """Emit the page, and return the exit code."""
         exit_code = super().finish(interrupted=interrupted)
-        for drawn in self._pictures:
+        for drawn in self._pictures[:_DRAWN]:
             self._page.draw(drawn)
+        if self._pictures[_DRAWN:]:
+            more = count_text(len(self._pictures) - _DRAWN, "more partition")
+            self._page.emit(f"{more} not drawn.")
         self._emit_page(self._page.html())
         return exit_code
 
@@ -50,7 +58,11 @@ def _picture(found: Comparison) -> str:
 def _bar(found: Comparison, place: int) -> Bar:
     copy = found.copies[place]
     alone = [offsets for number, offsets in found.alone if number == place]
-    text = f"offsets {copy.log_start}..{copy.lineage.end - 1}" if copy.lineage.end else "empty"
+    text = "no record"
+    if copy.log_start < copy.end_offset:
+        text = f"offsets {copy.log_start}..{copy.end_offset - 1}"
+    if copy.unread:
+        text = Kind.UNREAD.value
     return Bar(printable(f"{place + 1} {copy.path}"), text, tuple(_parts(copy, alone)))
 
 

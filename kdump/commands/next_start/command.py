@@ -84,11 +84,10 @@ def next_start(
     )
     from kdump.audit.verdicts.verdict import Verdict
     from kdump.commands.next_start.reports import JsonStarts, TextStarts
-    from kdump.storage.logdir import LogDirectory
     from kdump.storage.workers import default_jobs
     from kdump.ui.html.page import HtmlPage
     from kdump.ui.options.targets import find_scope, note_manifests, say_wrong_paths
-    from kdump.ui.verdicts.pictures import verdict_pictures
+    from kdump.ui.verdicts.pictures import draw_verdicts
 
     scope = find_scope(targets, manifests=True)
     note_manifests(scope)
@@ -107,7 +106,7 @@ def next_start(
 
     def conclude(verdict: Verdict) -> Verdict:
         verdict = assumptions.apply(verdict)
-        return with_forecast(verdict) if scan else add_forecast(verdict, segments=False)
+        return with_forecast(verdict) if scan else add_forecast(verdict, segments=page is not None)
 
     jobs = default_jobs()
     with closing(
@@ -121,9 +120,7 @@ def next_start(
     report.directories(report.starts.space_findings())
     exit_code = report.finish()
     if page is not None:
-        whole = any(isinstance(root.content, LogDirectory) for root in scope.roots)
-        for drawn in verdict_pictures(known, whole=whole):
-            page.draw(drawn)
+        draw_verdicts(page, known, scope.roots)
         click.echo(page.html())
     return exit_code
 

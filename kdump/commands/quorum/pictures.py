@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from kdump.commands.quorum.state import Quorum
 from kdump.format.lines.text import printable
@@ -20,17 +21,22 @@ def replicas_picture(quorum: Quorum) -> str:
 
 
 def _text(replica: MetadataReplica) -> str:
+    if replica.errors:
+        return Kind.UNREAD.value
     if replica.partition is None:
         return "no log"
     return f"ends at offset {replica.end.offset}, epoch {replica.end.epoch}"
 
 
 def _parts(replica: MetadataReplica) -> Iterator[Part]:
-    start, end = replica.start_offset, replica.end.offset
-    if start < end:
-        kind = Kind.UNREAD if replica.errors else Kind.VALID
-        yield Part(start, end, kind, f"offsets {start}..{end - 1}")
-    on_disk = replica.log.lasts[-1] + 1 if len(replica.log) else end
+    end, log = replica.end.offset, replica.log
+    kind = Kind.UNREAD if replica.errors else Kind.VALID
+    starts = [n for n in range(len(log)) if not n or log.bases[n] != log.lasts[n - 1] + 1]
+    for first, following in pairwise([*starts, len(log)]):  # runs of batches without a gap
+        base, last = log.bases[first], min(log.lasts[following - 1], end - 1)
+        if base <= last:
+            yield Part(base, last + 1, kind, f"offsets {base}..{last}")
+    on_disk = log.lasts[-1] + 1 if len(log) else end
     if replica.damage is not None:
         first = replica.damage_offset
         text = f"corrupt from offset {first} on ({replica.damage.reason.value})"

@@ -159,7 +159,7 @@ def _run(
     from kdump.ui.options.targets import say_wrong_paths
     from kdump.ui.progress import Progress
     from kdump.ui.verdicts.json_lines import JsonReport
-    from kdump.ui.verdicts.pictures import verdict_pictures
+    from kdump.ui.verdicts.pictures import draw_verdicts
     from kdump.ui.verdicts.summary import VerdictRun, summarize
     from kdump.ui.verdicts.text import TextReport
 
@@ -199,7 +199,7 @@ def _run(
         spelled_out = frozenset(
             target.path
             for root, part in zip(scope.roots, scope.parts, strict=True)
-            if not isinstance(root.content, LogDirectory)
+            if page is not None or not isinstance(root.content, LogDirectory)
             for target in part
         )
         conclude = Conclusion(spelled_out, statistics=tables is not None)
@@ -250,9 +250,7 @@ def _run(
             say = emit if page is None else page.emit
             say(f"Appended to the tables below {printable(str(tables.to))} as run {run_id}.")
     if page is not None:
-        whole = any(isinstance(root.content, LogDirectory) for root in scope.roots)
-        for drawn in verdict_pictures(verdicts, whole=whole):
-            page.draw(drawn)
+        draw_verdicts(page, verdicts, scope.roots)
         emit(page.html())
     if summary.exit_code != OK:
         for line in lines:

@@ -10,44 +10,45 @@ from typing import Final
 _STYLED: Final = re.compile(r"\x1b\[(\d+)m(.*?)\x1b\[0m")
 _COLOURS: Final = {"31": "red", "32": "green", "33": "yellow", "35": "magenta", "36": "cyan"}
 #: A command on a line of its own, or behind a label.
-_COMMAND: Final = re.compile(r"^( +(?:do: )?|[a-z]+(?: [a-z]+)? +)(kdump .*)$")
+_COMMAND: Final = re.compile(r"^( {14}| {7}do: |(?:do|check with|meaning) +)(kdump [a-z].*)$")
 _STYLE: Final = """
 :root { color-scheme: light dark; --text: #1b1f24; --page: #fff; --soft: #59636e; --box: #f3f5f7;
   --red: #b3261e; --green: #1a7f37; --yellow: #8a5a00; --magenta: #8250df; --cyan: #0a6c8a;
-  --valid: #7fb08f; --gap: #fff; }
+  --valid: #7fb08f; }
 @media (prefers-color-scheme: dark) { :root { --text: #e6e9ec; --page: #14181c; --soft: #9aa4ae;
   --box: #1f252b; --red: #ff8a80; --green: #6fd08c; --yellow: #e8b84a; --magenta: #c9a6ff;
-  --cyan: #6cc7e6; --valid: #4d7f5d; --gap: #14181c; } }
+  --cyan: #6cc7e6; --valid: #4d7f5d; } }
 body { background: var(--page); color: var(--text); font: 15px/1.5 system-ui, sans-serif;
-  max-width: 52rem; margin: 2rem auto; padding: 0 1rem; }
+  max-width: 52rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }
 header { border-left: .4rem solid; padding: .2rem 1rem; background: var(--box); }
 h1 { font-size: 1.5rem; margin: 0; } header p { color: var(--text); margin: .3rem 0; }
-pre { font: 13px/1.5 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
+pre { font: 13px/1.5 ui-monospace, monospace; white-space: pre-wrap; }
+pre, figure { direction: ltr; unicode-bidi: bidi-override; }
 code { font: inherit; background: var(--box); user-select: all; }
 figure { margin: 1.5rem 0; break-inside: avoid; } figcaption { font-weight: 600; }
-figure p { font-size: .8rem; color: var(--soft); margin: 0; } svg { width: 100%; }
-figure span { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 .8rem; }
-text { font: 12px ui-monospace, monospace; fill: var(--text); } rect { stroke: var(--gap); }
+figure p { font-size: .8rem; color: var(--soft); margin: .4rem 0 0; }
+figure b { color: var(--text); } svg { display: block; width: 100%; height: 16px; }
+svg.key { display: inline-block; width: 12px; height: 12px; margin: 0 .3rem 0 .8rem; }
 .red { color: var(--red); } .green { color: var(--green); } .yellow { color: var(--yellow); }
 .magenta { color: var(--magenta); } .cyan { color: var(--cyan); }
-.valid { fill: var(--valid); background: var(--valid); }
-.size { fill: var(--cyan); background: var(--cyan); }
-.unread { fill: var(--soft); background: var(--soft); }
-.alone { fill: var(--magenta); background: var(--magenta); }
-.corrupt { fill: var(--red); background: var(--red); }
-.removed { fill: url(#removed); background: repeating-linear-gradient(135deg, var(--yellow) 0 2px,
-  var(--page) 2px 5px); }
-rect.missing { fill: none; stroke: var(--red); stroke-dasharray: 4 2; }
-span.missing { outline: 1px dashed var(--red); }
-rect.remote { fill: none; stroke: var(--cyan); } span.remote { outline: 1px solid var(--cyan); }
-.hatch { fill: var(--page); } .hatch + path { stroke: var(--yellow); stroke-width: 2; }
-@media print { :root { --text: #000; --page: #fff; --gap: #fff; } body { margin: 0; }
+rect { stroke: var(--page); } rect.thin { stroke: none; }
+.size { fill: var(--cyan); } .valid { fill: var(--valid); } .corrupt { fill: var(--red); }
+.removed { fill: url(#removed); } .alone { fill: url(#alone); } .tail { fill: var(--soft); }
+rect.unread { fill: none; stroke: var(--soft); stroke-dasharray: 1 3; }
+rect.missing { fill: var(--page); stroke: var(--red); stroke-dasharray: 4 2; }
+rect.remote { fill: none; stroke: var(--cyan); }
+.ground { fill: var(--page); stroke: none; } path { stroke-width: 2; }
+#removed path { stroke: var(--yellow); } #alone path { stroke: var(--magenta); }
+@media print { :root { --text: #000; --page: #fff; --box: #fff; } body { margin: 0; }
   * { print-color-adjust: exact; } }
 """
-_HATCH: Final = (
-    '<svg width="0" height="0" aria-hidden="true" style="position: absolute"><pattern id="removed" '
-    'width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    '<rect class="hatch" width="6" height="6" stroke="none"/><path d="M1 0V6"/></pattern></svg>'
+_PATTERNS: Final = '<svg style="height: 0" aria-hidden="true">{}</svg>'.format(
+    "".join(
+        f'<pattern id="{name}" width="6" height="6" patternUnits="userSpaceOnUse" '
+        f'patternTransform="rotate({angle})"><rect class="ground" width="6" height="6"/>'
+        '<path d="M1 0V6"/></pattern>'
+        for name, angle in (("removed", 45), ("alone", 0))
+    )
 )
 #: No script runs, and nothing is fetched, whatever the page should come to hold.
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
@@ -75,16 +76,17 @@ class HtmlPage:
         self._pieces.append(drawn)
 
     def html(self) -> str:
-        """Return the page."""
+        """Return the page, in characters of ASCII, whatever standard output is written in."""
         self._end_lines()
         title = escape(self._title)
-        return (
+        page = (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{title}</title><style>{_STYLE}</style></head><body>\n"
-            f"{_HATCH}\n" + "\n".join(self._pieces) + "\n</body></html>"
+            f"{_PATTERNS}\n" + "\n".join(self._pieces) + "\n</body></html>"
         )
+        return page.encode("ascii", "xmlcharrefreplace").decode()
 
     def _end_lines(self) -> None:
         lines, self._lines = self._lines, []

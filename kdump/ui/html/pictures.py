@@ -13,10 +13,11 @@ from typing import Final
 from kdump.values import frozen
 
 _WIDTH: Final = 800
-_ROW: Final = 42
-_BAR: Final = 16
+_HEIGHT: Final = 16
 #: The least width of a part, so that one corrupt batch of a large log is seen.
 _LEAST: Final = 3
+#: Parts below this width have no border, which would hide them.
+_BORDERED: Final = 5
 
 
 class Kind(Enum):
@@ -25,10 +26,11 @@ class Kind(Enum):
     SIZE = "size of its logs"
     VALID = "valid"
     UNREAD = "not read as a whole"
-    ALONE = "in no other replica"
     REMOTE = "in remote storage"
-    REMOVED = "removed by the next startup"
-    MISSING = "missing"
+    ALONE = "in no other replica"
+    TAIL = "no whole batch"
+    REMOVED = "records that the next startup removes"
+    MISSING = "missing offsets"
     CORRUPT = "corrupt"
 
 
@@ -44,7 +46,7 @@ class Part:
 
 @frozen
 class Bar:
-    """A bar: its name, a text at its other end, and parts, of which later ones lie on top."""
+    """A bar: its name, a text beside that, and parts, of which later ones lie on top."""
 
     name: str
     text: str
@@ -56,29 +58,30 @@ def picture(title: str, bars: Sequence[Bar]) -> str:
     ends = [place for bar in bars for part in bar.parts for place in (part.begin, part.end)]
     low, high = min(ends, default=0), max(ends, default=0)
     scale = _WIDTH / max(high - low, 1)
-    height = _ROW * len(bars)
-    rows = [line for row, bar in enumerate(bars) for line in _bar(bar, row * _ROW, low, scale)]
     used = {part.kind for bar in bars for part in bar.parts}
     legend = " ".join(
-        f'<span class="{kind.name.lower()}"></span>{kind.value}' for kind in Kind if kind in used
+        f'<svg class="key"><rect class="{kind.name.lower()}" width="12" height="12"/></svg>'
+        f"{kind.value}"
+        for kind in Kind
+        if kind in used
     )
-    return "\n".join(
-        [
-            f"<figure><figcaption>{escape(title)}</figcaption>",
-            f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}">',
-            *rows,
-            f"</svg><p>{legend}</p></figure>",
-        ]
-    )
+    rows = [line for bar in bars for line in _bar(bar, low, scale)]
+    head = f"<figure><figcaption>{escape(title)}</figcaption>"
+    return "\n".join([head, *rows, f"<p>{legend}</p></figure>"])
 
 
-def _bar(bar: Bar, top: int, low: int, scale: float) -> Iterator[str]:
-    yield f'<text x="0" y="{top + 13}">{escape(bar.name)}</text>'
-    yield f'<text x="{_WIDTH}" y="{top + 13}" text-anchor="end">{escape(bar.text)}</text>'
+def _bar(bar: Bar, low: int, scale: float) -> Iterator[str]:
+    yield f"<p><b>{escape(bar.name)}</b> {escape(bar.text)}</p>"
+    yield (
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" role="img" '
+        f'aria-label="{escape(bar.name)}">'
+    )
     for part in bar.parts:
         width = max((part.end - part.begin) * scale, _LEAST)
         left = min((part.begin - low) * scale, _WIDTH - width)
+        thin = " thin" if width < _BORDERED else ""
         yield (
-            f'<rect class="{part.kind.name.lower()}" x="{left:.1f}" y="{top + 20}" '
-            f'width="{width:.1f}" height="{_BAR}"><title>{escape(part.text)}</title></rect>'
+            f'<rect class="{part.kind.name.lower()}{thin}" x="{left:.1f}" width="{width:.1f}" '
+            f'height="{_HEIGHT}"><title>{escape(part.text)}</title></rect>'
         )
+    yield "</svg>"
