@@ -194,8 +194,10 @@ def test_a_bare_partition_in_a_container_needs_a_word(complete: bool) -> None:
             assert outside.startswith(f"{same} Startup recovers ")
         else:
             same = "At most 10 records of orders-0 are corrupt."
-            assert within.startswith(f"CORRUPT {same} If it dies, its next startup removes ")
-            assert outside.startswith(f"DO NOT START {same} If the broker starts now, it removes ")
+            assert within.startswith(f"CORRUPT {same} If it dies, its next startup also removes ")
+            assert outside.startswith(
+                f"DO NOT START {same} If the broker starts now, it also removes "
+            )
         assert "processes outside of this container are hidden" in within
         ran = run([*argv, "--assume-stopped"], prepare=contained, searching=True)
         assert ran.code == OK, ran
