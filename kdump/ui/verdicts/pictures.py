@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from heapq import nsmallest
 from typing import Final
 
 from kdump.audit.checks.missing_offsets import OFFSETS_MISSING
@@ -20,6 +19,7 @@ from kdump.ui.html.page import HtmlPage
 from kdump.ui.html.pictures import Bar, Kind, Part, picture
 from kdump.ui.units import count_text, size_text
 from kdump.ui.verdicts.summary import worst_severity
+from kdump.ui.verdicts.text import rank_verdicts
 
 #: The logs that are drawn, the worst first, and the topics, the largest first.
 _LOGS: Final = 20
@@ -37,7 +37,7 @@ def draw_verdicts(page: HtmlPage, verdicts: Iterable[Verdict], roots: Sequence[R
     whole = any(isinstance(root.content, LogDirectory) for root in roots)
     known = list(verdicts)
     worst = [verdict for verdict in known if not whole or _is_drawn(verdict)]
-    for verdict in nsmallest(_LOGS, worst, key=_rank):
+    for verdict in rank_verdicts(worst, {})[:_LOGS]:
         page.draw(_log_picture(verdict))
     if worst[_LOGS:]:
         page.emit(f"{count_text(len(worst) - _LOGS, 'more log')} not drawn.")
@@ -50,11 +50,6 @@ def _is_drawn(verdict: Verdict) -> bool:
     start = verdict.forecast
     removes = bool(start and (start.lost.sound or start.lost.unreadable or start.deleted))
     return removes or worst_severity(verdict) is Severity.ERROR
-
-
-def _rank(verdict: Verdict) -> int:
-    severity = worst_severity(verdict)
-    return len(Severity) if severity is None else severity.rank
 
 
 def _log_picture(verdict: Verdict) -> str:

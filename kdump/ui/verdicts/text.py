@@ -136,7 +136,7 @@ class TextReport:
             start += count
             if isinstance(root.content, LogDirectory):
                 forecasts = _forecasts(verdicts)
-                ranked = _rank_verdicts(verdicts, forecasts)
+                ranked = rank_verdicts(verdicts, forecasts)
                 yield from plan_lines(root, top, ranked, forecasts, beside)
 
     def _take_top(self, root: Root) -> list[Finding]:
@@ -371,7 +371,7 @@ def _partitions(
     """
     rows = [
         (verdict, _listed_findings(verdict, info=info))
-        for verdict in _rank_verdicts(verdicts, forecasts)
+        for verdict in rank_verdicts(verdicts, forecasts)
     ]
     names = [printable(verdict.target.name) for verdict, findings in rows if findings]
     width = min(max(map(len, names), default=0), 30)
@@ -461,9 +461,10 @@ def _sort_findings(findings: Iterable[Finding], *, info: bool) -> list[Finding]:
     return sorted(listed, key=lambda finding: finding.code.severity.rank)
 
 
-def _rank_verdicts(
+def rank_verdicts(
     verdicts: Iterable[Verdict], forecasts: Mapping[AnyPath, Forecast]
 ) -> list[Verdict]:
+    """Return verdicts in the order of a report: the worst first."""
     return sorted(verdicts, key=lambda verdict: _rank(verdict, forecasts.get(verdict.target.path)))
 
 
