@@ -17,7 +17,6 @@ import pytest
 
 from brokers import jars
 from brokers.oracle import Oracle
-from kdump.commands.scrub import scrub
 from kdump.errors import UsageError
 from kdump.storage import liveness
 from support.crashing import straced
@@ -126,7 +125,7 @@ def no_idle_class() -> Iterator[None]:
     In the idle class of the scheduler they would get no time beside processes that are always busy.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scrub, "use_idle_cpu", lambda: None)
+        patch.setattr(os, "sched_setscheduler", lambda *_: None, raising=False)
         yield
 
 
