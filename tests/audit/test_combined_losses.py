@@ -9,13 +9,11 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from kdump.format.batch import BatchTable
-from kdump.storage.access import open_source
-from kdump.storage.walk import walk
 from support.commands import kdump
 from support.fixtures_loader import copy_fixture
 from support.forge import flip
 from support.long_samples import wrong_seeds
+from support.memory import batches
 
 pytestmark = pytest.mark.once
 
@@ -54,10 +52,10 @@ class Place(NamedTuple):
 
 
 def places(log: Path) -> list[Place]:
-    with open_source(log, mapped=False) as source:
-        tables = [table for table in walk(source, int(log.stem)) if isinstance(table, BatchTable)]
-    found = [table[number] for table in tables for number in range(len(table))]
-    return [Place(each.position, each.size, each.base_offset, each.last_offset) for each in found]
+    return [
+        Place(each.position, each.size, each.base_offset, each.last_offset)
+        for each in batches(log.read_bytes(), int(log.stem))
+    ]
 
 
 class Damage:

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from kdump.cli.main import main
-from kdump.format.batch import BatchTable
-from kdump.storage.access import open_source
-from kdump.storage.walk import walk
+from kdump.format.batch import RecordBatch
 from kdump.ui import exits
+from support import memory
 from support.commands import Ran, kdump
 from support.damaged import FIRST, LAST, batches, name
 from support.fixtures_loader import copy_fixture
@@ -251,16 +250,16 @@ def test_damage_at_the_start_of_a_segment_is_not_a_hole_too(tmp_path: Path) -> N
     assert found == ["batch-crc-mismatch"]
 
 
-def batch_places(log: Path) -> list[tuple[int, int, int, int]]:
-    """The position, the size, the first and the last offset of each batch of a valid log."""
-    with open_source(log, mapped=False) as source:
-        tables = [table for table in walk(source, int(log.stem)) if isinstance(table, BatchTable)]
-    found = [table[number] for table in tables for number in range(len(table))]
-    return [(each.position, each.size, each.base_offset, each.last_offset) for each in found]
+def batches_of(log: Path) -> list[RecordBatch]:
+    """The batches of a valid log."""
+    return memory.batches(log.read_bytes(), int(log.stem))
 
 
-def corrupt(log: Path, position: int, size: int) -> None:
-    log.write_bytes(flip(log.read_bytes(), position + size - 1))
+def corrupt(log: Path, *found: RecordBatch) -> None:
+    data = log.read_bytes()
+    for each in found:
+        data = flip(data, each.position + each.size - 1)
+    log.write_bytes(data)
 
 
 def lost_offsets(ran: Ran) -> set[int]:
@@ -281,11 +280,11 @@ def test_corruption_hides_no_segment_that_is_missing_after_it(tmp_path: Path) ->
         path.unlink()
     missing = set(range(int(gone.stem), int(last.stem)))
     log = first.read_bytes()
-    for position, size, base, end in batch_places(first):
-        corrupt(first, position, size)
+    for each in batches_of(first):
+        corrupt(first, each)
         ran = kdump("verify", partition, searching=False)
         first.write_bytes(log)
-        hidden = set(range(base, end + 1))
+        hidden = set(range(each.base_offset, each.last_offset + 1))
         assert lost_offsets(ran) == hidden | missing
         (line,) = ran.of("forecast")
         assert line["lost_now"]["records"] == len(hidden | missing)
@@ -298,24 +297,24 @@ def test_corruption_hides_no_end_that_is_missing(name: str, tmp_path: Path) -> N
     """By the checkpoints of a clean shutdown the log ended one batch later."""
     directory = copy_fixture("4.3.1/clean", tmp_path / "clean")
     log = sorted((directory / name).glob("*.log"))[-1]
-    *places, (position, _, base, last) = batch_places(log)
-    os.truncate(log, position)
+    *found, last = batches_of(log)
+    os.truncate(log, last.position)
     whole = log.read_bytes()
-    for place, size, first, end in places[:-1][:: len(places) // 3]:
-        corrupt(log, place, size)
+    for each in found[:-1][:: len(found) // 3]:
+        corrupt(log, each)
         ran = kdump("verify", directory, "--topic", name.rpartition("-")[0], searching=False)
         log.write_bytes(whole)
         beyond = {
-            found["code"]: found["offsets"]
-            for found in ran.of("finding")
-            if found["code"].endswith("-beyond-end")
+            line["code"]: line["offsets"]
+            for line in ran.of("finding")
+            if line["code"].endswith("-beyond-end")
         }
-        assert beyond == {
-            "recovery-point-beyond-end": {"first": base, "last": last},
-            "high-watermark-beyond-end": {"first": base, "last": last},
-        }
+        gone = {"first": last.base_offset, "last": last.last_offset}
+        assert beyond == {"recovery-point-beyond-end": gone, "high-watermark-beyond-end": gone}
         (line,) = (line for line in ran.of("forecast") if line["path"].endswith(name))
-        assert line["lost_now"]["records"] == last - base + 1 + end - first + 1
+        assert line["lost_now"]["records"] == sum(
+            lost.last_offset - lost.base_offset + 1 for lost in (each, last)
+        )
 
 
 def test_a_copy_leaves_out_what_is_corrupt_and_not_what_is_missing(
@@ -324,8 +323,8 @@ def test_a_copy_leaves_out_what_is_corrupt_and_not_what_is_missing(
     directory = copy_fixture("4.3.1/clean", tmp_path / "clean")
     first, gone, _ = sorted((directory / "codec-zstd-0").glob("*.log"))
     gone.unlink()
-    position, size, base, last = batch_places(first)[2]
-    corrupt(first, position, size)
+    third = batches_of(first)[2]
+    corrupt(first, third)
     for path in (directory, directory / "codec-zstd-0"):
         assert main(["verify", str(path)]) == exits.PROBLEMS
         text = " ".join(capsys.readouterr().out.split())
@@ -334,7 +333,7 @@ def test_a_copy_leaves_out_what_is_corrupt_and_not_what_is_missing(
             "without at most 5 corrupt records" if path == directory else "loses at most 5 records"
         )
         assert only in text
-    assert last - base + 1 == 5
+    assert third.last_offset - third.base_offset + 1 == 5
 
 
 def test_many_corrupt_batches_hide_no_segment_that_is_missing_after_them(tmp_path: Path) -> None:
@@ -342,25 +341,23 @@ def test_many_corrupt_batches_hide_no_segment_that_is_missing_after_them(tmp_pat
     partition = copy_fixture("4.3.1/clean", tmp_path / "clean") / "transactions-0"
     first, gone, following, *_ = sorted(partition.glob("*.log"))
     gone.unlink()
-    places = batch_places(first)[-2::-2]  # others between them stay valid, and the last one
-    assert len(places) > 9
-    for position, size, _, _ in places:
-        corrupt(first, position, size)
+    found = batches_of(first)[-2::-2]  # others between them stay valid, and the last one
+    assert len(found) > 9
+    corrupt(first, *found)
     ran = kdump("verify", partition, searching=False)
-    (hole,) = (found for found in ran.of("finding") if found["code"] == "segment-missing")
+    (hole,) = (each for each in ran.of("finding") if each["code"] == "segment-missing")
     assert hole["offsets"] == {"first": int(gone.stem), "last": int(following.stem) - 1}
-    damages = [found for found in ran.of("finding") if found["code"] == "batch-crc-mismatch"]
-    assert len(damages) + sum(found["repeats"] for found in damages) == len(places)
+    damages = [each for each in ran.of("finding") if each["code"] == "batch-crc-mismatch"]
+    assert len(damages) + sum(each["repeats"] for each in damages) == len(found)
 
 
 def test_a_corrupt_end_is_listed_and_counted_once(tmp_path: Path) -> None:
     partition = copy_fixture("4.3.1/clean", tmp_path / "clean") / "transactions-0"
     first = min(partition.glob("*.log"))
-    places = batch_places(first)[::-2]
-    assert len(places) > 9
-    for position, size, _, _ in places:
-        corrupt(first, position, size)
+    found = batches_of(first)[::-2]
+    assert len(found) > 9
+    corrupt(first, *found)
     ran = kdump("verify", partition, searching=False)
-    damages = [found for found in ran.of("finding") if found["code"] == "batch-crc-mismatch"]
-    assert damages[-1]["position"] == places[0][0]
-    assert len(damages) + sum(found["repeats"] for found in damages) == len(places)
+    damages = [each for each in ran.of("finding") if each["code"] == "batch-crc-mismatch"]
+    assert damages[-1]["position"] == found[0].position
+    assert len(damages) + sum(each["repeats"] for each in damages) == len(found)
