@@ -80,6 +80,11 @@ class Forecast:
     unread: tuple[int, ...] = ()
 
     @property
+    def removes_records(self) -> bool:
+        """Whether the start removes segments, or records, also ones that cannot be read."""
+        return bool(self.lost.sound or self.lost.unreadable or self.deleted)
+
+    @property
     def is_error(self) -> bool:
         """Whether the start fails, or loses records that could be read."""
         return bool(self.causes or self.lost.sound)

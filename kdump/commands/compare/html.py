@@ -31,21 +31,24 @@ class HtmlComparisons(TextComparisons):
         super().__init__(self._page.emit, again, everything=everything, wide=wide)
         self._emit_page = emit
         self._pictures: list[str] = []
+        self._more = 0
 
     def add(self, found: Comparison) -> None:
         """Add a partition."""
         super().add(found)
         if self.shows(found):
-            self._pictures.append(_picture(found))
+            if len(self._pictures) < _DRAWN:
+                self._pictures.append(_picture(found))
+            else:
+                self._more += 1
 
     def finish(self, *, interrupted: bool = False) -> int:
         """Emit the page, and return the exit code."""
         exit_code = super().finish(interrupted=interrupted)
-        for drawn in self._pictures[:_DRAWN]:
+        for drawn in self._pictures:
             self._page.draw(drawn)
-        if self._pictures[_DRAWN:]:
-            more = count_text(len(self._pictures) - _DRAWN, "more partition")
-            self._page.emit(f"{more} not drawn.")
+        if self._more:
+            self._page.emit(f"{count_text(self._more, 'more partition')} not drawn.")
         self._emit_page(self._page.html())
         return exit_code
 

@@ -75,7 +75,7 @@ _COPIES: Final = ReportTable[_CopyRow](
 class TextComparisons:
     """Prints the verdict, then each partition; equal ones if ``everything`` is shown.
 
-    Lines wait until all is compared, or a signal ends the run. ``again`` is the command that
+    Lines wait until all is compared, or the run ends early. ``again`` is the command that
     compares the same copies once more.
     """
 
@@ -172,7 +172,7 @@ class JsonComparisons:
         self._emit(jsonl.line("partition", name | partition_fields(found)))
 
     def finish(self, *, interrupted: bool = False) -> int:
-        """Emit the last line, unless a signal ends the run; return the exit code."""
+        """Emit the last line, unless the run ends early; return the exit code."""
         summary = self._summary
         if interrupted:
             return summary.exit_code

@@ -177,6 +177,7 @@ def _run(
         if say_wrong_paths(scope.roots) and form != "json":
             emit = _nothing
         page = HtmlPage("kdump verify") if form == "html" and emit is not _nothing else None
+        say = emit if page is None else page.emit
         starts = Starts(scope.roots, scope.context.config)
         report: JsonReport | TextReport
         if form == "json":
@@ -184,7 +185,7 @@ def _run(
         else:
             counts = [len(part) for part in scope.parts]
             report = TextReport(
-                emit if page is None else page.emit,
+                say,
                 meter.note,
                 scope.roots,
                 counts,
@@ -247,7 +248,6 @@ def _run(
     if tables is not None:
         run_id = tables.finish(summary)
         if form != "json":
-            say = emit if page is None else page.emit
             say(f"Appended to the tables below {printable(str(tables.to))} as run {run_id}.")
     if page is not None:
         draw_verdicts(page, verdicts, scope.roots)

@@ -1,6 +1,6 @@
 """Bars in SVG: logs as their segments, replicas by their offsets, topics by their size.
 
-Kinds of parts differ in their pattern too, so that they can be told apart in print.
+Kinds that are no solid colour have a pattern or an outline, which stays in print.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def harm_text(forecast: Forecast) -> str | None:
         if forecast.set_aside
         else []
     )
-    if lost or forecast.deleted:
+    if forecast.removes_records:
         parts += [f"truncates at {_cut_text(cut)}" for cut in forecast.cuts]
     if forecast.deleted:
         parts.append(
@@ -88,7 +88,7 @@ def effect_text(forecast: Forecast) -> str:
 
 def harmless_cuts(forecast: Forecast) -> Iterator[str]:
     """Yield the tails without readable records that a start cuts off."""
-    if forecast.lost.sound or forecast.lost.unreadable or forecast.deleted:
+    if forecast.removes_records:
         return
     for cut in forecast.cuts:
         size = size_text(cut.size)

@@ -19,7 +19,7 @@ from kdump.ui.html.page import HtmlPage
 from kdump.ui.html.pictures import Bar, Kind, Part, picture
 from kdump.ui.units import count_text, size_text
 from kdump.ui.verdicts.summary import worst_severity
-from kdump.ui.verdicts.text import rank_verdicts
+from kdump.ui.verdicts.text import is_read, rank_verdicts
 
 #: The logs that are drawn, the worst first, and the topics, the largest first.
 _LOGS: Final = 20
@@ -29,26 +29,25 @@ _GAP: Final = 40
 _GAPS: Final = 4
 
 
-def draw_verdicts(page: HtmlPage, verdicts: Iterable[Verdict], roots: Sequence[Root]) -> None:
+def draw_verdicts(page: HtmlPage, verdicts: Sequence[Verdict], roots: Sequence[Root]) -> None:
     """Draw logs that are corrupt or that a startup changes, then the topics of log directories.
 
     Without a log directory the run has few logs: all are drawn. Verdicts have their segments.
     """
     whole = any(isinstance(root.content, LogDirectory) for root in roots)
-    known = list(verdicts)
-    worst = [verdict for verdict in known if not whole or _is_drawn(verdict)]
-    for verdict in rank_verdicts(worst, {})[:_LOGS]:
+    worst = [verdict for verdict in verdicts if not whole or _is_drawn(verdict)]
+    for verdict in rank_verdicts(worst)[:_LOGS]:
         page.draw(_log_picture(verdict))
     if worst[_LOGS:]:
         page.emit(f"{count_text(len(worst) - _LOGS, 'more log')} not drawn.")
-    if whole and known:
-        title = f"Topics by size, of {count_text(len(known), 'partition')}"
-        page.draw(picture(title, list(_topic_bars(known))))
+    if whole and verdicts:
+        title = f"Topics by size, of {count_text(len(verdicts), 'partition')}"
+        page.draw(picture(title, list(_topic_bars(verdicts))))
 
 
 def _is_drawn(verdict: Verdict) -> bool:
     start = verdict.forecast
-    removes = bool(start and (start.lost.sound or start.lost.unreadable or start.deleted))
+    removes = start is not None and start.removes_records
     return removes or worst_severity(verdict) is Severity.ERROR
 
 
@@ -97,14 +96,13 @@ def _segment_parts(verdict: Verdict, survey: Survey, at: int) -> Iterator[Part]:
     """Yield the parts of a segment, which begins at ``at``."""
     log, base, size = survey.segment.log, survey.segment.base_offset, survey.size
     name = f"{printable(log.name)}, {size_text(size)}"
-    read = Kind.VALID if survey.complete and survey.read_bytes == size else Kind.UNREAD
+    read = Kind.VALID if is_read(survey) else Kind.UNREAD
     yield Part(at, at + size, read, name)
     start = verdict.forecast
     if start is not None:
         if base in start.deleted:
             yield Part(at, at + size, Kind.REMOVED, f"{name}: deleted")
-        removes = start.lost.sound or start.lost.unreadable or start.deleted
-        for cut in start.cuts if removes else ():
+        for cut in start.cuts if start.removes_records else ():
             if cut.segment == base:
                 place = f"{name}: truncated at position {cut.position}, offset {cut.offset}"
                 yield Part(at + cut.position, at + size, Kind.REMOVED, place)

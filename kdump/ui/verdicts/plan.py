@@ -47,7 +47,7 @@ _SHOWS = ("explain", "verify")
 
 @frozen
 class _Step:
-    """A step of a plan; a ``fact``, which is none to take, has no number."""
+    """A step of a plan. A ``fact`` is no step to take, and has no number."""
 
     text: str
     commands: Sequence[Remedy] = ()
@@ -242,8 +242,7 @@ def _harm(verdict: Verdict, forecast: Forecast | None) -> bool:
         return True
     if forecast is None:
         return False
-    lost = forecast.lost.sound or forecast.lost.unreadable or forecast.deleted
-    if _rebuilt(verdict) and not lost:
+    if _rebuilt(verdict) and not forecast.removes_records:
         return False
     return harm_text(replace(forecast, harms=forecast.harms - {Harm.UNSERVED})) is not None
 

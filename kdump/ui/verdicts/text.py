@@ -136,7 +136,7 @@ class TextReport:
             start += count
             if isinstance(root.content, LogDirectory):
                 forecasts = _forecasts(verdicts)
-                ranked = rank_verdicts(verdicts, forecasts)
+                ranked = rank_verdicts(verdicts)
                 yield from plan_lines(root, top, ranked, forecasts, beside)
 
     def _take_top(self, root: Root) -> list[Finding]:
@@ -369,10 +369,7 @@ def _partitions(
 
     The worst partition comes first.
     """
-    rows = [
-        (verdict, _listed_findings(verdict, info=info))
-        for verdict in rank_verdicts(verdicts, forecasts)
-    ]
+    rows = [(verdict, _listed_findings(verdict, info=info)) for verdict in rank_verdicts(verdicts)]
     names = [printable(verdict.target.name) for verdict, findings in rows if findings]
     width = min(max(map(len, names), default=0), 30)
     yield from fold(
@@ -413,11 +410,11 @@ def _sound_segments(surveys: Sequence[Survey]) -> Iterator[str]:
     offsets = f"{first[0]}..{last[-1]}" if first and last else "empty"
     size = size_text(sum(survey.size for survey in surveys))
     what = f"{count_text(len(surveys), 'segment')} from {surveys[0].segment.base_offset}"
-    label = "OK" if all(map(_is_read, surveys)) else ""
+    label = "OK" if all(map(is_read, surveys)) else ""
     yield f"  {what:24}  {size:>11}  {label:6}  {offsets}"
 
 
-def _is_read(survey: Survey) -> bool:
+def is_read(survey: Survey) -> bool:
     """Return whether the whole log was read, and not its end alone."""
     return survey.complete and survey.read_bytes == survey.size
 
@@ -425,7 +422,7 @@ def _is_read(survey: Survey) -> bool:
 def _segment(survey: Survey, findings: Sequence[Finding]) -> str:
     found = [finding.code.severity for finding in findings]
     severity = min(found, key=lambda severity: severity.rank, default=Severity.INFO)
-    label = f"{'OK' if _is_read(survey) else '':6}"
+    label = f"{'OK' if is_read(survey) else '':6}"
     if severity is not Severity.INFO:
         label = severity_text(severity)
     offsets = "empty"
@@ -461,16 +458,14 @@ def _sort_findings(findings: Iterable[Finding], *, info: bool) -> list[Finding]:
     return sorted(listed, key=lambda finding: finding.code.severity.rank)
 
 
-def rank_verdicts(
-    verdicts: Iterable[Verdict], forecasts: Mapping[AnyPath, Forecast]
-) -> list[Verdict]:
+def rank_verdicts(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Return verdicts in the order of a report: the worst first."""
-    return sorted(verdicts, key=lambda verdict: _rank(verdict, forecasts.get(verdict.target.path)))
+    return sorted(verdicts, key=_rank)
 
 
-def _rank(verdict: Verdict, forecast: Forecast | None) -> tuple[int, bool, int]:
+def _rank(verdict: Verdict) -> tuple[int, bool, int]:
     """Return the sort key: the worst finding, whether a start fails, the loss at a start."""
-    severity = worst_severity(verdict)
+    severity, forecast = worst_severity(verdict), verdict.forecast
     rank = len(Severity) if severity is None else severity.rank
     if forecast is None:
         return rank, True, 0
