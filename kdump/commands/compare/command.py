@@ -89,7 +89,6 @@ def compare(
     A shorter replica that is the beginning of a longer one lags; that is no difference. compare
     changes nothing, and can run while a broker is running: the end offsets then soon change.
     """
-    from kdump.commands.compare.html import HtmlComparisons
     from kdump.commands.compare.report import JsonComparisons, TextComparisons
     from kdump.ui.progress import Progress
 
@@ -101,7 +100,11 @@ def compare(
         if form == "json":
             report = JsonComparisons(click.echo, [root.path for root in copies.scope.roots])
         else:
-            text = TextComparisons if form == "text" else HtmlComparisons
+            text = TextComparisons
+            if form == "html":
+                from kdump.commands.compare.html import HtmlComparisons
+
+                text = HtmlComparisons
             report = text(click.echo, _again(targets), everything=everything, wide=wide)
         meter.expect(copies.size)
         try:

@@ -31,24 +31,24 @@ class HtmlComparisons(TextComparisons):
         super().__init__(self._page.emit, again, everything=everything, wide=wide)
         self._emit_page = emit
         self._pictures: list[str] = []
-        self._more = 0
+        self._shown = 0
 
     def add(self, found: Comparison) -> None:
         """Add a partition."""
         super().add(found)
         if self.shows(found):
-            if len(self._pictures) < _DRAWN:
+            self._shown += 1
+            if self._shown <= _DRAWN:
                 self._pictures.append(_picture(found))
-            else:
-                self._more += 1
 
     def finish(self, *, interrupted: bool = False) -> int:
         """Emit the page, and return the exit code."""
         exit_code = super().finish(interrupted=interrupted)
         for drawn in self._pictures:
             self._page.draw(drawn)
-        if self._more:
-            self._page.emit(f"{count_text(self._more, 'more partition')} not drawn.")
+        more = self._shown - len(self._pictures)
+        if more:
+            self._page.emit(f"{count_text(more, 'more partition')} not drawn.")
         self._emit_page(self._page.html())
         return exit_code
 

@@ -85,9 +85,7 @@ def next_start(
     from kdump.audit.verdicts.verdict import Verdict
     from kdump.commands.next_start.reports import JsonStarts, TextStarts
     from kdump.storage.workers import default_jobs
-    from kdump.ui.html.page import HtmlPage
     from kdump.ui.options.targets import find_scope, note_manifests, say_wrong_paths
-    from kdump.ui.verdicts.pictures import draw_verdicts
 
     scope = find_scope(targets, manifests=True)
     note_manifests(scope)
@@ -95,7 +93,11 @@ def next_start(
         return NOTHING_READ.exit_code
     assumptions = Assumptions(clean, recovery_point, log_start)
     report: TextStarts | JsonStarts
-    page = HtmlPage("kdump next-start") if form == "html" else None
+    page = None
+    if form == "html":
+        from kdump.ui.html.page import HtmlPage
+
+        page = HtmlPage("kdump next-start")
     if form == "json":
         report = JsonStarts(click.echo, scope.roots, scope.context.config)
     else:
@@ -120,6 +122,8 @@ def next_start(
     report.directories(report.starts.space_findings())
     exit_code = report.finish()
     if page is not None:
+        from kdump.ui.verdicts.pictures import draw_verdicts
+
         draw_verdicts(page, known, scope.roots)
         click.echo(page.html())
     return exit_code

@@ -68,13 +68,11 @@ def quorum(
     from kdump.audit.facts.settings import metadata_directory
     from kdump.audit.targets.target import open_roots
     from kdump.commands.quorum.json_lines import print_json
-    from kdump.commands.quorum.pictures import replicas_picture
     from kdump.commands.quorum.state import Quorum
     from kdump.commands.quorum.text import print_text
     from kdump.quorum.reading import is_lost_disk, read_replicas
     from kdump.storage.workers import default_jobs
     from kdump.ui.exits import NOTHING_READ
-    from kdump.ui.html.page import HtmlPage
     from kdump.ui.options.targets import named_paths, say_wrong_paths
 
     named, configs = named_paths(located(TargetOptions(paths, config)))
@@ -90,6 +88,9 @@ def quorum(
         return print_json(found, click.echo)
     if form == "text":
         return print_text(found, click.echo, leader_changes)
+    from kdump.commands.quorum.pictures import replicas_picture
+    from kdump.ui.html.page import HtmlPage
+
     page = HtmlPage("kdump quorum")
     code = print_text(found, page.emit, leader_changes)
     page.draw(replicas_picture(found))

@@ -155,11 +155,9 @@ def _run(
     from kdump.commands.verify.engine import start_engine
     from kdump.format.lines.text import printable
     from kdump.storage.logdir import LogDirectory
-    from kdump.ui.html.page import HtmlPage
     from kdump.ui.options.targets import say_wrong_paths
     from kdump.ui.progress import Progress
     from kdump.ui.verdicts.json_lines import JsonReport
-    from kdump.ui.verdicts.pictures import draw_verdicts
     from kdump.ui.verdicts.summary import VerdictRun, summarize
     from kdump.ui.verdicts.text import TextReport
 
@@ -176,7 +174,11 @@ def _run(
         scope = engine.scope
         if say_wrong_paths(scope.roots) and form != "json":
             emit = _nothing
-        page = HtmlPage("kdump verify") if form == "html" and emit is not _nothing else None
+        page = None
+        if form == "html" and emit is not _nothing:
+            from kdump.ui.html.page import HtmlPage
+
+            page = HtmlPage("kdump verify")
         say = emit if page is None else page.emit
         starts = Starts(scope.roots, scope.context.config)
         report: JsonReport | TextReport
@@ -250,6 +252,8 @@ def _run(
         if form != "json":
             say(f"Appended to the tables below {printable(str(tables.to))} as run {run_id}.")
     if page is not None:
+        from kdump.ui.verdicts.pictures import draw_verdicts
+
         draw_verdicts(page, verdicts, scope.roots)
         emit(page.html())
     if summary.exit_code != OK:

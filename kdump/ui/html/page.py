@@ -6,9 +6,8 @@ import re
 from html import escape
 from typing import Final
 
-#: A text in a colour, as ``click.style`` writes it.
+#: A text in a colour, as ``click.style`` writes it; the page has a class for each number.
 _STYLED: Final = re.compile(r"\x1b\[(\d+)m(.*?)\x1b\[0m")
-_COLOURS: Final = {"31": "red", "32": "green", "33": "yellow", "35": "magenta", "36": "cyan"}
 #: A command on a line of its own, or behind a label.
 _COMMAND: Final = re.compile(r"^( {14}| {7}do: |(?:do|check with|meaning) +)(kdump [a-z].*)$")
 _STYLE: Final = """
@@ -29,8 +28,8 @@ figure { margin: 1.5rem 0; break-inside: avoid; } figcaption { font-weight: 600;
 figure p { font-size: .8rem; color: var(--soft); margin: .4rem 0 0; }
 figure b { color: var(--text); } svg { display: block; width: 100%; height: 16px; }
 svg.key { display: inline-block; width: 12px; height: 12px; margin: 0 .3rem 0 .8rem; }
-.red { color: var(--red); } .green { color: var(--green); } .yellow { color: var(--yellow); }
-.magenta { color: var(--magenta); } .cyan { color: var(--cyan); }
+.c31 { color: var(--red); } .c32 { color: var(--green); } .c33 { color: var(--yellow); }
+.c35 { color: var(--magenta); } .c36 { color: var(--cyan); }
 rect { stroke: var(--page); } rect.thin { stroke: none; }
 .size { fill: var(--cyan); } .valid { fill: var(--valid); } .corrupt { fill: var(--red); }
 .removed { fill: url(#removed); } .alone { fill: url(#alone); } .tail { fill: var(--soft); }
@@ -105,7 +104,7 @@ class HtmlPage:
         end = next((n for n, line in enumerate(lines) if n and line[:1] != " "), len(lines))
         sentence = " ".join([lines[0][verdict.end() :], *lines[1:end]])
         self._pieces.append(
-            f'<header class="{_COLOURS[verdict[1]]}"><h1>{escape(verdict[2].strip())}</h1>\n'
+            f'<header class="c{verdict[1]}"><h1>{escape(verdict[2].strip())}</h1>\n'
             f"<p>{escape(' '.join(sentence.split()))}</p></header>"
         )
         return lines[end:]
@@ -116,6 +115,4 @@ def _line(line: str) -> str:
     if command is not None:
         return f"{escape(command[1])}<code>{escape(command[2])}</code>"
     # The marks of colours are no characters that are escaped.
-    return _STYLED.sub(
-        lambda found: f'<b class="{_COLOURS[found[1]]}">{found[2]}</b>', escape(line)
-    )
+    return _STYLED.sub(r'<b class="c\1">\2</b>', escape(line))

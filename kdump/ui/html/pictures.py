@@ -72,10 +72,7 @@ def picture(title: str, bars: Sequence[Bar]) -> str:
 
 def _bar(bar: Bar, low: int, scale: float) -> Iterator[str]:
     yield f"<p><b>{escape(bar.name)}</b> {escape(bar.text)}</p>"
-    yield (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" role="img" '
-        f'aria-label="{escape(bar.name)}">'
-    )
+    yield f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none">'
     for part in bar.parts:
         width = max((part.end - part.begin) * scale, _LEAST)
         left = min((part.begin - low) * scale, _WIDTH - width)
