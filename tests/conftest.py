@@ -70,6 +70,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         ("root", _missing_root),
         ("strace", straced.missing),
         ("systemd", partial(_missing_programs, "systemd-analyze")),
+        ("tmux", partial(_missing_programs, "tmux")),
         ("chromium", partial(_missing_programs, "chromium")),
         ("prometheus", partial(_missing_programs, *MONITORING)),
     ):

@@ -22,6 +22,7 @@ from kdump.storage.names import OFFSETS_TOPIC
 from kdump.storage.paths import AnyPath
 from kdump.ui import jsonl
 from kdump.ui.coordinator_logs import fault_fields, undecodable_text
+from kdump.ui.paragraphs import wrap
 from kdump.ui.table import NONE, Column, ReportTable
 from kdump.ui.units import count_text
 
@@ -99,13 +100,13 @@ class TextGroups:
         for undecodable in found.undecodable:
             self._emit(printable(undecodable_text(found.path, undecodable)))
         for group, rows in found.groups:
-            self._emit(printable(_title(group)))
+            self._print(_title(group))
             if rows:
                 for line in _OFFSETS.text(rows, wide=self._wide):
                     self._emit(line)
             for member in group.members:
                 if not any(row.member == member for row in rows):
-                    self._emit(printable(f"  member {_member_text(member)}"))
+                    self._print(f"member {_member_text(member)}", 2)
             self._emit("")
 
     def finish(self) -> int:
@@ -118,6 +119,10 @@ class TextGroups:
             f"{count_text(summary.partitions, 'partition')} of {OFFSETS_TOPIC}"
         )
         return summary.exit_code
+
+    def _print(self, text: str, indent: int = 0) -> None:
+        for line in wrap(printable(text), indent):
+            self._emit(line)
 
 
 class JsonGroups:

@@ -11,6 +11,7 @@ from kdump.format.lines.text import printable
 from kdump.format.messages.forms import REDACTED, enum_name, is_secret_setting
 from kdump.metadata.image import TOPIC_RESOURCE, ConfigResource, MetadataImage, TopicImage
 from kdump.metadata.replay import MetadataState
+from kdump.ui.paragraphs import wrap
 from kdump.ui.units import count_text
 
 _TITLES: Final[dict[str, str]] = {
@@ -32,10 +33,8 @@ def print_image(emit: Callable[[str], None], state: MetadataState, *, wide: bool
     emit(printable(_title(state)))
     for problem in found:
         emit(printable(problem_text(problem)))
-    for line in _lines(state.image, wide=wide):
+    for line in (*_lines(state.image, wide=wide), "", *wrap(_summary(state), 0)):
         emit(line)
-    emit("")
-    emit(_summary(state))
     return ending(found).exit_code
 
 
@@ -65,14 +64,14 @@ def _topic_lines(topic: TopicImage, image: MetadataImage) -> Iterator[str]:
     name = "without a name" if topic.name is None else topic.name
     count = count_text(len(topic.partitions), "partition")
     yield ""
-    yield printable(f"TOPIC {name}: id {topic.id}, {count}")
+    yield from wrap(printable(f"TOPIC {name}: id {topic.id}, {count}"), 0)
     configs = image.configs.get(ConfigResource(TOPIC_RESOURCE, name), {})
     if configs and topic.name is not None:
         texts = (
             f"{name}={REDACTED if is_secret_setting(name) else value}"
             for name, value in configs.items()
         )
-        yield printable(f"  {', '.join(texts)}")
+        yield from wrap(printable(", ".join(texts)), 2)
 
 
 def _summary(state: MetadataState) -> str:
