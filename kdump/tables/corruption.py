@@ -151,6 +151,11 @@ class Continuity:
         else:
             self._report_missing(next_offset, log.following - 1)
 
+    def interrupt(self) -> None:
+        """Note that the rest of the file cannot be read: nothing says what it holds."""
+        if self._damage:
+            self._report_damage(None)
+
     def unread(self, batch: RecordBatch, error: DecodeError | LimitError) -> None:
         """Report a batch whose records cannot be read, or not all of them."""
         reason = LIMIT if isinstance(error, LimitError) else RECORDS

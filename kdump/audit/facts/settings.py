@@ -17,6 +17,7 @@ from kdump.audit.facts.small_files import DEFAULT_RETENTION_MS, TopicSettings
 from kdump.errors import SourceError, UsageError
 from kdump.format.properties import parse_properties
 from kdump.storage.access import open_source
+from kdump.storage.names import CLUSTER_METADATA_TOPIC
 from kdump.values import frozen
 
 _CONFIG_BYTES: Final = 1 << 20
@@ -208,13 +209,12 @@ def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSetti
     if retention_bytes is None and (topic_known or (sources.config is not None and not cleaned)):
         retention_bytes = -1
     remote = sources.find(topic, "remote.storage.enable")
+    compacted: bool | None = cleaned or "compact" in policies or topic in _COMPACTED
+    # Brokers only delete the segments of the metadata log.
+    if not compacted and not topic_known and topic != CLUSTER_METADATA_TOPIC:
+        compacted = None
     return TopicSettings(
-        compacted=(
-            cleaned
-            or "compact" in policies
-            or topic in _COMPACTED
-            or (False if topic_known else None)
-        ),
+        compacted=compacted,
         index_interval_bytes=_int(
             sources.number(topic, "index.interval.bytes"), 0, _DEFAULTS.index_interval_bytes
         ),

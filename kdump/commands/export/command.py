@@ -51,9 +51,9 @@ def _file_bytes(_: click.Context, parameter: click.Parameter, text: str) -> int:
     cls=Command,
     short_help="Write records to a new directory, as Parquet or JSON.",
     epilog="Exit codes: 0 exported; 2 wrong usage; 4 corruption was found, and the records around "
-    "it are exported; 5 something could not be read, which comes before 4; 6 refused: other "
-    "users can redirect the path of --to, or another export writes there; 130, 143 ended by a "
-    "signal, and the directory is removed; 141 the reader of the output went away.",
+    "it are exported, or offsets are missing; 5 something could not be read, which comes before 4; "
+    "6 refused: other users can redirect the path of --to, or another export writes there; 130, "
+    "143 ended by a signal, and the directory is removed; 141 the reader of the output went away.",
 )
 @click.option(
     "--to",
@@ -137,8 +137,8 @@ def export(
     DIR gets a directory topic=NAME for each topic, and _manifest.json. The manifest names the files
     of the export, with digests, and with counts and offsets for each log in a file and each
     partition; kdump check compares the files with it. Valid records around corruption are exported,
-    and the corruption is reported. Missing offsets are not: kdump verify finds them, and a consumer
-    would pass over them too. Metadata snapshots are left out, because they repeat records of the
+    and the corruption is reported. So are missing offsets, if the topic's configs are known and it
+    was never compacted. Metadata snapshots are left out, because they repeat records of the
     log. In a log directory, partitions whose names end in -delete, -stray or -future are left out.
     They are exported if PATH names them.
 
@@ -266,6 +266,10 @@ def _report(manifest: Manifest, *, quiet: bool) -> int:
         )
         for line in _decisions(entry):
             click.echo(printable(f"{name}: {line}"))
+    unknown = sum(entry.compacted is None for entry in manifest.partitions)
+    if unknown:
+        several = count_text(unknown, "partition")
+        click.echo(f"Missing offsets were not looked for in {several}: the configs are unknown.")
     records = count_text(manifest.records, "record")
     files = count_text(len(manifest.files), "file")
     partitions = count_text(len(manifest.partitions), "partition")

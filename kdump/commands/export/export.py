@@ -38,7 +38,7 @@ from kdump.output.destination import Destination
 from kdump.storage.paths import AnyPath
 from kdump.storage.selection import HIGHEST, LOWEST, Selection
 from kdump.storage.workers import progress_counter
-from kdump.tables.committed.ranges import Ranges, join
+from kdump.tables.committed.ranges import Ranges, join, subtract
 from kdump.tables.logs import utf8
 from kdump.values import frozen
 
@@ -108,6 +108,7 @@ def export(
             troubles.extend(result.troubles)
         else:
             troubles.extend(missing_result(share.log, result) for share in tasks[number].shares)
+    troubles.extend(_missing(parts, results))
     files = tuple(_take_files(results, destination))
     entries = tuple(_entries(parts, files, results, remote))
     # Logs of a partition that is deleted during the export have the same trouble.
@@ -141,6 +142,30 @@ def _unread_remote(
         if ranges is not None:
             reason = f"offsets {ranges_text(ranges)} are in remote storage, not read"
             yield Trouble(utf8(str(target.path)), None, None, reason, damaged=False)
+
+
+def _missing(
+    parts: Sequence[ExportPart], results: Sequence[tuple[ExportTask, ExportResult]]
+) -> Iterator[Trouble]:
+    """Yield a trouble for each log that lacks offsets, unless another replica has them."""
+    missing = {
+        share.log.path: ranges
+        for task, result in results
+        for share, ranges in zip(task.shares, result.missing, strict=True)
+    }
+    for part in parts:
+        # The ranges that are taken from a replica go over the offsets that it lacks.
+        held = join(
+            pair
+            for share in (part.shares if part.merged else ())
+            for pair in subtract(share.ranges or (), missing.get(share.log.path, ()))
+        )
+        for share in part.shares:
+            ranges = subtract(missing.get(share.log.path, ()), held)
+            if ranges:
+                reason = f"offsets {ranges_text(ranges)} are missing"
+                path = share.log.origin.source_file
+                yield Trouble(path, None, None, reason, damaged=True)
 
 
 def _tasks(
@@ -255,6 +280,7 @@ def _entries(
             deleted=join(
                 deleted[share.log.path] for share in part.shares if share.log.path in deleted
             ),
+            compacted=None if None in part.compacted else any(part.compacted),
         )
         committed = part.committed
         if committed is not None:

@@ -48,6 +48,8 @@ class PartitionEntry:
     is the log start offset, None if nothing lies below it, and ``below_log_start`` the number of
     records below it that are left out. ``remote`` are offsets that are left out because they are in
     remote storage only, ``deleted`` those whose logs a running broker deleted during the export.
+    ``compacted`` says whether the cleaner may have compacted the logs. Missing offsets are looked
+    for only where it is False; None stands for unknown.
     """
 
     topic: str | None
@@ -64,6 +66,7 @@ class PartitionEntry:
     below_log_start: int = 0
     remote: tuple[tuple[int, int], ...] = ()
     deleted: tuple[tuple[int, int], ...] = ()
+    compacted: bool | None = None
 
 
 @frozen

@@ -19,7 +19,7 @@ from kdump.storage.selection import LOWEST, Selection
 from kdump.tables.committed.batches import CommittedFilter, CopyTransactions
 from kdump.tables.committed.plan import LogPlan, PlanTask, combine_logs, plan_log
 from kdump.tables.committed.replicas import MergedCopies, Taken, merge
-from kdump.tables.logs import Log
+from kdump.tables.logs import Log, replicated
 from kdump.values import frozen
 
 
@@ -76,16 +76,16 @@ def make_parts(
     part_by_key: dict[tuple[str | None, int | None], ExportPart] = {}
     for target, start in zip(targets, starts, strict=True):
         wanted = {segment.log for segment in choice.selection.segments(target.segments)}
+        compacted = context.settings(target).compacted
         # Earlier logs decide over transactions too.
         shares = [
             share
-            for share in _shares(target, start, sizes)
+            for share in _shares(target, start, choice.selection, sizes, compacted)
             if choice.committed or share.log.path in wanted
         ]
         if not shares:
             continue
         coordinator = context.node(target).coordinator
-        compacted = context.settings(target).compacted
         origin = shares[0].log.origin
         key = (origin.topic, origin.partition)
         if choice.merged and None not in key and key in part_by_key:
@@ -107,13 +107,28 @@ def _place(part: ExportPart) -> tuple[bool, str, int]:
     return part.topic is None, part.topic or "", -1 if part.partition is None else part.partition
 
 
-def _shares(target: Target, start: int | None, sizes: Mapping[AnyPath, int]) -> Iterable[Share]:
+def _shares(
+    target: Target,
+    start: int | None,
+    selection: Selection,
+    sizes: Mapping[AnyPath, int],
+    compacted: bool | None,
+) -> Iterable[Share]:
     bases = [segment.base_offset for segment in target.segments]
     for segment, following in zip(target.segments, [*bases[1:], target.next_base], strict=False):
-        sealed = target.is_sealed(segment)
-        log = Log(segment.log, segment.base_offset, sealed, sizes.get(segment.log, 0))
-        hidden = start is not None and start > segment.base_offset
-        yield Share(log, segment.index, following, not target.stopped, start if hidden else None)
+        log = Log(
+            segment.log,
+            segment.base_offset,
+            target.is_sealed(segment),
+            sizes.get(segment.log, 0),
+            segment.index,
+            selection,
+            following,
+            replicated(target),
+            compacted,
+            target.stopped,
+        )
+        yield Share(log, start if start is not None and start > segment.base_offset else None)
 
 
 def plan(

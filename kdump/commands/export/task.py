@@ -17,7 +17,7 @@ from typing import Final
 
 from kdump.commands.export.files import FileLayout, TaskFile, TaskFiles
 from kdump.commands.export.output import FileFormat
-from kdump.errors import DecodeError, SourceError, VanishedError
+from kdump.errors import SourceError, VanishedError
 from kdump.format.batch import BatchTable, RecordRun, RecordTable
 from kdump.format.kernel import ranges as _ranges
 from kdump.format.records import RecordReader
@@ -27,11 +27,12 @@ from kdump.storage.logdir import read_partition
 from kdump.storage.paths import AnyPath
 from kdump.storage.record_runs import Unread, record_runs
 from kdump.storage.rights import Rights
-from kdump.storage.selection import HIGHEST, LOWEST, Selection
+from kdump.storage.selection import HIGHEST, LOWEST, Selection, entry_position
 from kdump.storage.source import Source
-from kdump.storage.walk import Damage
+from kdump.storage.walk import walk
 from kdump.tables.committed.batches import CommittedFilter
-from kdump.tables.committed.ranges import Ranges, overlap, packed
+from kdump.tables.committed.ranges import Ranges, join, overlap, packed
+from kdump.tables.corruption import LIMIT, MISSING, Continuity, CorruptRange, pieces
 from kdump.tables.logs import Log, utf8
 from kdump.values import frozen
 
@@ -41,18 +42,14 @@ _ATTEMPTS: Final = 5
 
 @frozen
 class Share:
-    """A log, its offset index, and what of it is exported.
+    """A log, and what of it is exported.
 
-    ``following`` is the base offset of the next log of its copy, None for the last log. ``live``: a
-    broker may be writing. ``start`` is the log start offset of the partition if records may lie
-    below it: these are counted, and not exported. ``ranges`` are the offsets to export, None for
-    all; ``committed`` selects the batches.
+    ``start`` is the log start offset of the partition if records may lie below it: these are
+    counted, and not exported. ``ranges`` are the offsets to export, None for all; ``committed``
+    selects the batches.
     """
 
     log: Log
-    index: AnyPath | None
-    following: int | None = None
-    live: bool = False
     start: int | None = None
     ranges: Ranges | None = None
     committed: CommittedFilter | None = None
@@ -60,7 +57,7 @@ class Share:
     @property
     def weight(self) -> int:
         """The bytes that count for the size of files: none if no record of it is exported."""
-        return 0 if self.ranges == () or self.hides(self.following) else self.log.size
+        return 0 if self.ranges == () or self.hides(self.log.following) else self.log.size
 
     def hides(self, end: int | None) -> bool:
         """Return whether all offsets below ``end`` are below the log start offset.
@@ -117,13 +114,15 @@ class ExportResult:
     """The result of a task.
 
     ``below_log_start`` has for each share the number of records that were left out because they
-    are below the log start offset. ``deleted`` are the offsets of each share whose log a running
-    broker has deleted since it was listed, None for others.
+    are below the log start offset. ``missing`` are the offsets that each share lacks without
+    corruption. ``deleted`` are the offsets of each share whose log a running broker has deleted
+    since it was listed, None for others.
     """
 
     files: tuple[TaskFile, ...]
     troubles: tuple[Trouble, ...]
     below_log_start: tuple[int, ...]
+    missing: tuple[Ranges, ...]
     deleted: tuple[tuple[int, int] | None, ...] = ()
 
 
@@ -133,7 +132,7 @@ def export_logs(task: ExportTask) -> ExportResult:
     try:
         reader = RecordReader()
         exports = [
-            _LogExport(share, task.selection, files, reader, mapped=task.mapped and not share.live)
+            _LogExport(share, task.selection, files, reader, task.mapped and share.log.stopped)
             for share in task.shares
         ]
         for each in exports:
@@ -150,27 +149,25 @@ def export_logs(task: ExportTask) -> ExportResult:
         written,
         troubles,
         tuple(each.below_log_start for each in exports),
+        tuple(join(each.missing) for each in exports),
         tuple(each.deleted for each in exports),
     )
 
 
-@frozen
-class _Place:
-    """A log that holds the offsets of a share: its own, or one that took its place."""
-
-    path: AnyPath
-    base_offset: int
-    index: AnyPath | None
-    sealed: bool
-
-
-def _find_places(share: Share) -> list[_Place]:
-    """Return the logs that now hold the offsets of a share. Raise SourceError."""
-    log, segments = share.log, read_partition(share.log.path.parent).segments
-    following = HIGHEST if share.following is None else share.following
+def _find_logs(log: Log) -> list[Log]:
+    """Return the logs that now hold the offsets of ``log``. Raise SourceError."""
+    segments = read_partition(log.path.parent).segments
+    following = HIGHEST if log.following is None else log.following
     ends = [*(segment.base_offset for segment in segments[1:]), HIGHEST]
     return [
-        _Place(segment.log, segment.base_offset, segment.index, segment is not segments[-1])
+        replace(
+            log,
+            path=segment.log,
+            base_offset=segment.base_offset,
+            index=segment.index,
+            sealed=segment is not segments[-1],
+            following=None if end == HIGHEST else end,
+        )
         for segment, end in zip(segments, ends, strict=False)
         if segment.base_offset < following and end > log.base_offset
     ]
@@ -186,54 +183,50 @@ class _LogExport:
     reader: RecordReader
     mapped: bool
     troubles: list[Trouble] = field(default_factory=list)
+    missing: list[tuple[int, int]] = field(default_factory=list)
     below_log_start: int = 0
     deleted: tuple[int, int] | None = None
-    #: The log that is read.
-    _where: str = ""
-    #: Damages of which it is not known yet at which offset the log goes on.
-    damages: list[Damage] = field(default_factory=list)
 
     def run(self) -> None:
-        share, log = self.share, self.share.log
-        places = [_Place(log.path, log.base_offset, share.index, log.sealed)]
-        attempts = _ATTEMPTS if share.live else 1
+        log = self.share.log
+        logs = [log]
+        attempts = 1 if log.stopped else _ATTEMPTS
         try:
-            while not self._open(places, again=attempts > 1):
+            while not self._open(logs, again=attempts > 1):
                 attempts -= 1
-                places = _find_places(share)
-            if not places:
-                following = HIGHEST if share.following is None else share.following
+                logs = _find_logs(log)
+            if not logs:
+                following = HIGHEST if log.following is None else log.following
                 self.deleted = log.base_offset, following - 1
         except SourceError as error:
-            self._note_damages(share.following)
-            if not share.hides(share.following):
+            if not self.share.hides(log.following):
                 where = utf8(str(error.path))
                 self.troubles.append(Trouble(where, None, None, str(error), damaged=False))
 
-    def _open(self, places: Sequence[_Place], *, again: bool) -> bool:
-        """Export ``places``. Return False, if ``again``, if one of them has vanished."""
+    def _open(self, logs: Sequence[Log], *, again: bool) -> bool:
+        """Export ``logs``. Return False, if ``again``, if one of them has vanished."""
         with ExitStack() as opened:
             try:
                 sources = [
                     opened.enter_context(
-                        open_source(place.path, mapped=self.mapped, sealed=place.sealed)
+                        open_source(log.path, mapped=self.mapped, sealed=log.sealed)
                     )
-                    for place in places
+                    for log in logs
                 ]
             except VanishedError:
                 if again:
                     return False
                 raise
-            for place, source in zip(places, sources, strict=True):
-                self._export(place, source)
+            for log, source in zip(logs, sources, strict=True):
+                self._export(log, source)
         return True
 
-    def _export(self, place: _Place, source: Source) -> None:
+    def _export(self, log: Log, source: Source) -> None:
         share, limit = self.share, self.selection.limit
         taken = ((LOWEST, HIGHEST),) if share.ranges is None else share.ranges
-        if place.path != share.log.path or (share.live and source.size != share.log.size):
-            # What took its place may hold the offsets of the logs beside it too.
-            following = HIGHEST if share.following is None else share.following - 1
+        if log is not share.log or (not log.stopped and source.size != log.size):
+            # The log that took its place may hold the offsets of the logs beside it too.
+            following = HIGHEST if share.log.following is None else share.log.following - 1
             taken = overlap(taken, ((share.log.base_offset, following),))
         start = LOWEST if share.start is None else share.start
         served = packed(overlap(taken, ((start, HIGHEST),)))
@@ -241,8 +234,7 @@ class _LogExport:
         everything = packed(((LOWEST, HIGHEST),))
         complete = served == everything and share.committed is None and limit is None
         self.files.start(share.log.origin, source.size)
-        self._where = utf8(str(place.path))
-        for run in self._runs(place, source):
+        for run in self._runs(log, source):
             left = None if limit is None else limit - self.files.records
             if left is not None and left <= 0:
                 break
@@ -254,47 +246,39 @@ class _LogExport:
             if len(selected.rows):
                 self.files.add(selected)
 
-    def _runs(self, place: _Place, source: Source) -> Iterator[RecordRun]:
+    def _runs(self, log: Log, source: Source) -> Iterator[RecordRun]:
         """Yield the selected records, also those below the log start offset, and note troubles."""
-        share, selection = self.share, self.selection
-        pieces = selection.pieces(source, place.base_offset, place.index, records=True)
-        for _, piece in pieces:
-            if isinstance(piece, Damage):
-                self.damages.append(piece)
-                continue
-            table = piece if share.committed is None else share.committed.batches(piece)
-            if not len(table):
-                continue
-            self._note_damages(table.column("base_offset")[0])
-            for run in record_runs(table, source, self.reader):
-                if isinstance(run, Unread):
-                    if not share.hides(run.batch.last_offset + 1):
-                        self._add_unread(run)
-                else:
-                    yield from selection.runs(run)
-        self._note_damages(share.following)
+        selection, committed, position = self.selection, self.share.committed, 0
+        if selection.first_offset > log.base_offset:
+            position = entry_position(source, log.index, log.base_offset, selection.first_offset)
+        continuity = Continuity(log, self._add_range, from_start=not position)
+        walked = walk(source, log.base_offset, position)
+        try:
+            for before, table in pieces(walked, continuity, HIGHEST):
+                wanted = selection.batches(table, before, records=True)
+                if committed is not None and len(wanted):
+                    wanted = committed.batches(wanted)
+                for run in record_runs(wanted, source, self.reader) if len(wanted) else ():
+                    if isinstance(run, Unread):
+                        continuity.unread(run.batch, run.error)
+                    else:
+                        yield from selection.runs(run)
+        except SourceError:
+            continuity.interrupt()
+            raise
 
-    def _note_damages(self, end: int | None) -> None:
-        """Note the damages after which the log goes on with offset ``end``.
-
-        At the end of the last log, zeros are room for batches to come, and a broker may be writing
-        a batch.
-        """
-        where, sealed = self._where, self.share.log.sealed
-        damages, self.damages = self.damages, []
-        if self.share.hides(end):
+    def _add_range(self, found: CorruptRange) -> None:
+        """Note offsets that cannot be exported, unless they are below the log start offset."""
+        last = found.last_offset
+        if self.share.hides(None if last is None else last + 1):
             return
-        for damage in damages:
-            if not sealed and damage.may_be_written(live=self.share.live):
-                continue
-            reason = damage.reason.value
-            self.troubles.append(Trouble(where, damage.position, damage.size, reason, damaged=True))
-
-    def _add_unread(self, unread: Unread) -> None:
-        where, batch = self._where, unread.batch
-        damaged = isinstance(unread.error, DecodeError)
-        text = str(unread.error)
-        self.troubles.append(Trouble(where, batch.position, batch.size, text, damaged))
+        if found.reason == MISSING and last is not None:
+            first = found.first_offset
+            self.missing.append((max(first, self.share.start or first), last))
+            return
+        reason, damaged = found.detail or found.reason, found.reason != LIMIT
+        path = found.path or ""
+        self.troubles.append(Trouble(path, found.position, found.size, reason, damaged))
 
 
 def _count_records(run: RecordRun, committed: CommittedFilter | None, ranges: Ranges) -> int:

@@ -196,7 +196,7 @@ def test_the_sums_of_partitions_take_linear_time() -> None:
     for count in (1000, 4000):
         logs = [Log(Path(f"/data/t-{number}/0.log"), 0, False, 1) for number in range(count)]
         parts = [
-            ExportPart("t", number, [[Share(log, None)]], set(), [None], [None])
+            ExportPart("t", number, [[Share(log)]], set(), [None], [None])
             for number, log in enumerate(logs)
         ]
         files, results = [], []
@@ -205,14 +205,14 @@ def test_the_sums_of_partitions_take_linear_time() -> None:
             files.append(FileEntry(f"{ledger.path}.x", 1, "0", (ledger,)))
             made = TaskFile(WrittenFile(log.path, 1, "0"), None, (ledger,))
             task = ExportTask(
-                (Share(log, None),),
+                (Share(log),),
                 Path("/"),
                 None,
                 FileFormat.JSONL,
                 Selection(),
                 export_files.FileLayout(),
             )
-            results.append((task, ExportResult((made,), (), (0,))))
+            results.append((task, ExportResult((made,), (), (0,), ((),))))
         took[count] = inf
         for _ in range(3):
             start = time.process_time()

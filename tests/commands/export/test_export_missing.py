@@ -1,0 +1,188 @@
+"""Offsets that a log lacks: an export names them, and does not end as if it had all records."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from kdump.audit.facts.settings import Overrides
+from kdump.audit.targets.context import Context
+from kdump.commands.export.command import _report
+from kdump.commands.export.manifest import Manifest
+from kdump.storage.selection import Selection
+from support.crashing.running import run
+from support.exports import exported, lines_of, one_batch
+from support.fixtures_loader import copy_fixture
+from support.forge import checkpoint, write_partition
+from support.long_samples import wrong_seeds
+from support.losses import NAMES, Losses, places
+
+pytestmark = pytest.mark.once
+
+FEW: Final = 30
+MISSING: Final = re.compile(r"offsets ([0-9., ]+) are missing")
+#: A context in which all topics have configs, and none is compacted.
+NEVER: Final = Context(now_ms=0, wanted=Overrides(compacted=False))
+
+
+def offsets_in(manifest: dict[str, Any]) -> set[int]:
+    """The offsets that troubles call missing."""
+    reasons = [trouble["reason"] for trouble in manifest["troubles"]]
+    named = (MISSING.fullmatch(reason) for reason in reasons)
+    pairs = [pair.split("..") for found in named if found for pair in found[1].split(", ")]
+    return {offset for first, last in pairs for offset in range(int(first), int(last) + 1)}
+
+
+def reasons(manifest: Manifest) -> list[str]:
+    return [trouble.reason for trouble in manifest.troubles]
+
+
+def wrong(seed: int, top: Path) -> list[str]:
+    """What an export says wrongly after losses by a seed, with and without transactions."""
+    name = NAMES[seed % len(NAMES)]
+    directory = copy_fixture("4.3.1/clean", top / "data")
+    everything = {
+        offset
+        for log in sorted((directory / name).glob("*.log"))
+        for place in places(log)
+        for offset in place.offsets
+    }
+    lost = Losses(seed, directory / name).lost
+    to, more = top / "out", ("--read-committed",) if seed % 2 and name != "transactions-0" else ()
+    arguments = "--format", "jsonl", "--topic", name.rpartition("-")[0], *more, "--to", to
+    ran = run(["export", str(directory), *map(str, arguments)], searching=False)
+    said = []
+    if ran.code != (4 if lost else 0):
+        said.append(f"{name}: exit code {ran.code}: {ran.out}")
+    if run(["check", str(to)], searching=False).code != ran.code:
+        said.append(f"{name}: check takes it for whole")
+    manifest = json.loads((to / "_manifest.json").read_text())
+    if named := offsets_in(manifest) - lost:
+        said.append(f"{name}: {sorted(named)} are not missing")
+    records = len(everything - lost)
+    if manifest["records"] != records and not more:
+        said.append(f"{name}: {manifest['records']} records, expected {records}")
+    return said
+
+
+@pytest.mark.parametrize("seed", range(FEW))
+def test_an_export_is_whole_only_if_nothing_is_lost(seed: int, tmp_path: Path) -> None:
+    assert wrong(seed, tmp_path) == []
+
+
+@pytest.mark.nightly
+def test_an_export_is_whole_only_if_nothing_is_lost_in_many_logs(tmp_path: Path) -> None:
+    assert wrong_seeds(wrong, tmp_path, FEW, 1000) == {}
+
+
+def partition(top: Path, *bases: int, segments: int = 1) -> Path:
+    """A partition with batches of three records at ``bases``, and no config of its topic."""
+    per = -(-len(bases) // segments)
+    parts = [bases[at : at + per] for at in range(0, len(bases), per)]
+    made = {part[0]: [one_batch(base) for base in part] for part in parts}
+    top.mkdir()
+    return write_partition(top, "orders", 0, made)
+
+
+@pytest.mark.parametrize(
+    ("bases", "segments", "missing"),
+    [
+        ((0, 3, 6, 9), 2, None),
+        ((0, 3, 9, 12), 1, "6..8"),
+        ((0, 3, 9, 12), 2, "6..8"),
+        ((0, 6, 12, 15), 2, "3..5, 9..11"),
+    ],
+)
+@pytest.mark.parametrize("more", [{}, {"read_committed": True}, {"dedupe_replicas": True}])
+def test_missing_offsets_are_named(
+    bases: tuple[int, ...],
+    segments: int,
+    missing: str | None,
+    more: dict[str, bool],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = partition(tmp_path / "data", *bases, segments=segments)
+    manifest = exported([path], tmp_path / "out", context=NEVER, **more)
+    assert [line["offset"] for line in lines_of(tmp_path / "out", manifest)] == [
+        offset for base in bases for offset in range(base, base + 3)
+    ]
+    named = ", ".join(found[1] for found in map(MISSING.fullmatch, reasons(manifest)) if found)
+    assert named == (missing or "")
+    assert _report(manifest, quiet=False) == (4 if missing else 0)
+    assert "configs are unknown" not in capsys.readouterr().out
+    assert run(["check", str(tmp_path / "out")], searching=False).code == (4 if missing else 0)
+
+
+def test_of_unknown_configs_it_says_that_it_did_not_look(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = partition(tmp_path / "data", 0, 6)
+    manifest = exported([path], tmp_path / "out")
+    assert (manifest.troubles, manifest.partitions[0].compacted) == ((), None)
+    assert _report(manifest, quiet=False) == 0
+    assert "not looked for in 1 partition: the configs are unknown" in capsys.readouterr().out
+
+
+def test_compaction_leaves_gaps(tmp_path: Path) -> None:
+    path = partition(tmp_path / "data", 0, 6)
+    compacted = Context(now_ms=0, wanted=Overrides(compacted=True))
+    manifest = exported([path], tmp_path / "out", context=compacted)
+    assert (manifest.troubles, manifest.partitions[0].compacted) == ((), True)
+
+
+def test_another_replica_has_them(tmp_path: Path) -> None:
+    """What all replicas lack is missing, and without --dedupe-replicas what one of them lacks."""
+    paths = [
+        partition(tmp_path / "1", 0, 6, 12),
+        partition(tmp_path / "2", 0, 3, 12),
+    ]
+    merged = exported(paths, tmp_path / "merged", context=NEVER, dedupe_replicas=True)
+    offsets = sorted(line["offset"] for line in lines_of(tmp_path / "merged", merged))
+    assert offsets == [*range(9), *range(12, 15)]
+    assert reasons(merged) == ["offsets 9..11 are missing"] * 2
+    apart = exported(paths, tmp_path / "apart", context=NEVER)
+    assert reasons(apart) == ["offsets 3..5, 9..11 are missing", "offsets 6..11 are missing"]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "missing"),
+    [(0, 5, []), (0, 6, ["6..8"]), (8, 20, ["6..8"]), (9, 20, []), (12, 12, [])],
+)
+def test_offsets_that_are_not_selected_are_not_missing(
+    first: int, last: int, missing: list[str], tmp_path: Path
+) -> None:
+    path = partition(tmp_path / "data", 0, 3, 9, 12)
+    selection = Selection(first_offset=first, last_offset=last)
+    manifest = exported([path], tmp_path / "out", context=NEVER, selection=selection)
+    assert reasons(manifest) == [f"offsets {each} are missing" for each in missing]
+
+
+@pytest.mark.parametrize(("start", "missing"), [(3, "6..8"), (7, "7..8"), (9, None)])
+def test_offsets_below_the_log_start_are_not_missing(
+    start: int, missing: str | None, tmp_path: Path
+) -> None:
+    path = partition(tmp_path / "data", 0, 3, 9, 12)
+    (path.parent / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+    rows = checkpoint([("orders", 0, start)])
+    (path.parent / "log-start-offset-checkpoint").write_bytes(rows)
+    manifest = exported([path], tmp_path / "out", context=NEVER)
+    assert reasons(manifest) == ([f"offsets {missing} are missing"] if missing else [])
+
+
+def test_a_log_that_ends_below_its_high_watermark_lacks_the_rest(tmp_path: Path) -> None:
+    path = partition(tmp_path / "data", 0, 3)
+    (path.parent / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+    rows = checkpoint([("orders", 0, 10)])
+    (path.parent / "replication-offset-checkpoint").write_bytes(rows)
+    assert reasons(exported([path], tmp_path / "out")) == ["offsets 6..9 are missing"]
+
+
+def test_the_metadata_log_is_never_compacted(tmp_path: Path) -> None:
+    directory = copy_fixture("4.3.1/clean", tmp_path / "data")
+    manifest = exported([directory / "__cluster_metadata-0"], tmp_path / "out")
+    assert (manifest.troubles, manifest.partitions[0].compacted) == ((), False)
