@@ -670,7 +670,7 @@ ROWS: tuple[FatalStart, ...] = (
             heal=_remove("remote-log-index-cache"),
             by_config=files is None,
             remote=True,
-            confirmed=("4.3.1",),  # the remote storage of later releases is in no published jar
+            confirmed=RECENT,
         )
         for title, files, message in (
             ("is-file", None, "NotDirectoryException"),

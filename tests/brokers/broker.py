@@ -18,8 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from brokers.jars import ZOOKEEPER_RELEASES, tiered_storage
-from brokers.programs import QUICK, java_command
+from brokers.jars import ZOOKEEPER_RELEASES
+from brokers.programs import QUICK, java_command, tiered_storage_of
 from brokers.server import Server, ServerError, free_ports
 from brokers.settings import joining, tiered, with_kraft, with_zookeeper
 from brokers.zookeeper import Described, ZooKeeper
@@ -151,7 +151,7 @@ class Broker:
         self._scratch.cleanup()
 
     def _java(self, *flags: str) -> list[str]:
-        classes = None if self._remote is None else tiered_storage()
+        classes = None if self._remote is None else tiered_storage_of(self.version)
         return java_command(self.version, "INFO", *QUICK, *flags, classes=classes)
 
 

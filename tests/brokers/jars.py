@@ -182,7 +182,7 @@ def spark_connector() -> list[Path]:
 
 
 def tiered_storage() -> Path:
-    """The jar of ``LocalTieredStorage``, for brokers of 4.3.1. Raises JarsError if Maven fails."""
+    """The jar of ``LocalTieredStorage`` of 4.3.1, the last that is published. Raises JarsError."""
     (jar,) = _directory("tiered-4.3.1", (_TIERED,)).glob("*-test.jar")
     return jar
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from brokers.classes import compiled
-from brokers.jars import classpath, java, meant
+from brokers.jars import classpath, java, meant, tiered_storage
 
 HERE = Path(__file__).parent
 TIMEOUT_S = 300
@@ -35,11 +35,11 @@ class ProgramError(Exception):
 
 
 def java_command(
-    version: str, log_level: str, *flags: str, classes: Path | None = None
+    version: str, log_level: str, *flags: str, classes: Path | str | None = None
 ) -> list[str]:
     """How to start a JVM of Kafka ``version`` that logs to standard error from ``log_level`` on.
 
-    ``classes`` is a directory or a jar that goes before the release's own jars.
+    ``classes`` is a directory or a jar that goes before the release's own jars, or several.
     """
     program = java()
     if program is None:
@@ -52,6 +52,18 @@ def java_command(
     )
     path = classpath(version) if classes is None else f"{classes}:{classpath(version)}"
     return [str(program), *flags, *logging, "-cp", path]
+
+
+def tiered_storage_of(version: str) -> str:
+    """The class path of ``LocalTieredStorage``: that of 4.3.1, and what later releases have moved.
+
+    Raises JarsError if Maven fails.
+    """
+    moved = _SOURCES / meant(version)[:3] / "tiered"
+    jar = tiered_storage()
+    if not moved.is_dir():
+        return str(jar)
+    return f"{jar}:{compiled('tiered', version, 'LogContext', [moved])}"
 
 
 def command(version: str, program: str, *arguments: str) -> list[str]:

@@ -8,15 +8,11 @@ from pathlib import Path
 import pytest
 
 from brokers.broker import Broker
-from brokers.jars import USUAL, meant
 from brokers.programs import consume, run
 from brokers.tiering import tier
 from support.commands import kdump
 
-pytestmark = [
-    pytest.mark.broker,
-    pytest.mark.skipif(meant(USUAL) != USUAL, reason="no test jar of that release is published"),
-]
+pytestmark = pytest.mark.broker
 
 SETTINGS = {"log.flush.start.offset.checkpoint.interval.ms": "1000"}
 
