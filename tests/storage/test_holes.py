@@ -8,15 +8,18 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kdump.audit.survey import header_digest
 from kdump.audit.survey.header_digest import HeaderDigest
+from kdump.audit.survey.survey import survey
 from kdump.errors import VanishedError
 from kdump.storage import source as sources
+from kdump.storage.logdir import MAX_LOG_BYTES, read_partition
 from kdump.storage.source import MappedFile, Source, WindowedFile, data_from, stretch
 from kdump.storage.walk import Damage, walk
 from kdump.ui import exits
@@ -177,3 +180,23 @@ def test_commands_do_not_read_a_hole(command: list[str], large: Path) -> None:
         assert [log["records"] for file in files for log in file["logs"]] == [2]
     if command[0] == "salvage":
         assert (large.parent / "new" / "t-0" / f"{0:020}.log").stat().st_size < BLOCK
+
+
+def test_a_hole_amid_a_log_takes_no_time_to_hash(
+    large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a log that no broker loads, only the bytes are hashed that a broker could address."""
+    with (large / f"{0:020}.log").open("ab") as file:
+        file.write(batch(2, [record(b"three")]))
+    hashed: list[int] = []
+
+    def note(source: Source, position: int, end: int) -> Iterator[memoryview]:
+        for piece in stretch(source, position, end):
+            hashed.append(len(piece))
+            yield piece
+
+    monkeypatch.setattr(header_digest, "stretch", note)
+    (segment,) = read_partition(large).segments
+    found = survey(segment, lambda _: None, mapped=False, sealed=False, deep=False, digest=True)
+    assert found.header_digest is not None
+    assert MAX_LOG_BYTES // 2 < sum(hashed) <= MAX_LOG_BYTES

@@ -19,6 +19,7 @@ from xxhash import xxh3_128
 
 from kdump.format.batch import HEADER_BYTES, BatchTable
 from kdump.format.kernel import digest as _digest
+from kdump.storage.logdir import MAX_LOG_BYTES
 from kdump.storage.source import Source, stretch
 from kdump.storage.walk import Damage
 
@@ -41,8 +42,8 @@ class HeaderDigest:
     def add(self, piece: BatchTable | Damage, source: Source) -> None:
         """Add the newest piece of a walk over ``source``: the first 61 bytes of each batch.
 
-        That are 26 bytes before magic 2. Of damage all bytes are added, but of preallocated zeros
-        only their number. Raises SourceError.
+        That are 26 bytes before magic 2. Of damage all bytes are added that a broker can address,
+        but of preallocated zeros only their number. Raises SourceError.
         """
         if isinstance(piece, Damage):
             self._add_damage(piece, source)
@@ -62,5 +63,7 @@ class HeaderDigest:
         self._hash.update(_DAMAGE.pack(b"damage", damage.size))
         if damage.empty:
             return
-        for piece in stretch(source, damage.position, damage.position + damage.size):
+        # A hole in a file that no broker loads may have terabytes.
+        end = min(damage.position + damage.size, MAX_LOG_BYTES)
+        for piece in stretch(source, damage.position, end):
             self._hash.update(piece)
