@@ -221,7 +221,7 @@ class Replicas:
         seen = {node: len(self.log_lines(node)) for node in NODES}
         self.start(leader)
         if elect:
-            self.do("elect", topics=sorted(topics))
+            self.do("elect", topics=sorted(topics), seconds=SECONDS)
         self.in_sync(topics)
         followers = [node for node in NODES if node != leader]
         self.start(*followers)

@@ -169,11 +169,23 @@ final class Replication {
         return starts;
     }
 
-    /** Has the first replica that lives lead, in sync or not, as kafka-leader-election.sh does. */
+    /**
+     * Has the first replica that lives lead, in sync or not, as kafka-leader-election.sh does. A
+     * controller refuses it until it knows that the leader before is gone.
+     */
     private Object elect(JsonNode order) throws Exception {
         Set<TopicPartition> partitions = new HashSet<>();
         names(order).forEach(topic -> partitions.add(new TopicPartition(topic, 0)));
-        admin.electLeaders(ElectionType.UNCLEAN, partitions).partitions().get();
+        long until = System.nanoTime() + order.get("seconds").asLong() * 1_000_000_000L;
+        while (!partitions.isEmpty() && System.nanoTime() < until) {
+            admin.electLeaders(ElectionType.UNCLEAN, partitions).partitions().get()
+                    .forEach((partition, error) -> {
+                        if (error.isEmpty()) {
+                            partitions.remove(partition);
+                        }
+                    });
+            Thread.sleep(100);
+        }
         return Map.of();
     }
 
