@@ -8,6 +8,7 @@ remote_cache    ``remote-log-index-cache``, the indexes of remote segments that 
 denied_files    The files of a log directory that the broker's user may not open.
 space           The free space of the file system that holds a log directory.
 small_files     The small files of log directories and partitions, read and decoded.
+retention       What retention deletes of a log at a broker's next check, and what holds the rest.
 missing_start   Whether a log lacks its first segments, and whether retention can have deleted them.
 cluster         Topics, replicas and configs from the node's own metadata log.
 settings        The topic settings that apply: metadata log, cleaner checkpoint,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit.facts.cluster import ALL_BROKERS, ClusterImage, Configs
+from kdump.audit.facts.retention import RetentionConfigs
 from kdump.audit.facts.small_files import DEFAULT_RETENTION_MS, TopicSettings
 from kdump.errors import SourceError, UsageError
 from kdump.format.properties import parse_properties
@@ -24,6 +25,9 @@ _CONFIG_BYTES: Final = 1 << 20
 _NUMBER: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _MAX_INT: Final = 2**31 - 1
 _DEFAULTS: Final = TopicSettings()
+_DEFAULT_POLICY: Final = frozenset({"delete"})
+#: The value of a local limit of retention that stands for the other limit.
+_AS_ABOVE: Final = -2
 _DEFAULT_TRANSACTION_MS: Final = 900_000
 #: That of 4.0 and later (KIP-1030); before, it is 1.
 _DEFAULT_RECOVERY_THREADS: Final = 2
@@ -39,6 +43,9 @@ _SYNONYMS: Final = {
         "log.retention.hours": 3_600_000,
     },
     "retention.bytes": {"log.retention.bytes": 1},
+    "local.retention.ms": {"log.local.retention.ms": 1},
+    "local.retention.bytes": {"log.local.retention.bytes": 1},
+    "log.cleaner.enable": {"log.cleaner.enable": 1},
 }
 
 
@@ -226,6 +233,41 @@ def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSetti
         origin=_origin(topic_id, sources, cleaned=cleaned),
         remote_storage=None if not topic_known else remote is not None and _is_true(remote[0]),
     )
+
+
+def retention_configs(topic: str, sources: Sources) -> RetentionConfigs | None:
+    """Return the configs of ``topic`` that decide over retention; None if the topic is unknown.
+
+    A setting without a source has Kafka's default, though ``server.properties`` may have another
+    one if it is not among the sources.
+    """
+    known = sources.image is not None and topic in sources.image.topics
+    if not known and sources.config is None:
+        return None
+    policies = _policies(sources, topic) or _DEFAULT_POLICY
+    remote = _flag(sources, topic, "remote.storage.enable")
+    copied = remote and not _flag(sources, topic, "remote.log.copy.disable")
+    limits = []
+    for name, default in (("retention.ms", DEFAULT_RETENTION_MS), ("retention.bytes", -1)):
+        limit = sources.number(topic, name)
+        own = sources.number(topic, f"local.{name}") if copied else None
+        limit = default if limit is None else limit
+        limits.append(limit if own is None or own == _AS_ABOVE else own)
+    return RetentionConfigs(
+        # Without a policy there is no retention but that of what is copied (KIP-1176 and 4.1 on).
+        delete="delete" in policies or (copied and "compact" not in policies),
+        compact="compact" in policies,
+        retention_ms=max(limits[0], -1),
+        retention_bytes=max(limits[1], -1),
+        remote=copied,
+        cleaner=sources.find(topic, "log.cleaner.enable") is None
+        or _flag(sources, topic, "log.cleaner.enable"),
+    )
+
+
+def _flag(sources: Sources, topic: str, name: str) -> bool:
+    found = sources.find(topic, name)
+    return found is not None and _is_true(found[0])
 
 
 def _policies(sources: Sources, topic: str) -> frozenset[str]:
