@@ -49,6 +49,11 @@ def verify_command(partition: AnyPath) -> Remedy:
     return "kdump", "verify", operand(partition)
 
 
+def space_command(directory: AnyPath) -> Remedy:
+    """Return the command that shows what takes the space of a log directory."""
+    return "kdump", "space", operand(place_of(directory))
+
+
 def reindex_command(partition: AnyPath) -> Remedy:
     """Return the command that rebuilds indexes and producer snapshots."""
     return "kdump", "reindex", operand(place_of(partition))

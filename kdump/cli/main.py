@@ -42,6 +42,9 @@ _GROUPS: Final = {
         "explain": "kdump.commands.explain.command:explain",
         "dump": "kdump.commands.dump.command:dump",
     },
+    "Disk: only reads; the broker may be running": {
+        "space": "kdump.commands.space.command:space",
+    },
     "Repair: prints a plan; only --apply changes logs, once the broker is stopped": {
         "reindex": "kdump.commands.reindex.command:reindex",
         "truncate-to-valid": "kdump.commands.truncate.command:truncate_to_valid",
@@ -74,7 +77,7 @@ _QUESTIONS: Final = {
     "Is my data corrupt? Is anything lost?": "kdump verify DIRECTORY",
     "After a crash: will the broker start?": "kdump next-start --scan DIRECTORY",
     "What does this error or line mean?": "kdump explain 'LINE'",
-    "The disk is full: what holds space?": "kdump verify --quick --info DIRECTORY",
+    "The disk is full: what holds space?": "kdump space DIRECTORY",
 }
 #: Other names of commands, which are not listed.
 _ALIASES: Final = {"convert": "convert-v0-v2"}

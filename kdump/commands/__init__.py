@@ -16,6 +16,7 @@ quorum/        ``kdump quorum``: the state of a KRaft quorum.
 reindex/       ``kdump reindex``: the files beside the logs.
 salvage/       ``kdump salvage``: a new partition from the sound batches of a damaged one.
 scrub/         ``kdump scrub``: reads everything once in a while, and remembers what it read.
+space/         ``kdump space``: what takes the space of log directories, and what retention frees.
 transactions/  ``kdump transactions``: transactions of coordinators and in logs.
 truncate/      ``kdump truncate-to-valid``: the cut of a log.
 undo/          ``kdump undo``: repairs taken back, and their backups.

@@ -92,6 +92,7 @@ def test_the_names_of_all_commands() -> None:
         "reindex",
         "salvage",
         "scrub",
+        "space",
         "transactions",
         "truncate-to-valid",
         "undo",

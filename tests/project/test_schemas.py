@@ -222,6 +222,10 @@ ELSEWHERE = {
     ("next-start", "finding"): "tests/commands/next_start: what cannot be read, or does harm",
     ("quorum", "voters"): "tests/commands/quorum: voters that changed",
     ("transactions", "fault"): "tests/commands/transactions: a corrupt log",
+    (
+        "space",
+        "unreadable",
+    ): "tests/commands/space/test_space.py: a partition that cannot be listed",
     ("transactions", "undecodable"): "tests/commands/transactions: a record that no release has",
     **{
         (command, "pending"): "tests/ui/test_repairs.py, tests/crash: a repair that was killed"
@@ -248,6 +252,10 @@ def runs(top: Path, lossy: Path) -> Iterator[Ran]:
     yield of("next-start", "--scan", lossy.parent)
     yield of("scrub", *state, lossy.parent)
     yield of("scrub", *state, "--status")
+    left = lossy / "00000000000000000900.log.deleted"
+    left.write_bytes(b"x")
+    yield of("space", lossy.parent)
+    left.unlink()
     yield of("dump", "--records", "--limit", "3", lossy)
     preallocated = top / "00000000000000000000.index"
     preallocated.write_bytes(bytes.fromhex("0000000500000100").ljust(80, b"\0"))

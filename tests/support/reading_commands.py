@@ -20,6 +20,8 @@ READING = {
     "compare-json": ["compare", "--format", "json"],
     "groups": ["groups"],
     "groups-json": ["groups", "--format", "json", "--group", "g*"],
+    "space": ["space"],
+    "space-json": ["space", "--format", "json", "--jobs", "1"],
     "transactions": ["transactions"],
     "transactions-json": ["transactions", "--format", "json", "--hanging"],
     "metadata": ["metadata"],

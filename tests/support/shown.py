@@ -122,7 +122,7 @@ def elided(output: str, shown: str) -> str:
     if _ELLIPSIS not in lines:
         return output
     labels = set(map(_label, lines))
-    items = re.findall(r"^\S.*\n(?:\s.*\n)*", output, re.MULTILINE)
+    items = re.findall(r"^\S.*\n(?:(?!\S).*\n)*", output, re.MULTILINE)
     parts = groupby(items, lambda item: _label(item) in labels)
     return "".join("".join(part) if taken else f"{_ELLIPSIS}\n" for taken, part in parts)
 

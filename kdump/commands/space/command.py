@@ -1,0 +1,69 @@
+"""``kdump space``: what takes the space of log directories, and what retention frees.
+
+Spec: ``UnifiedLog.deleteOldSegments``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.ui.command import Command
+from kdump.ui.options.jobs import jobs_option, reading_jobs
+from kdump.ui.options.reports import format_option, wide_option
+from kdump.ui.options.targets import TargetOptions, find_read_scope, target_options
+from kdump.ui.progress import progress_option
+
+if TYPE_CHECKING:
+    from kdump.ui.progress import Mode
+
+
+@click.command(
+    cls=Command,
+    short_help="Show what takes the space, and what retention frees.",
+    epilog="Exit codes: 0 shown; 2 wrong usage; 5 something could not be read; 130, 143 ended by a "
+    "signal; 141 the reader of the output went away.",
+)
+@format_option("Tables for people, or JSON Lines.")
+@wide_option
+@jobs_option()
+@progress_option
+@target_options
+def space(
+    targets: TargetOptions,
+    form: Literal["text", "json"],
+    wide: bool,
+    jobs: int | None,
+    progress: Mode,
+) -> int:
+    """Show what takes the space of the log directories at PATH, and what retention frees.
+
+    kdump lists topics by size, with what retention deletes at the next check of a broker (DUE NOW),
+    and what holds the rest: the age of the records, timestamps in the future, the high watermark,
+    a segment that is not yet in remote storage, or no retention at all. It lists what belongs to
+    no log, and whether that may go.
+
+    Sizes are the bytes that the file system has allocated. Files with other hard links count as 0,
+    since deleting them frees nothing. Retention decides by segments: it deletes a segment once its
+    newest record is too old, so that a segment with one timestamp in the future holds all later
+    ones. The configs of topics come from the metadata log. Without --config, a topic that sets no
+    retention is taken to have the default of Kafka, 7 days.
+
+    kdump reads names, sizes and small files, and the last entry of the time index of each segment.
+    It changes nothing, and can run while a broker is running.
+    """
+    from kdump.audit.run.spread import Workers
+    from kdump.commands.space.report import emit_space, print_space
+    from kdump.commands.space.space import find_space
+    from kdump.ui.progress import Progress
+
+    scope = find_read_scope(targets, stores=False)
+    spread = Workers(reading_jobs(jobs, scope.targets))
+    with Progress(progress) as meter:
+        meter.expect(scope.count, "partitions")
+        report = find_space(scope, spread, meter.advance)
+    now_ms = scope.context.now_ms
+    if form == "json":
+        return emit_space(click.echo, report, [root.path for root in scope.roots], now_ms)
+    return print_space(click.echo, report, now_ms, wide=wide, config=targets.config is not None)

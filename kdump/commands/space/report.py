@@ -1,0 +1,227 @@
+"""The report of ``kdump space``: text, or JSON Lines with a line for each topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from kdump.audit.facts.retention import Hold
+from kdump.audit.facts.small_files import DirectoryFacts
+from kdump.audit.facts.space import Space
+from kdump.commands.space.space import Leftover, LeftoverSpace, SpaceReport, TopicSpace
+from kdump.format.lines.text import printable
+from kdump.storage.names import CLUSTER_METADATA_TOPIC
+from kdump.storage.paths import AnyPath
+from kdump.ui import jsonl
+from kdump.ui.exits import Ending
+from kdump.ui.paragraphs import paragraph, wrap
+from kdump.ui.table import FIELDS, Column, ReportTable
+from kdump.ui.units import count_text, size_text
+from kdump.ui.verdicts.forecast_text import space_text
+from kdump.values import frozen
+
+#: What is left of a log, and whether it may go. No sentence allows a file to be deleted by hand
+#: that a broker may still need.
+_ABOUT: Final = {
+    Leftover.DELETED: "segments that a broker was deleting (.deleted): startup removes them",
+    Leftover.CLEANED: "unfinished compaction (.cleaned): startup removes them",
+    Leftover.SWAP: "finished compaction (.swap): never delete these, they are the log",
+    Leftover.TEMPORARY: "unfinished small files: the broker replaces or ignores them",
+    Leftover.DELETE: "partitions of deleted topics (-delete): the broker removes them",
+    Leftover.STRAY_GONE: "-stray directories; by the metadata log the topic is deleted, or its "
+    "replicas are on other nodes: they may go",
+    Leftover.STRAY: "-stray directories that may be the only replica: compare before you delete "
+    "one",
+    Leftover.FUTURE: "moves between log directories that are not finished (-future)",
+    Leftover.BACKUPS: "backups of repairs: kdump undo lists them, --discard frees them",
+    Leftover.FOREIGN: "files that are not Kafka's",
+}
+
+
+@frozen
+class _Row:
+    """A topic, and the time up to which ages are counted."""
+
+    topic: TopicSpace
+    now_ms: int
+
+
+def _age(row: _Row) -> str | None:
+    oldest = row.topic.oldest_ms
+    return None if oldest is None else _short_age((row.now_ms - oldest) // 1000)
+
+
+def _short_age(seconds: int) -> str:
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return "future" if seconds < 0 else f"{seconds}s"
+
+
+def _policy(topic: TopicSpace) -> str:
+    configs = topic.configs
+    if topic.topic == CLUSTER_METADATA_TOPIC:
+        return "snapshots"
+    if configs is None:
+        return "unknown"
+    parts = ["compact"] if configs.compact else []
+    if configs.delete:
+        limits = []
+        if configs.retention_ms >= 0:
+            limits.append(_short_age(configs.retention_ms // 1000))
+        if configs.retention_bytes >= 0:
+            limits.append(size_text(configs.retention_bytes))
+        parts.append(f"delete {' or '.join(limits)}" if limits else "keep")
+    return ", ".join(parts) or "none"
+
+
+def _held(row: _Row) -> str | None:
+    held = row.topic.held
+    return max(held, key=lambda hold: held[hold]).value if held else None
+
+
+def _config_fields(row: _Row) -> dict[str, object]:
+    configs = row.topic.configs
+    if configs is None:
+        return {"cleanup_policy": None, "retention_ms": None, "retention_bytes": None}
+    names = [name for name in ("compact", "delete") if getattr(configs, name)]
+    return {
+        "cleanup_policy": ",".join(names),
+        "retention_ms": configs.retention_ms,
+        "retention_bytes": configs.retention_bytes,
+    }
+
+
+_TOPICS: Final = ReportTable[_Row](
+    "topic",
+    (
+        Column("TOPIC", "topic", lambda row: row.topic.topic),
+        Column("SIZE", "bytes", lambda row: row.topic.bytes, size_text),
+        Column(None, "linked_bytes", lambda row: row.topic.linked),
+        Column(None, "partitions", lambda row: row.topic.partitions),
+        Column(None, "segments", lambda row: row.topic.segments),
+        Column("OLDEST", None, _age),
+        Column(None, "oldest_ms", lambda row: row.topic.oldest_ms),
+        Column(None, "newest_ms", lambda row: row.topic.newest_ms),
+        Column("POLICY", None, lambda row: _policy(row.topic)),
+        Column(None, FIELDS, _config_fields),
+        Column("DUE NOW", None, lambda row: row.topic.due_bytes or None, size_text),
+        Column(None, "due_bytes", lambda row: row.topic.due_bytes),
+        Column(None, "due_segments", lambda row: row.topic.due_segments),
+        Column(None, "due_offsets", lambda row: row.topic.due_offsets),
+        Column("HELD BY", None, _held),
+        Column(None, "held", lambda row: _held_fields(row.topic)),
+        Column(None, "next_due_ms", lambda row: row.topic.until_ms),
+    ),
+)
+
+
+def _held_fields(topic: TopicSpace) -> list[dict[str, object]]:
+    return [{"by": hold.name.lower().replace("_", "-"), "bytes": topic.held[hold]}
+            for hold in sorted(topic.held, key=lambda hold: -topic.held[hold])]  # fmt: skip
+
+
+def print_space(
+    emit: Callable[[str], None], report: SpaceReport, now_ms: int, *, wide: bool, config: bool
+) -> int:
+    """Print the report as text, and return the exit code; ``config``: the file was given."""
+    for space, directories in report.systems:
+        emit(f"{_free_percent(space)} free: {space_text(space)}")
+        for facts in directories:
+            for line in wrap(printable(f"{facts.directory.path}: {_state(facts)}"), 2):
+                emit(line)
+    for facts in report.unlocated:
+        emit(printable(f"{facts.directory.path}: the free space is unknown"))
+    rows = [_Row(topic, now_ms) for topic in report.topics]
+    if rows:
+        emit("")
+        for line in _TOPICS.text(rows, wide=wide):
+            emit(line)
+    if report.leftovers:
+        emit("")
+    for left in report.leftovers:
+        about = f"{_ABOUT[left.kind]}; {_places(left)}"
+        emit(paragraph(size_text(left.bytes), printable(about)))
+    emit("")
+    for label, text in _closing(report, config=config):
+        emit(paragraph(label, text))
+    for error in report.errors:
+        emit(paragraph("unreadable", printable(str(error))))
+    return Ending(unread=bool(report.errors)).exit_code
+
+
+def _places(left: LeftoverSpace) -> str:
+    more = f" and {left.places - 1:,} more" if left.places > 1 else ""
+    return f"{left.first}{more}"
+
+
+def _closing(report: SpaceReport, *, config: bool) -> Iterator[tuple[str, str]]:
+    due = sum(topic.due_bytes for topic in report.topics)
+    if due:
+        topics = count_text(sum(bool(topic.due_bytes) for topic in report.topics), "topic")
+        yield (
+            "due",
+            f"retention deletes {size_text(due)} of {topics} at its next check, which a broker "
+            "does 30 seconds after startup, and then every 5 minutes by default",
+        )
+    if not config and any(topic.configs is not None for topic in report.topics):
+        yield (
+            "configs",
+            "from the metadata log; what it does not set has Kafka's default (7 days), unless "
+            "server.properties sets it: --config FILE",
+        )
+    if any(topic.held.get(Hold.UNKNOWN) for topic in report.topics):
+        yield "unknown", "no metadata log in sight has the configs of some topics: --config FILE"
+    yield (
+        "measured",
+        f"{count_text(report.partitions, 'partition')}, {size_text(report.bytes)} allocated on "
+        "disk; nothing was changed",
+    )
+
+
+def _free_percent(space: Space) -> str:
+    percent = 100 * space.free_bytes / space.total_bytes
+    return f"{percent:.1f} %" if percent < 10 else f"{percent:.0f} %"
+
+
+def _state(facts: DirectoryFacts) -> str:
+    return f"broker {facts.liveness.state.value}"
+
+
+def emit_space(
+    emit: Callable[[str], None], report: SpaceReport, paths: Iterable[AnyPath], now_ms: int
+) -> int:
+    """Emit the report as JSON Lines, and return the exit code.
+
+    Scripts rely on it: fields may be added, but none is changed or removed.
+    """
+    ending = Ending(unread=bool(report.errors))
+    emit(jsonl.line("header", jsonl.header("space", paths)))
+    for space, directories in report.systems:
+        fields: dict[str, object] = {
+            "directories": [jsonl.path_value(facts.directory.path) for facts in directories],
+            "total_bytes": space.total_bytes,
+            "free_bytes": space.free_bytes,
+            "free_files": space.free_files,
+        }
+        emit(jsonl.line("file_system", fields))
+    for topic in report.topics:
+        emit(_TOPICS.json(_Row(topic, now_ms)))
+    for left in report.leftovers:
+        fields = {
+            "kind": left.kind.value,
+            "bytes": left.bytes,
+            "places": left.places,
+            **jsonl.path_field(left.first),
+        }
+        emit(jsonl.line("leftovers", fields))
+    for error in report.errors:
+        emit(jsonl.line("unreadable", {**jsonl.path_field(error.path), "reason": str(error)}))
+    sums: dict[str, object] = {
+        "exit": ending.exit_code,
+        "partitions": report.partitions,
+        "bytes": report.bytes,
+        "due_bytes": sum(topic.due_bytes for topic in report.topics),
+    }
+    emit(jsonl.line("summary", sums))
+    return ending.exit_code

@@ -1,0 +1,272 @@
+"""The space of log directories: file systems, topics, and what belongs to no log."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from kdump.audit.facts.retention import Hold, RetentionConfigs
+from kdump.audit.facts.settings import Sources, retention_configs
+from kdump.audit.facts.small_files import (
+    DirectoryFacts,
+    checkpoint_line,
+    log_start_line,
+    read_topic_id,
+)
+from kdump.audit.facts.space import Space, allocated_bytes
+from kdump.audit.run.spread import Spread, failure_text
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.scope import Scope, directories_of
+from kdump.audit.targets.target import Target, without_nested
+from kdump.commands.space.measure import (
+    PartitionSpace,
+    SpaceTask,
+    measure_all,
+    tree_bytes,
+)
+from kdump.errors import SourceError, UsageError
+from kdump.storage.logdir import EntryType, Segment, directory_name
+from kdump.storage.names import PARTITION_METADATA, FileKind
+from kdump.storage.paths import AnyPath
+from kdump.storage.repair_record import FOLDERS
+from kdump.storage.workers import progress_counter
+from kdump.values import frozen
+
+#: The partitions of a task: their files are asked for in one process.
+_PARTITIONS: Final = 32
+
+
+class Leftover(Enum):
+    """What takes space and belongs to no log that a broker loads."""
+
+    DELETED = "deleted"
+    CLEANED = "cleaned"
+    SWAP = "swap"
+    TEMPORARY = "temporary"
+    DELETE = "delete-directories"
+    STRAY_GONE = "stray-directories"
+    STRAY = "stray-directories-in-doubt"
+    FUTURE = "future-directories"
+    BACKUPS = "backups"
+    FOREIGN = "foreign"
+
+
+_BY_SUFFIX: Final = {
+    ".deleted": Leftover.DELETED,
+    ".cleaned": Leftover.CLEANED,
+    ".swap": Leftover.SWAP,
+    ".tmp": Leftover.TEMPORARY,
+    ".part": Leftover.TEMPORARY,
+    FOLDERS: Leftover.BACKUPS,
+}
+
+
+@dataclass(slots=True)
+class TopicSpace:
+    """The sums of a topic's partitions; fields are those of ``PartitionSpace``.
+
+    ``held`` has the bytes of logs that retention leaves, by what holds the first of them, and
+    ``until_ms`` the first time at which the age of a segment lets it go.
+    """
+
+    topic: str
+    bytes: int = 0
+    partitions: int = 0
+    segments: int = 0
+    linked: int = 0
+    oldest_ms: int | None = None
+    newest_ms: int | None = None
+    configs: RetentionConfigs | None = None
+    due_bytes: int = 0
+    due_segments: int = 0
+    due_offsets: int = 0
+    held: dict[Hold, int] = field(default_factory=lambda: defaultdict(int))
+    until_ms: int | None = None
+
+    def add(self, found: PartitionSpace) -> None:
+        """Add a partition of the topic."""
+        leftovers = sum(found.leftovers.values())
+        self.bytes += found.bytes - leftovers
+        self.partitions += 1
+        self.segments += found.segments
+        self.linked += found.linked
+        self.oldest_ms = _least(self.oldest_ms, found.oldest_ms)
+        if found.newest_ms is not None:
+            self.newest_ms = max(found.newest_ms, self.newest_ms or 0)
+        self.configs = found.configs
+        self.due_bytes += found.due_bytes
+        self.due_offsets += found.due_offsets
+        if found.due is not None:
+            self.due_segments += found.due.count
+            if found.due.hold is not None:
+                self.held[found.due.hold] += found.log_bytes - found.due_log_bytes
+            self.until_ms = _least(self.until_ms, found.due.until_ms)
+
+
+@dataclass(slots=True)
+class LeftoverSpace:
+    """The bytes of one kind of leftovers, the number of places, and the first of these."""
+
+    kind: Leftover
+    bytes: int
+    places: int
+    first: AnyPath
+
+
+@frozen
+class SpaceReport:
+    """The space of log directories; ``systems`` has the directories on each file system.
+
+    ``topics`` and ``leftovers`` are in the order of their bytes. ``errors`` are of what could not
+    be read, ``unlocated`` are log directories whose file system does not tell its space.
+    """
+
+    systems: tuple[tuple[Space, tuple[DirectoryFacts, ...]], ...]
+    unlocated: tuple[DirectoryFacts, ...]
+    topics: tuple[TopicSpace, ...]
+    leftovers: tuple[LeftoverSpace, ...]
+    errors: tuple[SourceError, ...]
+    partitions: int
+    bytes: int
+
+
+def find_space(
+    scope: Scope, spread: Spread, on_progress: Callable[[int], None] | None = None
+) -> SpaceReport:
+    """Measure the partitions of ``scope``; each directory counts once.
+
+    Raise UsageError for a path of a lone segment.
+    """
+    for root in scope.roots:
+        if isinstance(root.content, Segment):
+            raise UsageError(
+                f"{root.path}: expected a log directory or a partition directory, found a segment"
+            )
+    targets = [target for target in without_nested(scope.targets) if target.error is None]
+    errors = [target.error for target in scope.targets if target.error is not None]
+    tasks = [_task(target, scope.context) for target in targets]
+    chunks = [tasks[at : at + _PARTITIONS] for at in range(0, len(tasks), _PARTITIONS)]
+    sizes = [len(chunk) for chunk in chunks]
+    advance = None if on_progress is None else progress_counter(len(tasks), on_progress)
+    topics: dict[str, TopicSpace] = {}
+    leftovers: dict[Leftover, LeftoverSpace] = {}
+    measured = partitions = 0
+    for number, found in spread(measure_all, chunks, sizes, on_progress=advance):
+        if not isinstance(found, list):
+            path = chunks[number][0].path
+            errors.append(SourceError(path, f"{path}: not measured: {failure_text(found)}"))
+            continue
+        for each in found:
+            if each.error is not None:
+                errors.append(each.error)
+                continue
+            partitions += 1
+            measured += each.bytes
+            for kind, size in _leftovers(each, scope.context):
+                _add(leftovers, kind, size, each.path)
+            name = each.name
+            if name is not None and not name.suffix:
+                topics.setdefault(name.topic, TopicSpace(name.topic)).add(each)
+    directories = directories_of(scope.roots)
+    for kind, size, path in _foreign(directories):
+        measured += size
+        _add(leftovers, kind, size, path)
+    systems: dict[int, list[DirectoryFacts]] = defaultdict(list)
+    for facts in directories:
+        if facts.space is not None:
+            systems[facts.space.device].append(facts)
+    return SpaceReport(
+        tuple((each[0].space, tuple(each)) for each in systems.values() if each[0].space),
+        tuple(facts for facts in directories if facts.space is None),
+        tuple(sorted(topics.values(), key=lambda topic: (-topic.bytes, topic.topic))),
+        tuple(sorted(leftovers.values(), key=lambda each: -each.bytes)),
+        tuple(errors),
+        partitions,
+        measured,
+    )
+
+
+def _task(target: Target, context: Context) -> SpaceTask:
+    name, node = directory_name(target.path), context.node(target)
+    if name is None:
+        return SpaceTask(target.path, None, None, None, None, alone=False, now_ms=context.now_ms)
+    topic_id = None
+    ranges: Sequence[tuple[int, int]] = ()
+    configs = retention_configs(name.topic, Sources(node.image, context.config, node.node_id))
+    if configs is not None and configs.remote and node.remote is not None:
+        topic_id = read_topic_id(target.path / PARTITION_METADATA)
+        ranges = node.remote.ranges(name.topic, name.partition, topic_id)
+    marks = None if target.directory is None else target.directory.high_watermarks
+    others = node.copies(name.topic, name.partition)
+    return SpaceTask(
+        target.path,
+        name,
+        configs,
+        checkpoint_line(marks, name),
+        log_start_line(target.directory, name),
+        others is not None and not others.nodes,
+        context.now_ms,
+        ranges[-1][1] if ranges else -1,
+    )
+
+
+def _leftovers(found: PartitionSpace, context: Context) -> Iterator[tuple[Leftover, int]]:
+    """Yield the kinds of what a partition has beside its log, with their bytes."""
+    own = sum(found.leftovers.values())
+    for suffix, size in found.leftovers.items():
+        yield _BY_SUFFIX.get(suffix, Leftover.FOREIGN), size
+    name = found.name
+    if name is None:
+        yield Leftover.FOREIGN, found.bytes - own
+    elif name.suffix == "delete":
+        yield Leftover.DELETE, found.bytes - own
+    elif name.suffix == "future":
+        yield Leftover.FUTURE, found.bytes - own
+    elif name.suffix == "stray":
+        gone = _is_gone(found, context)
+        yield Leftover.STRAY_GONE if gone else Leftover.STRAY, found.bytes - own
+
+
+def _is_gone(found: PartitionSpace, context: Context) -> bool:
+    """Return whether the metadata log shows that no one needs the log of a ``-stray`` directory.
+
+    Its topic is deleted, or its replicas in sync are on other nodes.
+    """
+    node, name = context.nodes.get(found.path.parent), found.name
+    topic_id = read_topic_id(found.path / PARTITION_METADATA)
+    if node is None or node.image is None or name is None or topic_id is None:
+        return False
+    if topic_id in node.image.deleted:
+        return True
+    replicas = node.image.replicas.get(topic_id, {}).get(name.partition)
+    if replicas is None or node.node_id is None:
+        return False
+    return bool(replicas.in_sync) and node.node_id not in replicas.nodes
+
+
+def _foreign(directories: Iterable[DirectoryFacts]) -> Iterator[tuple[Leftover, int, AnyPath]]:
+    """Yield the entries at the top of log directories that are not Kafka's."""
+    for facts in directories:
+        for entry in facts.directory.entries:
+            if entry.type is EntryType.DIRECTORY:
+                yield Leftover.FOREIGN, tree_bytes(entry.path), entry.path
+            elif entry.name.kind is FileKind.UNKNOWN and entry.type is EntryType.FILE:
+                yield Leftover.FOREIGN, allocated_bytes(entry.path) or 0, entry.path
+
+
+def _add(
+    leftovers: dict[Leftover, LeftoverSpace], kind: Leftover, size: int, path: AnyPath
+) -> None:
+    if not size:
+        return
+    known = leftovers.setdefault(kind, LeftoverSpace(kind, 0, 0, path))
+    known.bytes += size
+    known.places += 1
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    known = [each for each in (one, other) if each is not None]
+    return min(known, default=None)

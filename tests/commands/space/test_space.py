@@ -1,0 +1,151 @@
+"""What ``space`` counts: the bytes on disk, each once, and what belongs to no log."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kdump.ui import exits
+from support.commands import Ran, kdump
+from support.crashing.running import run
+from support.fixtures_loader import copy_fixture, few_first
+from support.forge import TOPIC_ID, batch, partition_metadata, record, write_partition
+
+pytestmark = pytest.mark.once
+
+BLOCK = 4096
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return copy_fixture("4.3.1/clean", tmp_path / "data")
+
+
+def allocated(*tops: Path) -> int:
+    files = (path for top in tops for path in top.rglob("*") if path.is_file())
+    return sum(path.stat().st_blocks * 512 for path in files)
+
+
+def topics(ran: Ran) -> dict[str, dict[str, Any]]:
+    return {line["topic"]: line for line in ran.of("topic")}
+
+
+def leftovers(ran: Ran) -> dict[str, tuple[int, int]]:
+    return {line["kind"]: (line["bytes"], line["places"]) for line in ran.of("leftovers")}
+
+
+def summary(ran: Ran) -> dict[str, Any]:
+    (line,) = ran.of("summary")
+    return line
+
+
+@pytest.mark.parametrize("name", few_first())
+def test_all_bytes_of_partitions_count_once(name: str, tmp_path: Path) -> None:
+    data = copy_fixture(name, tmp_path / "data")
+    partitions = [path for path in data.iterdir() if path.is_dir()]
+    ran = kdump("space", data, data, partitions[0], searching=False)
+    assert ran.code == exits.OK
+    assert summary(ran)["bytes"] == allocated(*partitions)
+    found = topics(ran)
+    assert sum(line["partitions"] for line in found.values()) == len(partitions)
+    of_topics = sum(line["bytes"] for line in found.values())
+    of_others = sum(size for size, _ in leftovers(ran).values())
+    assert of_topics + of_others == allocated(*partitions)
+    (system,) = ran.of("file_system")
+    told = os.statvfs(data)
+    assert system["total_bytes"] == told.f_blocks * told.f_frsize
+
+
+def test_a_file_with_another_hard_link_frees_nothing(data: Path, tmp_path: Path) -> None:
+    before = topics(kdump("space", data, searching=False))["codec-none"]
+    log = data / "codec-none-0" / f"{0:020}.log"
+    os.link(log, tmp_path / "backup")
+    after = topics(kdump("space", data, searching=False))["codec-none"]
+    size = log.stat().st_blocks * 512
+    assert after["linked_bytes"] == size
+    assert after["bytes"] == before["bytes"] - size
+
+
+def test_holes_take_no_space(data: Path) -> None:
+    before = summary(kdump("space", data, searching=False))["bytes"]
+    os.truncate(data / "codec-none-0" / f"{0:020}.index", 10 << 20)
+    assert summary(kdump("space", data, searching=False))["bytes"] - before <= BLOCK
+
+
+def test_what_belongs_to_no_log_is_named_by_its_kind(data: Path) -> None:
+    unique = "0123456789abcdef0123456789abcdef"
+    partition = data / "codec-none-0"
+    for suffix in (".deleted", ".cleaned", ".swap", ".tmp"):
+        name = "leader-epoch-checkpoint" if suffix == ".tmp" else f"{900:020}.log"
+        (partition / f"{name}{suffix}").write_bytes(bytes(BLOCK))
+    (partition / ".kdump" / "0a").mkdir(parents=True)
+    (partition / ".kdump" / "0a" / "tail").write_bytes(bytes(2 * BLOCK))
+    (data / "heap.hprof").write_bytes(bytes(5 * BLOCK))
+    (data / "lost+found").mkdir()
+    (data / "lost+found" / "#1").write_bytes(bytes(3 * BLOCK))
+    for number, kind in enumerate(("delete", "future")):
+        write_partition(data, f"gone-{number}", 0, {0: [batch(0, [record()])]}).rename(
+            data / f"gone-{number}-0.{unique}-{kind}"
+        )
+    found = leftovers(kdump("space", data, searching=False))
+    assert {
+        kind: found[kind] for kind in ("deleted", "cleaned", "swap", "temporary")
+    } == dict.fromkeys(("deleted", "cleaned", "swap", "temporary"), (BLOCK, 1))
+    assert found["backups"] == (2 * BLOCK, 1)
+    assert found["foreign"] == (8 * BLOCK, 2)
+    assert found["delete-directories"][1] == found["future-directories"][1] == 1
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "kind"),
+    [
+        (None, "stray-directories-in-doubt"),
+        (TOPIC_ID, "stray-directories-in-doubt"),  # no record of the metadata log names it
+    ],
+)
+def test_a_stray_directory_may_be_the_only_replica(
+    topic_id: str | None, kind: str, data: Path
+) -> None:
+    made = write_partition(data, "lost", 0, {0: [batch(0, [record()])]})
+    (made / "partition.metadata").unlink()
+    if topic_id is not None:
+        (made / "partition.metadata").write_bytes(partition_metadata(topic_id))
+    made.rename(data / "lost-0.0123456789abcdef0123456789abcdef-stray")
+    found = leftovers(kdump("space", data, searching=False))
+    assert found[kind][1] == 1
+    ran = run(["space", str(data)], searching=False)
+    assert "may be the only replica" in " ".join(ran.out.split())
+
+
+def test_what_cannot_be_listed_is_said(data: Path) -> None:
+    shutil.rmtree(data / "codec-none-0")
+    (data / "codec-none-0").symlink_to(data / "nowhere")
+    ran = kdump("space", data, searching=False)
+    if ran.code == exits.OK:
+        assert "codec-none" not in topics(ran)
+    else:
+        assert ran.code == exits.INCOMPLETE
+        assert [line["path"] for line in ran.of("unreadable")] == [str(data / "codec-none-0")]
+
+
+def test_a_segment_is_no_place_to_measure(data: Path) -> None:
+    ran = run(["space", str(data / "codec-none-0" / f"{0:020}.log")], searching=False)
+    assert ran.code == exits.USAGE
+    assert "expected a log directory or a partition directory, found a segment" in ran.err
+
+
+def test_text_says_where_configs_are_from(data: Path, tmp_path: Path) -> None:
+    text = " ".join(run(["space", str(data)], searching=False).out.split())
+    assert "what it does not set has Kafka's default (7 days)" in text
+    config = tmp_path / "server.properties"
+    config.write_text(f"log.dirs={data}\n")
+    text = " ".join(run(["space", "--config", str(config)], searching=False).out.split())
+    assert "Kafka's default" not in text
+    assert "nothing was changed" in text
+    shutil.rmtree(data / "__cluster_metadata-0")
+    text = " ".join(run(["space", str(data)], searching=False).out.split())
+    assert "no metadata log in sight has the configs of some topics" in text
