@@ -26,7 +26,7 @@ CURES = {
     "The cluster id differs": "meta.properties",
     "The voter key of a controller differs": "kafka-metadata-quorum.sh",
     "The quorum has no leader": "kdump quorum",
-    "The disk is full": "kdump verify --quick --info",
+    "The disk is full": "kdump space",
     "Recovery takes hours": "kdump next-start",
     "Groups have lost their offsets": "kdump groups",
     "The broker runs on Windows": "WSL 2",

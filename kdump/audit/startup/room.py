@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Set
+from dataclasses import replace
 from typing import Final
 
+from kdump.audit.commands import space_command
 from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
 from kdump.audit.facts.space import BLOCK_BYTES, Space
 from kdump.audit.finding_code import FindingCode, Harm, Outcome, Severity
@@ -19,12 +21,14 @@ from kdump.audit.findings import Finding, file_finding
 from kdump.audit.startup.outcome import LogFacts
 from kdump.format.index import OffsetIndex, TimeIndex
 from kdump.storage.logdir import is_metadata_log
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 _FREE_SPACE: Final = (
-    "Free space before the broker starts: delete other files of the file system first, then -stray "
-    "directories and the backups that kdump undo lists. Do not delete a .log by hand. A larger "
-    "file system, or a smaller reserve of an ext4 file system (tune2fs -m), helps too."
+    "Free space before the broker starts: kdump space shows what takes the space, and what of it "
+    "may go. Delete other files of the file system first, then the backups that kdump undo lists. "
+    "Do not delete a .log by hand. A larger file system, or a smaller reserve of an ext4 file "
+    "system (tune2fs -m), helps too."
 )
 DISK_FULL: Final = FindingCode(
     "disk-full",
@@ -157,13 +161,13 @@ def space_findings(directories: Iterable[tuple[DirectoryFacts, Room]]) -> Iterat
             continue
         if not room.fits(space):
             wanted = f"{room.bytes:,} bytes and {room.files:,} inodes, which startup needs at least"
-            yield file_finding(DISK_FULL, path, wanted, _free_text(space))
+            yield _finding(DISK_FULL, path, wanted, space)
         elif room.recovered and not (most := room.before_deleting + _PASSING).fits(space):
             wanted = f"{most.bytes:,} bytes and {most.files:,} inodes, which startup may need"
-            yield file_finding(DISK_SHORT, path, wanted, _free_text(space))
+            yield _finding(DISK_SHORT, path, wanted, space)
         elif space.free_bytes < _LOW_BYTES or (space.free_files or _LOW_FILES) < _LOW_FILES:
             wanted = f"{_LOW_BYTES:,} bytes and {_LOW_FILES:,} inodes at least"
-            yield file_finding(DISK_LOW, path, wanted, _free_text(space))
+            yield _finding(DISK_LOW, path, wanted, space)
 
 
 def _least(facts: DirectoryFacts) -> Room:
@@ -185,9 +189,10 @@ def _sharing(facts: DirectoryFacts) -> object:
     return meta.cluster_id, meta.node_id, device
 
 
-def _free_text(space: Space) -> str:
+def _finding(code: FindingCode, path: AnyPath, wanted: str, space: Space) -> Finding:
     files = "" if space.free_files is None else f" and {space.free_files:,} inodes"
-    return f"{space.free_bytes:,} bytes{files} free"
+    finding = file_finding(code, path, wanted, f"{space.free_bytes:,} bytes{files} free")
+    return replace(finding, remedy=space_command(path))
 
 
 def _index_bytes(log: LogFacts, interval: int) -> tuple[int, int]:

@@ -151,7 +151,7 @@ def _command(group: EntryGroup) -> tuple[str, ...] | None:
     if known.message.step is FollowUp.START:
         return ("kdump", "next-start", *dict.fromkeys(directories))
     if known.message.step is FollowUp.SPACE:
-        return ("kdump", "verify", "--quick", "--info", *directories[:1])
+        return ("kdump", "space", *directories[:1])
     target = Path(path)
     partition = group.location.partition
     if partition is not None and partition in target.parts:

@@ -262,7 +262,7 @@ def answers(capsys: pytest.CaptureFixture[str], text: str) -> list[dict[str, obj
         (
             "Error while appending records to t-0 in dir /d\njava.io.IOException: No space left on "
             "device",
-            "verify --quick --info /d",
+            "space /d",
         ),
         ("Error while loading log dir /v/data-0/log2.d", "verify /v/data-0/log2.d"),
     ],

@@ -64,8 +64,8 @@ ROWS: Final = (
     ),
     *answer_alike(
         "The file system is full. The log directory that the broker was writing to went offline.",
-        "Free space, then restart the broker. Do not delete a .log by hand: kdump verify --quick "
-        "--info DIRECTORY lists the files that a broker removes by itself, and says whether "
+        "Free space, then restart the broker. Do not delete a .log by hand: kdump space DIRECTORY "
+        "shows what takes the space, and what may go; kdump next-start DIRECTORY says whether "
         "startup finds enough space.",
         (
             "FileSystemException: {path}: No space left on device",
