@@ -21,7 +21,7 @@ from kdump.storage.liveness import BrokerState, Liveness
 from kdump.storage.logdir import LogDirectory, open_path
 from support.commands import Ran, kdump
 from support.crashing.places import mounted
-from support.fixtures_loader import copy_fixture
+from support.fixtures_loader import ROOT, copy_fixture
 from support.recipes_directory import meta_properties
 
 RUNS = pytest.mark.parametrize(
@@ -77,6 +77,30 @@ def test_a_killed_broker_does_not_start_on_a_full_disk(
     }
     if run[0] == "verify":
         assert codes(ran) == ["disk-full"]
+
+
+@pytest.mark.parametrize(
+    ("run", "free_bytes"),
+    [
+        (("next-start",), 0),
+        (("next-start", "--scan"), 1 << 20),
+        (("verify", "--quick"), 0),
+        (("verify",), 0),
+    ],
+)
+def test_the_report_names_the_command_that_shows_what_takes_the_space(
+    run: tuple[str, ...],
+    free_bytes: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    data = ROOT / "brokers/4.3.1/killed"
+    give(monkeypatch, free_bytes, None)
+    main([*run, str(data)])
+    assert f"              kdump space {data}" in capsys.readouterr().out.splitlines()
+    give(monkeypatch, 1 << 30, None)
+    main([*run, str(data)])
+    assert "kdump space" not in capsys.readouterr().out
 
 
 @RUNS

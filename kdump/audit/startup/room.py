@@ -60,8 +60,12 @@ DISK_LOW: Final = FindingCode(
     "The file system of a log directory has little free space, or few free inodes.",
     "The broker takes the log directory offline as soon as a write fails, and exits if it has no "
     "other log directory.",
-    "Free space before the broker needs it, or shorten the retention of large topics.",
+    "Free space before the broker needs it, or shorten the retention of large topics: kdump space "
+    "shows what takes the space.",
 )
+
+#: What a log directory may lack.
+SPACE_CODES: Final = (DISK_FULL, DISK_SHORT, DISK_LOW)
 
 #: With less free space than this a broker soon stops: a new segment and its indexes take more.
 _LOW_BYTES: Final = 16 << 20

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kdump.audit.checks.repair_records import REPAIR_PENDING
+from kdump.audit.commands import space_command
 from kdump.audit.facts.cluster import Configs
 from kdump.audit.finding_code import Severity
 from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import Forecast
 from kdump.audit.startup.outcome import Cause, Outcome, RecoveryReason
-from kdump.audit.startup.room import DISK_LOW
+from kdump.audit.startup.room import DISK_LOW, SPACE_CODES
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.losses import Losses, losses_of
@@ -24,7 +25,7 @@ from kdump.storage.paths import AnyPath
 from kdump.ui import jsonl
 from kdump.ui.exits import Ending
 from kdump.ui.folding import FoldedEntry, fold, fold_texts, likeness
-from kdump.ui.paragraphs import paragraph, wrap
+from kdump.ui.paragraphs import command_line, paragraph, wrap
 from kdump.ui.units import count_text
 from kdump.ui.verdicts.entries import findings_lines
 from kdump.ui.verdicts.first_line import ENDS, check_command, empty_text, nothing_text
@@ -180,11 +181,14 @@ class TextStarts(_Report):
         if self._directories:
             listed.sort(key=lambda pair: (pair[1].outcome is Outcome.STARTS, -_lost_count(pair[1])))
         self._emit_all(fold(_entry(*pair) for pair in listed))
+        short = {each.path for each in self.starts.top_findings if each.code in SPACE_CODES}
         for path, start in self.starts.directories():
             self._emit_all(wrap(printable(str(path)), 0))
             self.emit(paragraph("startup", "; ".join(directory_sentences(start))))
             if start.space is not None:
                 self.emit(paragraph("disk", space_text(start.space)))
+            if path in short:
+                self.emit(command_line(space_command(path)))
         others = [pair for pair in self.known if pair[1].recovered and not _is_listed(pair[1])]
         if self._directories and others:
             for number, text in enumerate(_recovered_texts(others, after_others=bool(listed))):
