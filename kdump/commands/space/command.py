@@ -39,16 +39,20 @@ def space(
 ) -> int:
     """Show what takes the space of the log directories at PATH, and what retention frees.
 
-    kdump lists topics by size, with what retention deletes at the next check of a broker (DUE NOW),
-    and what holds the rest: the age of the records, timestamps in the future, the high watermark,
-    a segment that is not yet in remote storage, or no retention at all. It lists what belongs to
-    no log, and whether that may go.
+    kdump lists topics by size, with what came in the last day (A DAY), the age of the first record,
+    what retention deletes at the next check of a broker (DUE), and what holds the rest: the age of
+    the records, timestamps in the future, the high watermark, a segment that is not yet in remote
+    storage, or no retention at all. It lists what belongs to no log, and whether that may go.
 
     Sizes are the bytes that the file system has allocated. Files with other hard links count as 0,
     since deleting them frees nothing. Retention decides by segments: it deletes a segment once its
     newest record is too old, so that a segment with one timestamp in the future holds all later
     ones. The configs of topics come from the metadata log. Without --config, a topic that sets no
     retention is taken to have the default of Kafka, 7 days.
+
+    At the rates of the last day and the last week, kdump forecasts when the file system is full.
+    It takes into account what retention will delete in that time. Of compacted topics, it does not
+    know how much compaction removes: they count as not growing.
 
     kdump reads names, sizes and small files, and the last entry of the time index of each segment.
     It changes nothing, and can run while a broker is running.

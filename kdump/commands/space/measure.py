@@ -19,6 +19,7 @@ from typing import Final
 
 from kdump.audit.facts.retention import AgedSegment, DueSegments, RetentionConfigs, due_segments
 from kdump.audit.run.quick_survey import quick_survey
+from kdump.commands.space.growth import GrownSegment, Growth, growth_of
 from kdump.errors import SourceError
 from kdump.format.index import TimeIndex
 from kdump.storage.access import open_source, read_end
@@ -44,7 +45,8 @@ class SpaceTask:
 
     ``high_watermark`` and ``log_start`` are its lines in the checkpoints, None without one.
     ``alone`` says that it has no other replica, so that its high watermark is its end.
-    ``configs`` are None if the topic is unknown. ``copied`` is the highest offset in remote
+    ``configs`` are None if the topic is unknown. ``written_ms`` is the time up to which its broker
+    has written, by the checkpoints of a stopped one. ``copied`` is the highest offset in remote
     storage.
     """
 
@@ -55,6 +57,7 @@ class SpaceTask:
     log_start: int | None
     alone: bool
     now_ms: int
+    written_ms: int
     copied: int = -1
 
 
@@ -85,6 +88,7 @@ class PartitionSpace:
     due_bytes: int = 0
     due_log_bytes: int = 0
     due_offsets: int = 0
+    growth: Growth = field(default_factory=Growth)
     error: SourceError | None = None
 
 
@@ -116,7 +120,11 @@ def _measure(
         leftovers[FOLDERS] = backups
     segments = partition.segments
     written = [files[each.log.name].st_mtime_ns for each in segments if each.log.name in files]
-    due = _due(task, segments, files)
+    due, growth, oldest = None, Growth(), _oldest_ms(segments)
+    if _has_retention(task, segments):
+        sealed = [_aged(segment, files) for segment in segments[:-1]]
+        due = _due(task, segments, files, sealed)
+        growth = _growth(task, segments, files, sealed, oldest)
     gone = segments[: due.count] if due is not None else ()
     return PartitionSpace(
         task.path,
@@ -126,13 +134,14 @@ def _measure(
         len(segments),
         sum(files[name].st_blocks * _BLOCK_BYTES for name in linked),
         dict(leftovers),
-        _oldest_ms(segments),
+        oldest,
         max(written) // 1_000_000 if written else None,
         task.configs,
         due,
         sum(allocated.get(path.name, 0) for segment in gone for path in _files(segment)),
         sum(allocated.get(segment.log.name, 0) for segment in gone),
         0 if due is None else due.before - segments[0].base_offset,
+        growth,
     )
 
 
@@ -175,14 +184,39 @@ def tree_bytes(path: AnyPath) -> int:
     return sum(file.lstat().st_blocks * _BLOCK_BYTES for file in files)
 
 
-def _due(
-    task: SpaceTask, segments: Sequence[Segment], files: Mapping[str, os.stat_result]
-) -> DueSegments | None:
-    """Return what retention deletes, None for a log without segments or retention."""
+def _growth(
+    task: SpaceTask,
+    segments: Sequence[Segment],
+    files: Mapping[str, os.stat_result],
+    sealed: Sequence[AgedSegment],
+    oldest_ms: int | None,
+) -> Growth:
+    times = [*(segment.largest_ms for segment in sealed), _YOUNGEST]
+    written = []
+    for segment, largest_ms in zip(segments, times, strict=True):
+        found = [files[path.name] for path in _files(segment) if path.name in files]
+        size = sum(status.st_blocks * _BLOCK_BYTES for status in found)
+        log = files.get(segment.log.name)
+        if log is not None:
+            written.append(GrownSegment(size, log.st_mtime_ns // 1_000_000, largest_ms))
+    return growth_of(written, task.configs, oldest_ms, task.written_ms)
+
+
+def _has_retention(task: SpaceTask, segments: Sequence[Segment]) -> bool:
+    """Return whether a broker looks for what is due: not in a directory that it does not serve."""
     name = task.name
-    if not segments or name is None or name.suffix or name.topic == CLUSTER_METADATA_TOPIC:
-        return None
-    aged = [_aged(segment, files) for segment in segments[:-1]]
+    served = name is not None and not name.suffix and name.topic != CLUSTER_METADATA_TOPIC
+    return served and bool(segments)
+
+
+def _due(
+    task: SpaceTask,
+    segments: Sequence[Segment],
+    files: Mapping[str, os.stat_result],
+    sealed: Sequence[AgedSegment],
+) -> DueSegments:
+    """Return what retention deletes. Raise SourceError."""
+    aged = [*sealed]
     last = segments[-1]
     status = files.get(last.log.name)
     # As if the last segment were the newest, until a check would reach it.

@@ -8,7 +8,13 @@ from typing import Final
 from kdump.audit.facts.retention import Hold
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.facts.space import Space
-from kdump.commands.space.space import Leftover, LeftoverSpace, SpaceReport, TopicSpace
+from kdump.commands.space.space import (
+    FileSystem,
+    Leftover,
+    LeftoverSpace,
+    SpaceReport,
+    TopicSpace,
+)
 from kdump.format.lines.text import printable
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
 from kdump.storage.paths import AnyPath
@@ -16,7 +22,7 @@ from kdump.ui import jsonl
 from kdump.ui.exits import Ending
 from kdump.ui.paragraphs import paragraph, wrap
 from kdump.ui.table import FIELDS, Column, ReportTable
-from kdump.ui.units import count_text, size_text
+from kdump.ui.units import count_text, duration_text, size_text
 from kdump.ui.verdicts.forecast_text import space_text
 from kdump.values import frozen
 
@@ -58,6 +64,16 @@ def _short_age(seconds: int) -> str:
     return "future" if seconds < 0 else f"{seconds}s"
 
 
+def _short_size(size_bytes: float) -> str:
+    """Return a size of at least 1 KiB with two or three digits: "1.2 GiB", "168 KiB"."""
+    size = max(size_bytes / 1024, 1)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1000 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{size:.{1 if size < 10 and unit != 'KiB' else 0}f} {unit}"
+
+
 def _policy(topic: TopicSpace) -> str:
     configs = topic.configs
     if topic.topic == CLUSTER_METADATA_TOPIC:
@@ -96,16 +112,19 @@ _TOPICS: Final = ReportTable[_Row](
     "topic",
     (
         Column("TOPIC", "topic", lambda row: row.topic.topic),
-        Column("SIZE", "bytes", lambda row: row.topic.bytes, size_text),
+        Column("SIZE", "bytes", lambda row: row.topic.bytes, _short_size),
         Column(None, "linked_bytes", lambda row: row.topic.linked),
         Column(None, "partitions", lambda row: row.topic.partitions),
         Column(None, "segments", lambda row: row.topic.segments),
-        Column("OLDEST", None, _age),
+        Column("A DAY", None, lambda row: round(row.topic.growth.day) or None, _short_size),
+        Column(None, "day_bytes", lambda row: round(row.topic.growth.day)),
+        Column(None, "week_bytes", lambda row: round(row.topic.growth.week)),
+        Column("AGE", None, _age),
         Column(None, "oldest_ms", lambda row: row.topic.oldest_ms),
         Column(None, "newest_ms", lambda row: row.topic.newest_ms),
         Column("POLICY", None, lambda row: _policy(row.topic)),
         Column(None, FIELDS, _config_fields),
-        Column("DUE NOW", None, lambda row: row.topic.due_bytes or None, size_text),
+        Column("DUE", None, lambda row: row.topic.due_bytes or None, _short_size),
         Column(None, "due_bytes", lambda row: row.topic.due_bytes),
         Column(None, "due_segments", lambda row: row.topic.due_segments),
         Column(None, "due_offsets", lambda row: row.topic.due_offsets),
@@ -125,9 +144,11 @@ def print_space(
     emit: Callable[[str], None], report: SpaceReport, now_ms: int, *, wide: bool, config: bool
 ) -> int:
     """Print the report as text, and return the exit code; ``config``: the file was given."""
-    for space, directories in report.systems:
-        emit(f"{_free_percent(space)} free: {space_text(space)}")
-        for facts in directories:
+    for system in report.systems:
+        emit(f"{_free_percent(system.space)} free: {space_text(system.space)}")
+        for line in wrap(_growth_text(system), 2):
+            emit(line)
+        for facts in system.directories:
             for line in wrap(printable(f"{facts.directory.path}: {_state(facts)}"), 2):
                 emit(line)
     for facts in report.unlocated:
@@ -184,25 +205,44 @@ def _free_percent(space: Space) -> str:
     return f"{percent:.1f} %" if percent < 10 else f"{percent:.0f} %"
 
 
+def _growth_text(system: FileSystem) -> str:
+    """Return what came, and when the file system is full if that goes on."""
+    growth = system.growth
+    came = f"{size_text(growth.day)} came in the last day, {size_text(growth.week)} in the week"
+    earliest, latest = growth.full_ms(system.space.free_bytes)
+    if earliest is None:
+        return f"{came}: not full within a year at this rate"
+    times = [duration_text(each / 1000) for each in (earliest, latest) if each is not None]
+    until = " to ".join(dict.fromkeys(times))
+    return f"{came}: full in {until}" + ("" if latest is not None else " at the earliest")
+
+
 def _state(facts: DirectoryFacts) -> str:
     return f"broker {facts.liveness.state.value}"
 
 
 def emit_space(
-    emit: Callable[[str], None], report: SpaceReport, paths: Iterable[AnyPath], now_ms: int
+    emit: Callable[[str], None], report: SpaceReport, asked: Iterable[AnyPath], now_ms: int
 ) -> int:
     """Emit the report as JSON Lines, and return the exit code.
 
     Scripts rely on it: fields may be added, but none is changed or removed.
     """
     ending = Ending(unread=bool(report.errors))
-    emit(jsonl.line("header", jsonl.header("space", paths)))
-    for space, directories in report.systems:
+    emit(jsonl.line("header", jsonl.header("space", asked)))
+    for system in report.systems:
+        space, growth = system.space, system.growth
+        earliest, latest = growth.full_ms(space.free_bytes)
+        paths = [jsonl.path_value(facts.directory.path) for facts in system.directories]
         fields: dict[str, object] = {
-            "directories": [jsonl.path_value(facts.directory.path) for facts in directories],
+            "directories": paths,
             "total_bytes": space.total_bytes,
             "free_bytes": space.free_bytes,
             "free_files": space.free_files,
+            "day_bytes": round(growth.day),
+            "week_bytes": round(growth.week),
+            "full_after_ms": earliest,
+            "full_before_ms": latest,
         }
         emit(jsonl.line("file_system", fields))
     for topic in report.topics:

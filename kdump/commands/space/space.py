@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -21,6 +21,7 @@ from kdump.audit.run.spread import Spread, failure_text
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.scope import Scope, directories_of
 from kdump.audit.targets.target import Target, without_nested
+from kdump.commands.space.growth import Growth
 from kdump.commands.space.measure import (
     PartitionSpace,
     SpaceTask,
@@ -85,6 +86,7 @@ class TopicSpace:
     due_offsets: int = 0
     held: dict[Hold, int] = field(default_factory=lambda: defaultdict(int))
     until_ms: int | None = None
+    growth: Growth = field(default_factory=Growth)
 
     def add(self, found: PartitionSpace) -> None:
         """Add a partition of the topic."""
@@ -99,6 +101,7 @@ class TopicSpace:
         self.configs = found.configs
         self.due_bytes += found.due_bytes
         self.due_offsets += found.due_offsets
+        self.growth += found.growth
         if found.due is not None:
             self.due_segments += found.due.count
             if found.due.hold is not None:
@@ -117,14 +120,23 @@ class LeftoverSpace:
 
 
 @frozen
+class FileSystem:
+    """A file system with the log directories on it, and the growth of their logs."""
+
+    space: Space
+    directories: tuple[DirectoryFacts, ...]
+    growth: Growth
+
+
+@frozen
 class SpaceReport:
-    """The space of log directories; ``systems`` has the directories on each file system.
+    """The space of log directories, by file system, by topic and by kind of leftovers.
 
     ``topics`` and ``leftovers`` are in the order of their bytes. ``errors`` are of what could not
     be read, ``unlocated`` are log directories whose file system does not tell its space.
     """
 
-    systems: tuple[tuple[Space, tuple[DirectoryFacts, ...]], ...]
+    systems: tuple[FileSystem, ...]
     unlocated: tuple[DirectoryFacts, ...]
     topics: tuple[TopicSpace, ...]
     leftovers: tuple[LeftoverSpace, ...]
@@ -153,6 +165,7 @@ def find_space(
     advance = None if on_progress is None else progress_counter(len(tasks), on_progress)
     topics: dict[str, TopicSpace] = {}
     leftovers: dict[Leftover, LeftoverSpace] = {}
+    growths: dict[AnyPath, Growth] = defaultdict(Growth)
     measured = partitions = 0
     for number, found in spread(measure_all, chunks, sizes, on_progress=advance):
         if not isinstance(found, list):
@@ -167,6 +180,7 @@ def find_space(
             measured += each.bytes
             for kind, size in _leftovers(each, scope.context):
                 _add(leftovers, kind, size, each.path)
+            growths[each.path.parent] += each.growth
             name = each.name
             if name is not None and not name.suffix:
                 topics.setdefault(name.topic, TopicSpace(name.topic)).add(each)
@@ -174,12 +188,8 @@ def find_space(
     for kind, size, path in _foreign(directories):
         measured += size
         _add(leftovers, kind, size, path)
-    systems: dict[int, list[DirectoryFacts]] = defaultdict(list)
-    for facts in directories:
-        if facts.space is not None:
-            systems[facts.space.device].append(facts)
     return SpaceReport(
-        tuple((each[0].space, tuple(each)) for each in systems.values() if each[0].space),
+        tuple(_systems(directories, growths)),
         tuple(facts for facts in directories if facts.space is None),
         tuple(sorted(topics.values(), key=lambda topic: (-topic.bytes, topic.topic))),
         tuple(sorted(leftovers.values(), key=lambda each: -each.bytes)),
@@ -189,10 +199,26 @@ def find_space(
     )
 
 
+def _systems(
+    directories: Iterable[DirectoryFacts], growths: Mapping[AnyPath, Growth]
+) -> Iterator[FileSystem]:
+    by_device: dict[int, list[DirectoryFacts]] = defaultdict(list)
+    for facts in directories:
+        if facts.space is not None:
+            by_device[facts.space.device].append(facts)
+    for found in by_device.values():
+        space, growth = found[0].space, Growth()
+        for facts in found:
+            growth += growths.get(facts.directory.path, Growth())
+        if space is not None:
+            yield FileSystem(space, tuple(found), growth)
+
+
 def _task(target: Target, context: Context) -> SpaceTask:
     name, node = directory_name(target.path), context.node(target)
+    now_ms = context.now_ms
     if name is None:
-        return SpaceTask(target.path, None, None, None, None, alone=False, now_ms=context.now_ms)
+        return SpaceTask(target.path, None, None, None, None, False, now_ms, now_ms)
     topic_id = None
     ranges: Sequence[tuple[int, int]] = ()
     configs = retention_configs(name.topic, Sources(node.image, context.config, node.node_id))
@@ -208,9 +234,17 @@ def _task(target: Target, context: Context) -> SpaceTask:
         checkpoint_line(marks, name),
         log_start_line(target.directory, name),
         others is not None and not others.nodes,
-        context.now_ms,
+        now_ms,
+        _written_ms(target.directory, now_ms),
         ranges[-1][1] if ranges else -1,
     )
+
+
+def _written_ms(facts: DirectoryFacts | None, now_ms: int) -> int:
+    """Return the time up to which a broker has written to a log directory."""
+    if facts is None or not facts.stopped or not facts.written_ms:
+        return now_ms
+    return min(facts.written_ms, now_ms)
 
 
 def _leftovers(found: PartitionSpace, context: Context) -> Iterator[tuple[Leftover, int]]:
