@@ -151,6 +151,17 @@ class Continuity:
         else:
             self._report_missing(next_offset, log.following - 1)
 
+    @property
+    def unsure(self) -> bool:
+        """Whether offsets may be missing without a report, though the settings exclude compaction.
+
+        Batches show compaction all the same, or are compressed and of message format v0 or v1: the
+        header of such a batch does not tell its first offset.
+        """
+        state = self._headers.state
+        doubtful = state[_headers.T_MISCOUNTED] or state[_headers.T_WRAPPERS]
+        return self._log.compacted is False and bool(doubtful)
+
     def interrupt(self) -> None:
         """Note that the rest of the file cannot be read: nothing says what it holds."""
         if self._damage:

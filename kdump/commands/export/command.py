@@ -269,7 +269,10 @@ def _report(manifest: Manifest, *, quiet: bool) -> int:
     unknown = sum(entry.compacted is None for entry in manifest.partitions)
     if unknown:
         several = count_text(unknown, "partition")
-        click.echo(f"Missing offsets were not looked for in {several}: the configs are unknown.")
+        click.echo(
+            f"Not all missing offsets can be seen in {several}: unknown configs, or batches "
+            "that hide them."
+        )
     records = count_text(manifest.records, "record")
     files = count_text(len(manifest.files), "file")
     partitions = count_text(len(manifest.partitions), "partition")

@@ -8,7 +8,7 @@ each task, after any number of attempts, and gives these files their final names
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
 from math import ceil
@@ -23,7 +23,7 @@ from kdump.commands.export.files import FileLayout, Ledger, file_name
 from kdump.commands.export.manifest import FileEntry, Manifest, PartitionEntry, partition_entry
 from kdump.commands.export.output import FileFormat
 from kdump.commands.export.parts import ExportPart, ExportRequest, make_parts, plan
-from kdump.commands.export.starts import log_starts, remote_only
+from kdump.commands.export.starts import log_starts, lost_before, remote_only
 from kdump.commands.export.task import (
     ExportResult,
     ExportTask,
@@ -95,6 +95,9 @@ def export(
     context = context or Context(now_ms=0)
     remote = remote_only(distinct, context, order.selection, spread)
     troubles.extend(_unread_remote(distinct, remote))
+    for target, (first, last) in lost_before(distinct, context, order.selection, spread):
+        reason = f"offsets {first}..{last} are missing, before the first segment"
+        troubles.append(Trouble(utf8(str(target.path)), None, None, reason, damaged=True))
     choice = ExportRequest(order.selection, order.read_committed, order.dedupe_replicas)
     parts = make_parts(distinct, starts, choice, sizes, context)
     if choice.committed or choice.merged:
@@ -239,6 +242,13 @@ def _of_part(part: ExportPart, remote: Mapping[TopicPartition, Ranges]) -> Range
     return remote.get((part.topic, part.partition), ())
 
 
+def _compacted(part: ExportPart, unsure: Collection[AnyPath]) -> bool | None:
+    """Return whether logs may be compacted, None if that is unknown, or batches differ from it."""
+    if None in part.compacted or any(share.log.path in unsure for share in part.shares):
+        return None
+    return any(part.compacted)
+
+
 def _entries(
     parts: Sequence[ExportPart],
     files: Sequence[FileEntry],
@@ -261,6 +271,12 @@ def _entries(
         for share, offsets in zip(task.shares, result.deleted, strict=False)
         if offsets is not None
     }
+    unsure = {
+        share.log.path
+        for task, result in results
+        for share, is_unsure in zip(task.shares, result.unsure, strict=True)
+        if is_unsure
+    }
     for part in parts:
         found = [
             pair
@@ -280,7 +296,7 @@ def _entries(
             deleted=join(
                 deleted[share.log.path] for share in part.shares if share.log.path in deleted
             ),
-            compacted=None if None in part.compacted else any(part.compacted),
+            compacted=_compacted(part, unsure),
         )
         committed = part.committed
         if committed is not None:

@@ -49,7 +49,7 @@ class PartitionEntry:
     records below it that are left out. ``remote`` are offsets that are left out because they are in
     remote storage only, ``deleted`` those whose logs a running broker deleted during the export.
     ``compacted`` says whether the cleaner may have compacted the logs. Missing offsets are looked
-    for only where it is False; None stands for unknown.
+    for only where it is False; None stands for unknown, or for batches that hide missing offsets.
     """
 
     topic: str | None

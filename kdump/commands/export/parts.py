@@ -100,7 +100,22 @@ def make_parts(
             part = ExportPart(*key, [shares], wanted, [compacted], [coordinator], start)
             part_by_key.setdefault(key, part)
             parts.append(part)
+    for part in parts:
+        if False in part.compacted:
+            _decide_compaction(part)
     return sorted(parts, key=_place)
+
+
+def _decide_compaction(part: ExportPart) -> None:
+    """Take the configs that one node has for those of all: they are of the topic."""
+    part.compacted = [False if compacted is None else compacted for compacted in part.compacted]
+    for copy in part.copies:
+        copy[:] = [
+            replace(share, log=replace(share.log, compacted=False))
+            if share.log.compacted is None
+            else share
+            for share in copy
+        ]
 
 
 def _place(part: ExportPart) -> tuple[bool, str, int]:

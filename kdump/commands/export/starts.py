@@ -1,9 +1,12 @@
-"""The log start offset of each partition, and its offsets that are in remote storage only.
+"""The log start offset of each partition, and the offsets before its first segment.
 
 A broker serves no record below the log start offset. A request to delete records raises that of the
 leader, and followers learn it later. Of several copies the highest one counts, so that a copy that
 lags does not bring deleted records back. Copies are those of one topic id, as far as the ids are
 known.
+
+Before the first segment lie offsets that are in remote storage only, and those of segments that are
+gone though no broker has deleted them.
 
 Spec: ``UnifiedLog.maybeIncrementLogStartOffset``, ``LogManager.checkpointLogStartOffsets``
 (KIP-107); KIP-405.
@@ -12,13 +15,15 @@ Spec: ``UnifiedLog.maybeIncrementLogStartOffset``, ``LogManager.checkpointLogSta
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
+from kdump.audit.checks.segments import FIRST_SEGMENT_MISSING, SEGMENTS_GONE
 from kdump.audit.facts.coordinator import TopicPartition
 from kdump.audit.facts.remote_storage import RemoteStorage, remote_offsets
 from kdump.audit.facts.small_files import log_start_line, read_small, read_topic_id
+from kdump.audit.run.prescan import quick_verdict
 from kdump.audit.run.spread import Spread
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
@@ -30,8 +35,12 @@ from kdump.storage.names import PARTITION_METADATA, DirectoryName, FileKind
 from kdump.storage.paths import AnyPath
 from kdump.storage.selection import Selection
 from kdump.storage.walk import first_batch
-from kdump.tables.committed.ranges import Ranges, overlap
+from kdump.tables.committed.ranges import Ranges, join, overlap
 from kdump.values import frozen
+
+_BEGINNINGS: Final = (FIRST_SEGMENT_MISSING, SEGMENTS_GONE)
+#: The most partitions of a task whose beginnings are checked.
+_TARGETS: Final = 256
 
 
 def log_starts(targets: Sequence[Target], spread: Spread) -> list[int | None]:
@@ -107,6 +116,54 @@ def remote_only(
             # Of several copies one may still have what is remote for the others.
             found[place] = overlap(ranges, found.get(place, selected))
     return {place: ranges for place, ranges in found.items() if ranges}
+
+
+def lost_before(
+    targets: Sequence[Target], context: Context, selection: Selection, spread: Spread
+) -> Iterator[tuple[Target, tuple[int, int]]]:
+    """Yield the partitions whose first segments are gone, with the selected offsets of these.
+
+    The checks of the quick pass decide, for each partition that does not begin at its log start.
+    """
+    groups: dict[AnyPath, list[Target]] = defaultdict(list)
+    for target in targets:
+        if target.partition is not None and target.directory is not None:
+            start = log_start_line(target.directory, target.partition.name) or 0
+            if not target.segments or target.segments[0].base_offset > start:
+                groups[target.directory.directory.path].append(target)
+    # The targets of a task share what is known of their log directory.
+    tasks = [
+        _BeginningsTask(tuple(chunk), context.about(chunk))
+        for group in groups.values()
+        for chunk in (group[at : at + _TARGETS] for at in range(0, len(group), _TARGETS))
+    ]
+    selected = ((selection.first_offset, selection.last_offset),)
+    for number, results in spread(read_beginnings, tasks, [0] * len(tasks)) if tasks else ():
+        if isinstance(results, tuple):
+            for target, ranges in zip(tasks[number].targets, results, strict=True):
+                yield from ((target, pair) for pair in overlap(ranges, selected))
+
+
+@frozen
+class _BeginningsTask:
+    """Partitions of a log directory, and what is known of their node."""
+
+    targets: tuple[Target, ...]
+    context: Context
+
+
+def read_beginnings(task: _BeginningsTask) -> tuple[Ranges, ...]:
+    """Return the offsets of the first segments that each partition has lost. Runs in a task."""
+    return tuple(
+        join(
+            (finding.offsets.first, finding.offsets.last)
+            for finding in quick_verdict(target, task.context, careful=True).findings
+            if finding.code in _BEGINNINGS
+            and finding.offsets is not None
+            and finding.offsets.last is not None
+        )
+        for target in task.targets
+    )
 
 
 @frozen

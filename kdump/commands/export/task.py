@@ -115,14 +115,15 @@ class ExportResult:
 
     ``below_log_start`` has for each share the number of records that were left out because they
     are below the log start offset. ``missing`` are the offsets that each share lacks without
-    corruption. ``deleted`` are the offsets of each share whose log a running broker has deleted
-    since it was listed, None for others.
+    corruption, and ``unsure`` says of which it may lack more. ``deleted`` are the offsets of each
+    share whose log a running broker has deleted since it was listed, None for others.
     """
 
     files: tuple[TaskFile, ...]
     troubles: tuple[Trouble, ...]
     below_log_start: tuple[int, ...]
     missing: tuple[Ranges, ...]
+    unsure: tuple[bool, ...]
     deleted: tuple[tuple[int, int] | None, ...] = ()
 
 
@@ -150,6 +151,7 @@ def export_logs(task: ExportTask) -> ExportResult:
         troubles,
         tuple(each.below_log_start for each in exports),
         tuple(join(each.missing) for each in exports),
+        tuple(each.unsure for each in exports),
         tuple(each.deleted for each in exports),
     )
 
@@ -184,6 +186,7 @@ class _LogExport:
     mapped: bool
     troubles: list[Trouble] = field(default_factory=list)
     missing: list[tuple[int, int]] = field(default_factory=list)
+    unsure: bool = False
     below_log_start: int = 0
     deleted: tuple[int, int] | None = None
 
@@ -266,6 +269,8 @@ class _LogExport:
         except SourceError:
             continuity.interrupt()
             raise
+        finally:
+            self.unsure |= continuity.unsure
 
     def _add_range(self, found: CorruptRange) -> None:
         """Note offsets that cannot be exported, unless they are below the log start offset."""

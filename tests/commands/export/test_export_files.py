@@ -212,7 +212,7 @@ def test_the_sums_of_partitions_take_linear_time() -> None:
                 Selection(),
                 export_files.FileLayout(),
             )
-            results.append((task, ExportResult((made,), (), (0,), ((),))))
+            results.append((task, ExportResult((made,), (), (0,), ((),), (False,))))
         took[count] = inf
         for _ in range(3):
             start = time.process_time()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from kdump.storage.selection import Selection
 from support.crashing.running import run
 from support.exports import exported, lines_of, one_batch
 from support.fixtures_loader import copy_fixture
-from support.forge import checkpoint, write_partition
+from support.forge import batch, checkpoint, message, record, wrapper, write_partition
 from support.long_samples import wrong_seeds
 from support.losses import NAMES, Losses, places
 
@@ -114,7 +115,7 @@ def test_missing_offsets_are_named(
     named = ", ".join(found[1] for found in map(MISSING.fullmatch, reasons(manifest)) if found)
     assert named == (missing or "")
     assert _report(manifest, quiet=False) == (4 if missing else 0)
-    assert "configs are unknown" not in capsys.readouterr().out
+    assert "unknown configs" not in capsys.readouterr().out
     assert run(["check", str(tmp_path / "out")], searching=False).code == (4 if missing else 0)
 
 
@@ -125,7 +126,10 @@ def test_of_unknown_configs_it_says_that_it_did_not_look(
     manifest = exported([path], tmp_path / "out")
     assert (manifest.troubles, manifest.partitions[0].compacted) == ((), None)
     assert _report(manifest, quiet=False) == 0
-    assert "not looked for in 1 partition: the configs are unknown" in capsys.readouterr().out
+    assert (
+        "Not all missing offsets can be seen in 1 partition: unknown configs"
+        in capsys.readouterr().out
+    )
 
 
 def test_compaction_leaves_gaps(tmp_path: Path) -> None:
@@ -186,3 +190,74 @@ def test_the_metadata_log_is_never_compacted(tmp_path: Path) -> None:
     directory = copy_fixture("4.3.1/clean", tmp_path / "data")
     manifest = exported([directory / "__cluster_metadata-0"], tmp_path / "out")
     assert (manifest.troubles, manifest.partitions[0].compacted) == ((), False)
+
+
+def exported_from(data: Path, to: Path, *more: str) -> tuple[int, list[str], str]:
+    """The exit code of an export of a topic, its troubles, and what it prints."""
+    arguments = ["export", "--format", "jsonl", "--topic", "codec-none", "--to", str(to), *more]
+    ran = run([*arguments, str(data)], searching=False)
+    troubles = json.loads((to / "_manifest.json").read_text())["troubles"]
+    return ran.code, [trouble["reason"] for trouble in troubles], ran.out
+
+
+@pytest.mark.parametrize("more", [(), ("--read-committed",), ("--dedupe-replicas",)])
+def test_the_first_segment_is_missing(more: tuple[str, ...], tmp_path: Path) -> None:
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    for path in (data / "codec-none-0").glob(f"{0:020}.*"):
+        path.unlink()
+    code, reasons, _ = exported_from(data, tmp_path / "out", *more)
+    assert (code, reasons) == (4, ["offsets 0..59 are missing, before the first segment"])
+    code, reasons, _ = exported_from(data, tmp_path / "above", *more, "--offsets", "60..200")
+    assert (code, reasons) == (0, [])
+
+
+def test_all_segments_are_missing(tmp_path: Path) -> None:
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    for path in (data / "codec-none-0").glob("*.log"):
+        path.unlink()
+    code, reasons, _ = exported_from(data, tmp_path / "out")
+    assert (code, reasons) == (4, ["offsets 0..121 are missing, before the first segment"])
+
+
+def test_what_one_broker_knows_of_a_topic_counts_for_all(tmp_path: Path) -> None:
+    """Both lack a batch, and one has no metadata log."""
+    first = copy_fixture("4.3.1/clean", tmp_path / "1")
+    log = first / "codec-none-0" / f"{0:020}.log"
+    data = log.read_bytes()
+    gone = places(log)[2]
+    log.write_bytes(data[: gone.position] + data[gone.end :])
+    second = tmp_path / "2"
+    shutil.copytree(first, second)
+    shutil.rmtree(second / "__cluster_metadata-0")
+    for number, pair in enumerate(((first, second), (second, first))):
+        arguments = ["--format", "jsonl", "--topic", "codec-none", "--dedupe-replicas"]
+        ran = run(
+            ["export", *arguments, "--to", str(tmp_path / f"out{number}"), *map(str, pair)],
+            searching=False,
+        )
+        assert ran.code == 4
+        assert f"offsets {gone.base}..{gone.last} are missing" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("last", "sure"),
+    [
+        (batch(9, [record(), record(), record()]), True),
+        (batch(9, [record(), record(offset_delta=2)]), False),  # as the cleaner leaves it
+        (message(9), True),
+        (wrapper(11, [message(number) for number in range(3)], codec="gzip"), False),
+    ],
+    ids=["whole", "short", "message", "wrapper"],
+)
+def test_what_hides_missing_offsets_is_said(
+    last: bytes, sure: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    batches = [one_batch(0), one_batch(6), last]
+    path = write_partition(tmp_path / "data", "orders", 0, {0: batches})
+    manifest = exported([path], tmp_path / "out", context=NEVER)
+    assert manifest.partitions[0].compacted is (False if sure else None)
+    _report(manifest, quiet=False)
+    assert ("Not all missing offsets can be seen" in capsys.readouterr().out) is not sure
+    if sure:
+        assert reasons(manifest) == ["offsets 3..5 are missing"]
