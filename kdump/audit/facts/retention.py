@@ -13,8 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import Final
 
 from kdump.values import frozen
+
+_LATEST_MS: Final = 2**63 - 1
 
 
 class Hold(Enum):
@@ -53,7 +56,7 @@ class RetentionConfigs:
 
 @frozen
 class AgedSegment:
-    """A segment: the size of its log in bytes, and its largest timestamp in ms.
+    """A segment: the size of its log in bytes, and its largest timestamp in ms, None if unknown.
 
     The timestamp is that of the last entry of the time index, or the mtime of the log if the index
     has none (``LogSegment.largestTimestamp``).
@@ -61,7 +64,7 @@ class AgedSegment:
 
     base_offset: int
     log_bytes: int
-    largest_ms: int
+    largest_ms: int | None
 
 
 @frozen
@@ -83,77 +86,91 @@ def due_segments(
     configs: RetentionConfigs | None,
     *,
     log_start: int,
-    high_watermark: int,
+    high_watermark: int | None,
     log_end: int,
     now_ms: int,
-    copied: int = -1,
+    copied: int | None = None,
 ) -> DueSegments:
     """Return what the next check deletes of ``segments``, which ascend.
 
-    ``log_end`` is the log end offset, and ``copied`` the highest offset in remote storage. Without
-    ``configs`` only the log start offset decides.
+    ``log_end`` is the log end offset, and ``copied`` the highest offset in remote storage. What is
+    None is unknown: without ``configs`` only the log start offset decides, and without a
+    ``high_watermark`` nothing is deleted.
     """
+    first = segments[0].base_offset
     if configs is not None and configs.compact and not configs.cleaner:
-        return DueSegments(
-            0, segments[0].base_offset, Hold.CLEANER_OFF
-        )  # no other thread looks at logs that are compacted
+        # No other thread looks at logs that are compacted.
+        return DueSegments(0, first, Hold.CLEANER_OFF)
+    if high_watermark is None:
+        return DueSegments(0, first, Hold.UNKNOWN)
     ends = [*(segment.base_offset for segment in segments[1:]), log_end]
-    within = 0  # the segments that no pass goes over
-    for number, end in enumerate(ends):
-        empty_last = number == len(segments) - 1 and not segments[number].log_bytes
-        is_copied = configs is None or not configs.remote or (0 < end <= copied + 1)
-        below_start = number < len(segments) - 1 and end <= log_start
-        if high_watermark < end or empty_last or not (is_copied or below_start):
-            break
-        within += 1
+    within, block = _within(segments, ends, configs, log_start, high_watermark, copied)
     count = 0
     while count < min(within, len(segments) - 1) and ends[count] <= log_start:
         count += 1
     if configs is not None and configs.delete:
-        count = _by_size(segments, configs.retention_bytes, count, within)
-        if configs.retention_ms >= 0:
-            while count < within and now_ms - segments[count].largest_ms > configs.retention_ms:
-                count += 1
-    before = ends[count - 1] if count else segments[0].base_offset
+        while count < within and _exceeds(segments, count, configs):
+            count += 1
+        while count < within and _is_aged(segments[count], configs, now_ms):
+            count += 1
+    before = ends[count - 1] if count else first
     if count == len(segments):
         return DueSegments(count, before, None)
-    beyond = ends[count] > high_watermark
-    hold, until_ms = _hold(segments[count], configs, now_ms, within=count < within, beyond=beyond)
-    return DueSegments(count, before, hold, until_ms)
+    if configs is not None and configs.delete and count == within:
+        due = _exceeds(segments, count, configs) or _is_aged(segments[count], configs, now_ms)
+        if due:
+            return DueSegments(count, before, block)
+    return DueSegments(count, before, *_hold(segments[count], configs, now_ms))
 
 
-def _by_size(segments: Sequence[AgedSegment], limit: int, count: int, within: int) -> int:
-    if limit < 0:
-        return count
-    over = sum(segment.log_bytes for segment in segments[count:]) - limit
-    while count < within and over - segments[count].log_bytes >= 0:
-        over -= segments[count].log_bytes
-        count += 1
-    return count
+def _within(
+    segments: Sequence[AgedSegment],
+    ends: Sequence[int],
+    configs: RetentionConfigs | None,
+    log_start: int,
+    high_watermark: int,
+    copied: int | None,
+) -> tuple[int, Hold | None]:
+    """Return how many segments a check may go over, and what blocks the next one.
+
+    An empty last segment is not deleted, and holds nothing.
+    """
+    last = len(segments) - 1
+    for number, end in enumerate(ends):
+        if number == last and not segments[number].log_bytes:
+            return number, None
+        if high_watermark < end:
+            return number, Hold.HIGH_WATERMARK
+        if configs is not None and configs.remote and not (number < last and end <= log_start):
+            if copied is None:
+                return number, Hold.UNKNOWN
+            if not 0 < end <= copied + 1:
+                return number, Hold.NOT_COPIED
+    return len(segments), None
+
+
+def _exceeds(segments: Sequence[AgedSegment], count: int, configs: RetentionConfigs) -> bool:
+    """Return whether a log without ``count`` segments reaches its limit without one more."""
+    limit = configs.retention_bytes
+    return limit >= 0 and sum(each.log_bytes for each in segments[count + 1 :]) >= limit
+
+
+def _is_aged(segment: AgedSegment, configs: RetentionConfigs, now_ms: int) -> bool:
+    limit, largest = configs.retention_ms, segment.largest_ms
+    return limit >= 0 and largest is not None and now_ms - largest > limit
 
 
 def _hold(
-    segment: AgedSegment,
-    configs: RetentionConfigs | None,
-    now_ms: int,
-    *,
-    within: bool,
-    beyond: bool,
+    segment: AgedSegment, configs: RetentionConfigs | None, now_ms: int
 ) -> tuple[Hold, int | None]:
-    """Return what holds the first segment that stays, and when its age lets it go.
-
-    ``within``: a pass may go over it. ``beyond``: it ends above the high watermark.
-    """
+    """Return what holds the first segment that stays, and when its age lets it go."""
     if configs is None:
         return Hold.UNKNOWN, None
     if not configs.delete:
         return Hold.COMPACTION if configs.compact else Hold.NO_RETENTION, None
-    limit_ms, limit_bytes = configs.retention_ms, configs.retention_bytes
-    if limit_ms < 0 and limit_bytes < 0:
-        return Hold.NO_RETENTION, None
-    if not within and 0 <= limit_ms < now_ms - segment.largest_ms:
-        return Hold.HIGH_WATERMARK if beyond else Hold.NOT_COPIED, None
-    if limit_ms < 0:
-        return Hold.SIZE, None
+    if configs.retention_ms < 0:
+        return Hold.NO_RETENTION if configs.retention_bytes < 0 else Hold.SIZE, None
+    if segment.largest_ms is None:
+        return Hold.UNKNOWN, None
     hold = Hold.FUTURE if segment.largest_ms > now_ms else Hold.AGE
-    return hold, segment.largest_ms + limit_ms + 1
+    return hold, min(segment.largest_ms + configs.retention_ms + 1, _LATEST_MS)

@@ -236,14 +236,14 @@ def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSetti
 
 
 def retention_configs(topic: str, sources: Sources) -> RetentionConfigs | None:
-    """Return the configs of ``topic`` that decide over retention; None if the topic is unknown.
+    """Return the configs of ``topic`` that decide over retention; None if they are unknown.
 
-    A setting without a source has Kafka's default, though ``server.properties`` may have another
-    one if it is not among the sources.
+    ``server.properties`` does not have the topic's own, so that only a whole metadata log tells
+    them. What neither sets has Kafka's default.
     """
-    known = sources.image is not None and topic in sources.image.topics
-    if not known and sources.config is None:
-        return None
+    image = sources.image
+    if image is None or not image.complete or topic not in image.topics:
+        return RetentionConfigs(False, True, -1, -1) if topic in _COMPACTED else None
     policies = _policies(sources, topic) or _DEFAULT_POLICY
     remote = _flag(sources, topic, "remote.storage.enable")
     copied = remote and not _flag(sources, topic, "remote.log.copy.disable")
@@ -254,7 +254,7 @@ def retention_configs(topic: str, sources: Sources) -> RetentionConfigs | None:
         limit = default if limit is None else limit
         limits.append(limit if own is None or own == _AS_ABOVE else own)
     return RetentionConfigs(
-        # Without a policy there is no retention but that of what is copied (KIP-1176 and 4.1 on).
+        # Without a policy, 4.1 and later delete what is copied (UnifiedLog.deleteOldSegments).
         delete="delete" in policies or (copied and "compact" not in policies),
         compact="compact" in policies,
         retention_ms=max(limits[0], -1),

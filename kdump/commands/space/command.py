@@ -47,8 +47,8 @@ def space(
     Sizes are the bytes that the file system has allocated. Files with other hard links count as 0,
     since deleting them frees nothing. Retention decides by segments: it deletes a segment once its
     newest record is too old, so that a segment with one timestamp in the future holds all later
-    ones. The configs of topics come from the metadata log. Without --config, a topic that sets no
-    retention is taken to have the default of Kafka, 7 days.
+    ones. The configs of topics come from the metadata log; without it, nothing counts as due.
+    Without --config, a topic that sets no retention is taken to have the default of Kafka, 7 days.
 
     At the rates of the last day and the last week, kdump forecasts when the file system is full.
     It takes into account what retention will delete in that time. Of compacted topics, it does not
@@ -66,7 +66,8 @@ def space(
     spread = Workers(reading_jobs(jobs, scope.targets))
     with Progress(progress) as meter:
         meter.expect(scope.count, "partitions")
-        report = find_space(scope, spread, meter.advance)
+        selected = bool(targets.topics or targets.excluded)
+        report = find_space(scope, spread, meter.advance, selected=selected)
     now_ms = scope.context.now_ms
     if form == "json":
         return emit_space(click.echo, report, [root.path for root in scope.roots], now_ms)

@@ -58,11 +58,11 @@ class Growth:
 
 @frozen
 class GrownSegment:
-    """A segment: the bytes of all its files, and in ms its last write and largest timestamp."""
+    """A segment: the bytes of its files, its last write in ms, its largest timestamp if known."""
 
     bytes: int
     written_ms: int
-    largest_ms: int
+    largest_ms: int | None
 
 
 def growth_of(
@@ -87,6 +87,8 @@ def growth_of(
     if limit_ms >= 0:
         ahead = 0
         for segment in segments[:-1]:
+            if segment.largest_ms is None:
+                break
             ahead = max(ahead, segment.largest_ms + limit_ms - now_ms)
             goes.append((ahead, segment.bytes))
 

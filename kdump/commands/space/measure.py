@@ -9,34 +9,39 @@ Spec: ``UnifiedLog.deleteSegments``, ``LocalLog.deleteSegmentFiles``,
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
-from pathlib import Path
 from typing import Final
 
-from kdump.audit.facts.retention import AgedSegment, DueSegments, RetentionConfigs, due_segments
+from kdump.audit.facts.retention import (
+    AgedSegment,
+    DueSegments,
+    Hold,
+    RetentionConfigs,
+    due_segments,
+)
 from kdump.audit.run.quick_survey import quick_survey
+from kdump.commands.space.files import FileSpace, files_in, tree_space
 from kdump.commands.space.growth import GrownSegment, Growth, growth_of
-from kdump.errors import SourceError
+from kdump.errors import SourceError, VanishedError
 from kdump.format.index import TimeIndex
 from kdump.storage.access import open_source, read_end
-from kdump.storage.logdir import Partition, Segment, read_partition
-from kdump.storage.names import CLUSTER_METADATA_TOPIC, DirectoryName
-from kdump.storage.paths import AnyPath, scan
+from kdump.storage.logdir import EntryType, Partition, Segment, read_partition
+from kdump.storage.names import CLUSTER_METADATA_TOPIC, DirectoryName, FileKind
+from kdump.storage.paths import AnyPath
 from kdump.storage.repair_record import FOLDERS
-from kdump.storage.source import source_error
 from kdump.storage.walk import first_batch
 from kdump.values import frozen
 
-#: The unit of ``st_blocks``.
-_BLOCK_BYTES: Final = 512
 _ENTRY: Final = TimeIndex.ENTRY_BYTES
-_YOUNGEST: Final = 2**63 - 1
 #: The size of the window for a header.
 _HEAD_BYTES: Final = 256
+#: How often a partition is measured whose files a running broker deletes meanwhile.
+_ATTEMPTS: Final = 3
+#: What takes the place of a suffix for files that are not Kafka's.
+FOREIGN: Final = ""
 
 
 @frozen
@@ -47,7 +52,7 @@ class SpaceTask:
     ``alone`` says that it has no other replica, so that its high watermark is its end.
     ``configs`` are None if the topic is unknown. ``written_ms`` is the time up to which its broker
     has written, by the checkpoints of a stopped one. ``copied`` is the highest offset in remote
-    storage.
+    storage, None if it is unknown.
     """
 
     path: AnyPath
@@ -58,7 +63,7 @@ class SpaceTask:
     alone: bool
     now_ms: int
     written_ms: int
-    copied: int = -1
+    copied: int | None = None
 
 
 @frozen
@@ -66,12 +71,12 @@ class PartitionSpace:
     """The bytes that a partition takes on its file system.
 
     ``bytes`` is the sum of all files, ``log_bytes`` of the ``.log`` files of its ``segments``, by
-    what the file system has allocated. ``linked`` are bytes of files with other hard links, which
-    deleting does not free; they are not in ``bytes``. ``leftovers`` are the bytes of files that a
-    broker does not load, by suffix. ``oldest_ms`` is the time of the first record, and
-    ``newest_ms`` of the last write. ``due`` is what retention deletes at its next check,
-    ``due_bytes`` of all files of these segments, ``due_log_bytes`` of their logs, with
-    ``due_offsets`` offsets. ``error`` is why it could not be measured.
+    what the file system has allocated. ``linked`` are bytes of files with other hard links, and of
+    targets of links: they are not in ``bytes``. ``leftovers`` are the bytes of what a broker does
+    not load, by suffix: ``.kdump`` for backups, ``FOREIGN`` for what is not Kafka's. ``oldest_ms``
+    is the time of the first record, and ``newest_ms`` of the last write. ``due`` is what retention
+    deletes at its next check, ``due_bytes`` of all files of these segments, ``due_log_bytes`` of
+    their logs, with ``due_offsets`` offsets. ``errors`` are of what could not be read.
     """
 
     path: AnyPath
@@ -89,7 +94,7 @@ class PartitionSpace:
     due_log_bytes: int = 0
     due_offsets: int = 0
     growth: Growth = field(default_factory=Growth)
-    error: SourceError | None = None
+    errors: tuple[SourceError, ...] = ()
 
 
 def measure_all(tasks: Sequence[SpaceTask]) -> list[PartitionSpace]:
@@ -98,67 +103,68 @@ def measure_all(tasks: Sequence[SpaceTask]) -> list[PartitionSpace]:
 
 
 def measure(task: SpaceTask) -> PartitionSpace:
-    """Measure one partition; what cannot be read is its ``error``."""
-    try:
-        return _measure(task, read_partition(task.path), _statuses(task.path))
-    except SourceError as error:
-        return PartitionSpace(task.path, task.name, error=error)
+    """Measure one partition; what cannot be read is in its ``errors``."""
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            return _measure(task, read_partition(task.path), files_in(task.path), again=left > 0)
+        except VanishedError as error:
+            if not left:
+                return PartitionSpace(task.path, task.name, errors=(error,))
+        except SourceError as error:
+            return PartitionSpace(task.path, task.name, errors=(error,))
+    raise AssertionError("the last attempt returns")
 
 
 def _measure(
-    task: SpaceTask, partition: Partition, files: Mapping[str, os.stat_result]
+    task: SpaceTask, partition: Partition, files: Mapping[str, FileSpace], *, again: bool
 ) -> PartitionSpace:
-    allocated = {name: status.st_blocks * _BLOCK_BYTES for name, status in files.items()}
-    linked = {name for name, status in files.items() if status.st_nlink > 1}
-    for name in linked:
-        allocated[name] = 0
+    """Raise VanishedError for a file that is gone meanwhile, if ``again``."""
+    errors: list[SourceError] = []
     leftovers: dict[str, int] = defaultdict(int)
     for suffix, path in _leftovers(partition):
-        leftovers[suffix] += allocated.get(path.name, 0)
-    backups = tree_bytes(task.path / FOLDERS)
-    if backups:
-        leftovers[FOLDERS] = backups
+        leftovers[suffix] += files[path.name].bytes if path.name in files else 0
+    inside = linked = 0
+    for entry in partition.entries:
+        if entry.type is EntryType.DIRECTORY:
+            tree = tree_space(entry.path)
+            inside += tree.bytes
+            linked += tree.linked
+            errors += tree.errors
+            leftovers[FOLDERS if entry.name.name == FOLDERS else FOREIGN] += tree.bytes
     segments = partition.segments
-    written = [files[each.log.name].st_mtime_ns for each in segments if each.log.name in files]
-    due, growth, oldest = None, Growth(), _oldest_ms(segments)
+    oldest = _oldest_ms(segments)
+    due, growth = None, Growth()
     if _has_retention(task, segments):
-        sealed = [_aged(segment, files) for segment in segments[:-1]]
-        due = _due(task, segments, files, sealed)
-        growth = _growth(task, segments, files, sealed, oldest)
+        try:
+            sealed = [_aged(segment, files) for segment in segments[:-1]]
+            due = _due(task, segments, files, sealed)
+            growth = _growth(task, segments, files, sealed, oldest)
+        except SourceError as error:
+            if again and isinstance(error, VanishedError):
+                raise
+            errors.append(error)
+            due = DueSegments(0, segments[0].base_offset, Hold.UNKNOWN)
     gone = segments[: due.count] if due is not None else ()
+    logs = [files[each.log.name] for each in segments if each.log.name in files]
+    gone_logs = [files[each.log.name] for each in gone if each.log.name in files]
     return PartitionSpace(
         task.path,
         task.name,
-        sum(allocated.values()) + backups,
-        sum(allocated.get(segment.log.name, 0) for segment in segments),
+        sum(file.bytes for file in files.values()) + inside,
+        sum(log.bytes for log in logs),
         len(segments),
-        sum(files[name].st_blocks * _BLOCK_BYTES for name in linked),
-        dict(leftovers),
+        sum(file.linked for file in files.values()) + linked,
+        {suffix: size for suffix, size in leftovers.items() if size},
         oldest,
-        max(written) // 1_000_000 if written else None,
+        max((log.written_ms for log in logs), default=None),
         task.configs,
         due,
-        sum(allocated.get(path.name, 0) for segment in gone for path in _files(segment)),
-        sum(allocated.get(segment.log.name, 0) for segment in gone),
+        sum(_bytes(segment, files) for segment in gone),
+        sum(log.bytes for log in gone_logs),
         0 if due is None else due.before - segments[0].base_offset,
         growth,
+        tuple(errors),
     )
-
-
-def _statuses(path: AnyPath) -> dict[str, os.stat_result]:
-    """Return the status of each file in a partition, by name. Raise SourceError."""
-    found: dict[str, os.stat_result] = {}
-    try:
-        with scan(path) as entries:
-            for entry in entries:
-                try:
-                    if entry.is_file(follow_symlinks=False):
-                        found[entry.name] = entry.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue  # a running broker has deleted it
-    except OSError as error:
-        raise source_error(path, error) from error
-    return found
 
 
 def _files(segment: Segment) -> list[AnyPath]:
@@ -167,38 +173,34 @@ def _files(segment: Segment) -> list[AnyPath]:
     return [path for path in files if path is not None]
 
 
+def _bytes(segment: Segment, files: Mapping[str, FileSpace]) -> int:
+    return sum(files[path.name].bytes for path in _files(segment) if path.name in files)
+
+
 def _leftovers(partition: Partition) -> Iterator[tuple[str, AnyPath]]:
     """Yield the files that a broker does not load, each with its suffix."""
     for segment in partition.transient:
         yield from ((segment.suffix, path) for path in _files(segment))
     for entry in partition.entries:
-        if entry.name.suffix:
-            yield entry.name.suffix, entry.path
-
-
-def tree_bytes(path: AnyPath) -> int:
-    """Return the bytes of all files below ``path`` that can be listed, 0 without a directory."""
-    if not isinstance(path, Path):
-        return 0
-    files = (Path(folder, name) for folder, _, names in os.walk(path) for name in names)
-    return sum(file.lstat().st_blocks * _BLOCK_BYTES for file in files)
+        if entry.type is EntryType.FILE and (
+            entry.name.suffix or entry.name.kind is FileKind.UNKNOWN
+        ):
+            yield entry.name.suffix or FOREIGN, entry.path
 
 
 def _growth(
     task: SpaceTask,
     segments: Sequence[Segment],
-    files: Mapping[str, os.stat_result],
+    files: Mapping[str, FileSpace],
     sealed: Sequence[AgedSegment],
     oldest_ms: int | None,
 ) -> Growth:
-    times = [*(segment.largest_ms for segment in sealed), _YOUNGEST]
-    written = []
-    for segment, largest_ms in zip(segments, times, strict=True):
-        found = [files[path.name] for path in _files(segment) if path.name in files]
-        size = sum(status.st_blocks * _BLOCK_BYTES for status in found)
-        log = files.get(segment.log.name)
-        if log is not None:
-            written.append(GrownSegment(size, log.st_mtime_ns // 1_000_000, largest_ms))
+    times = [*(segment.largest_ms for segment in sealed), None]
+    written = [
+        GrownSegment(_bytes(segment, files), files[segment.log.name].written_ms, largest_ms)
+        for segment, largest_ms in zip(segments, times, strict=True)
+        if segment.log.name in files
+    ]
     return growth_of(written, task.configs, oldest_ms, task.written_ms)
 
 
@@ -212,56 +214,63 @@ def _has_retention(task: SpaceTask, segments: Sequence[Segment]) -> bool:
 def _due(
     task: SpaceTask,
     segments: Sequence[Segment],
-    files: Mapping[str, os.stat_result],
+    files: Mapping[str, FileSpace],
     sealed: Sequence[AgedSegment],
 ) -> DueSegments:
     """Return what retention deletes. Raise SourceError."""
-    aged = [*sealed]
     last = segments[-1]
-    status = files.get(last.log.name)
-    # As if the last segment were the newest, until a check would reach it.
-    aged.append(AgedSegment(last.base_offset, 0 if status is None else status.st_size, _YOUNGEST))
-    due = _decide(task, aged, last.base_offset)
-    if due.count < len(aged) - 1 or task.configs is None:
+    file = files.get(last.log.name)
+    # The last segment is read where a check would reach it, or counts its size.
+    unread = AgedSegment(last.base_offset, 0 if file is None else file.size, None)
+    due = _decide(task, [*sealed, unread], last.base_offset)
+    sized = task.configs is not None and task.configs.retention_bytes >= 0
+    if task.configs is None or (due.count < len(sealed) and not sized):
         return due
     survey = quick_survey(last, sealed=False)
-    end = survey.known_end
-    entry = None if survey.time_index is None else survey.time_index.last
-    largest = max(survey.max_timestamp, -1 if entry is None else entry[0])
+    # A broker does not count the room that it has preallocated.
+    room = survey.gaps[-1].damage if survey.zero_tail and survey.gaps else None
+    ends_in_room = room is not None and room.empty and len(survey.gaps) == 1
+    end = survey.end_offset if ends_in_room else survey.known_end
     if end is None:
         return due
-    if largest < 0 and status is not None:
-        largest = status.st_mtime_ns // 1_000_000
-    aged[-1] = AgedSegment(last.base_offset, aged[-1].log_bytes, largest)
-    return _decide(task, aged, end)
+    entry = None if survey.time_index is None else survey.time_index.last
+    largest = max(survey.max_timestamp, -1 if entry is None else entry[0])
+    if largest < 0:
+        largest = 0 if file is None else file.written_ms
+    size = survey.size - (room.size if room is not None and room.empty else 0)
+    return _decide(task, [*sealed, AgedSegment(last.base_offset, size, largest)], end)
 
 
 def _decide(task: SpaceTask, segments: Sequence[AgedSegment], end: int) -> DueSegments:
-    high_watermark = end if task.alone else task.high_watermark or 0
     return due_segments(
         segments,
         task.configs,
         log_start=task.log_start or 0,
-        high_watermark=high_watermark,
+        high_watermark=end if task.alone else task.high_watermark,
         log_end=end,
         now_ms=task.now_ms,
         copied=task.copied,
     )
 
 
-def _aged(segment: Segment, files: Mapping[str, os.stat_result]) -> AgedSegment:
-    """Return a sealed segment, with the time in its time index. Raise SourceError."""
-    status = files.get(segment.log.name)
-    size = 0 if status is None else status.st_size
-    entry = b""
+def _aged(segment: Segment, files: Mapping[str, FileSpace]) -> AgedSegment:
+    """Return a sealed segment, with the time in its time index. Raise SourceError.
+
+    Zeros after the entries are no time: recovery builds such an index anew, and the largest time of
+    the segment is unknown without it.
+    """
+    file = files.get(segment.log.name)
+    size, largest = (0, None) if file is None else (file.size, file.written_ms)
     if segment.time_index is not None:
-        _, entry = read_end(segment.time_index, _ENTRY)
-    if len(entry) == _ENTRY:
-        largest = int.from_bytes(entry[:8], "big", signed=True)
-        if largest >= 0 and any(entry):
-            return AgedSegment(segment.base_offset, size, largest)
-    modified = 0 if status is None else status.st_mtime_ns // 1_000_000
-    return AgedSegment(segment.base_offset, size, modified)
+        index_bytes, data = read_end(segment.time_index, 2 * _ENTRY - 1)
+        data = data[: len(data) - index_bytes % _ENTRY][-_ENTRY:]
+        if len(data) == _ENTRY:
+            time_ms = int.from_bytes(data[:8], "big", signed=True)
+            if not any(data) and index_bytes >= 2 * _ENTRY:
+                largest = None
+            elif time_ms >= 0:
+                largest = time_ms
+    return AgedSegment(segment.base_offset, size, largest)
 
 
 def _oldest_ms(segments: Sequence[Segment]) -> int | None:

@@ -33,14 +33,19 @@ _ABOUT: Final = {
     Leftover.CLEANED: "unfinished compaction (.cleaned): startup removes them",
     Leftover.SWAP: "finished compaction (.swap): never delete these, they are the log",
     Leftover.TEMPORARY: "unfinished small files: the broker replaces or ignores them",
-    Leftover.DELETE: "partitions of deleted topics (-delete): the broker removes them",
+    Leftover.DELETE: "partitions that a broker was deleting (-delete), of deleted topics or after "
+    "a move: the broker removes them",
     Leftover.STRAY_GONE: "-stray directories; by the metadata log the topic is deleted, or its "
-    "replicas are on other nodes: they may go",
+    "replicas in sync are on other nodes: they may go",
     Leftover.STRAY: "-stray directories that may be the only replica: compare before you delete "
     "one",
     Leftover.FUTURE: "moves between log directories that are not finished (-future)",
     Leftover.BACKUPS: "backups of repairs: kdump undo lists them, --discard frees them",
-    Leftover.FOREIGN: "files that are not Kafka's",
+    Leftover.UNNAMED: "segments in directories whose names are no partition's: they may be the "
+    "only copy",
+    Leftover.REMOTE_CACHE: "indexes of remote segments (remote-log-index-cache): those of a "
+    "stopped broker may go, it fetches them again",
+    Leftover.FOREIGN: "files that kdump does not know",
 }
 
 
@@ -182,8 +187,9 @@ def _closing(report: SpaceReport, *, config: bool) -> Iterator[tuple[str, str]]:
         topics = count_text(sum(bool(topic.due_bytes) for topic in report.topics), "topic")
         yield (
             "due",
-            f"retention deletes {size_text(due)} of {topics} at its next check, which a broker "
-            "does 30 seconds after startup, and then every 5 minutes by default",
+            f"retention deletes {size_text(due)} of {topics} at its next check: by default 30 "
+            "seconds after startup and every 5 minutes, and by the cleaner where a topic is "
+            "compacted too",
         )
     if not config and any(topic.configs is not None for topic in report.topics):
         yield (
@@ -192,7 +198,17 @@ def _closing(report: SpaceReport, *, config: bool) -> Iterator[tuple[str, str]]:
             "server.properties sets it: --config FILE",
         )
     if any(topic.held.get(Hold.UNKNOWN) for topic in report.topics):
-        yield "unknown", "no metadata log in sight has the configs of some topics: --config FILE"
+        yield (
+            "unknown",
+            "of some topics, either no metadata log in sight has the configs, or no checkpoint has "
+            "the high watermark: nothing counts as due",
+        )
+    if report.linked:
+        yield (
+            "linked",
+            f"{size_text(report.linked)} in files with other hard links, such as snapshots, or in "
+            "targets of links: to delete them here frees nothing",
+        )
     yield (
         "measured",
         f"{count_text(report.partitions, 'partition')}, {size_text(report.bytes)} allocated on "
@@ -261,6 +277,7 @@ def emit_space(
         "exit": ending.exit_code,
         "partitions": report.partitions,
         "bytes": report.bytes,
+        "linked_bytes": report.linked,
         "due_bytes": sum(topic.due_bytes for topic in report.topics),
     }
     emit(jsonl.line("summary", sums))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import stat
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -16,21 +18,18 @@ from kdump.audit.facts.small_files import (
     log_start_line,
     read_topic_id,
 )
-from kdump.audit.facts.space import Space, allocated_bytes
+from kdump.audit.facts.space import Space
 from kdump.audit.run.spread import Spread, failure_text
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.scope import Scope, directories_of
-from kdump.audit.targets.target import Target, without_nested
+from kdump.audit.targets.target import Target, identity, without_nested
+from kdump.commands.space.files import TreeSpace, file_space, tree_space
 from kdump.commands.space.growth import Growth
-from kdump.commands.space.measure import (
-    PartitionSpace,
-    SpaceTask,
-    measure_all,
-    tree_bytes,
-)
+from kdump.commands.space.measure import FOREIGN as FOREIGN_FILES
+from kdump.commands.space.measure import PartitionSpace, SpaceTask, measure_all
 from kdump.errors import SourceError, UsageError
 from kdump.storage.logdir import EntryType, Segment, directory_name
-from kdump.storage.names import PARTITION_METADATA, FileKind
+from kdump.storage.names import PARTITION_METADATA, REMOTE_INDEX_CACHE, FileKind
 from kdump.storage.paths import AnyPath
 from kdump.storage.repair_record import FOLDERS
 from kdump.storage.workers import progress_counter
@@ -52,6 +51,8 @@ class Leftover(Enum):
     STRAY = "stray-directories-in-doubt"
     FUTURE = "future-directories"
     BACKUPS = "backups"
+    UNNAMED = "unnamed-partitions"
+    REMOTE_CACHE = "remote-index-cache"
     FOREIGN = "foreign"
 
 
@@ -62,6 +63,7 @@ _BY_SUFFIX: Final = {
     ".tmp": Leftover.TEMPORARY,
     ".part": Leftover.TEMPORARY,
     FOLDERS: Leftover.BACKUPS,
+    FOREIGN_FILES: Leftover.FOREIGN,
 }
 
 
@@ -133,7 +135,8 @@ class SpaceReport:
     """The space of log directories, by file system, by topic and by kind of leftovers.
 
     ``topics`` and ``leftovers`` are in the order of their bytes. ``errors`` are of what could not
-    be read, ``unlocated`` are log directories whose file system does not tell its space.
+    be read, ``unlocated`` are log directories whose file system does not tell its space. ``linked``
+    are bytes of files with other hard links, which are not in ``bytes``.
     """
 
     systems: tuple[FileSystem, ...]
@@ -143,14 +146,20 @@ class SpaceReport:
     errors: tuple[SourceError, ...]
     partitions: int
     bytes: int
+    linked: int
 
 
 def find_space(
-    scope: Scope, spread: Spread, on_progress: Callable[[int], None] | None = None
+    scope: Scope,
+    spread: Spread,
+    on_progress: Callable[[int], None] | None = None,
+    *,
+    selected: bool = False,
 ) -> SpaceReport:
     """Measure the partitions of ``scope``; each directory counts once.
 
-    Raise UsageError for a path of a lone segment.
+    With ``selected`` topics, what else is in log directories is left out. Raise UsageError for a
+    path of a lone segment.
     """
     for root in scope.roots:
         if isinstance(root.content, Segment):
@@ -166,18 +175,19 @@ def find_space(
     topics: dict[str, TopicSpace] = {}
     leftovers: dict[Leftover, LeftoverSpace] = {}
     growths: dict[AnyPath, Growth] = defaultdict(Growth)
-    measured = partitions = 0
+    measured = partitions = linked = 0
     for number, found in spread(measure_all, chunks, sizes, on_progress=advance):
         if not isinstance(found, list):
             path = chunks[number][0].path
             errors.append(SourceError(path, f"{path}: not measured: {failure_text(found)}"))
             continue
         for each in found:
-            if each.error is not None:
-                errors.append(each.error)
+            errors.extend(each.errors)
+            if each.errors and not each.bytes:
                 continue
             partitions += 1
             measured += each.bytes
+            linked += each.linked
             for kind, size in _leftovers(each, scope.context):
                 _add(leftovers, kind, size, each.path)
             growths[each.path.parent] += each.growth
@@ -185,9 +195,11 @@ def find_space(
             if name is not None and not name.suffix:
                 topics.setdefault(name.topic, TopicSpace(name.topic)).add(each)
     directories = directories_of(scope.roots)
-    for kind, size, path in _foreign(directories):
-        measured += size
-        _add(leftovers, kind, size, path)
+    for kind, tree, path in () if selected else _others(directories):
+        measured += tree.bytes
+        linked += tree.linked
+        errors += tree.errors
+        _add(leftovers, kind, tree.bytes, path)
     return SpaceReport(
         tuple(_systems(directories, growths)),
         tuple(facts for facts in directories if facts.space is None),
@@ -196,6 +208,7 @@ def find_space(
         tuple(errors),
         partitions,
         measured,
+        linked,
     )
 
 
@@ -236,7 +249,7 @@ def _task(target: Target, context: Context) -> SpaceTask:
         others is not None and not others.nodes,
         now_ms,
         _written_ms(target.directory, now_ms),
-        ranges[-1][1] if ranges else -1,
+        None if node.remote is None else ranges[-1][1] if ranges else -1,
     )
 
 
@@ -251,10 +264,10 @@ def _leftovers(found: PartitionSpace, context: Context) -> Iterator[tuple[Leftov
     """Yield the kinds of what a partition has beside its log, with their bytes."""
     own = sum(found.leftovers.values())
     for suffix, size in found.leftovers.items():
-        yield _BY_SUFFIX.get(suffix, Leftover.FOREIGN), size
+        yield _BY_SUFFIX[suffix], size
     name = found.name
     if name is None:
-        yield Leftover.FOREIGN, found.bytes - own
+        yield Leftover.UNNAMED, found.bytes - own
     elif name.suffix == "delete":
         yield Leftover.DELETE, found.bytes - own
     elif name.suffix == "future":
@@ -281,14 +294,29 @@ def _is_gone(found: PartitionSpace, context: Context) -> bool:
     return bool(replicas.in_sync) and node.node_id not in replicas.nodes
 
 
-def _foreign(directories: Iterable[DirectoryFacts]) -> Iterator[tuple[Leftover, int, AnyPath]]:
-    """Yield the entries at the top of log directories that are not Kafka's."""
+def _others(
+    directories: Iterable[DirectoryFacts],
+) -> Iterator[tuple[Leftover, TreeSpace, AnyPath]]:
+    """Yield the entries at the top of log directories that are neither partitions nor small files.
+
+    Log directories inside others are measured as such.
+    """
+    own = [identity(facts.directory.path) for facts in directories]
+    roots = {each for each in own if each is not None}
     for facts in directories:
         for entry in facts.directory.entries:
             if entry.type is EntryType.DIRECTORY:
-                yield Leftover.FOREIGN, tree_bytes(entry.path), entry.path
+                tree = tree_space(entry.path, roots)
+                kind = Leftover.UNNAMED if tree.segments else Leftover.FOREIGN
+                if entry.name.name == REMOTE_INDEX_CACHE:
+                    kind = Leftover.REMOTE_CACHE
+                yield kind, tree, entry.path
             elif entry.name.kind is FileKind.UNKNOWN and entry.type is EntryType.FILE:
-                yield Leftover.FOREIGN, allocated_bytes(entry.path) or 0, entry.path
+                with suppress(OSError):
+                    status = entry.path.lstat()
+                    if stat.S_ISREG(status.st_mode):
+                        space = file_space(status, link=False)
+                        yield Leftover.FOREIGN, TreeSpace(space.bytes, space.linked), entry.path
 
 
 def _add(
