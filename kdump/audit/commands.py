@@ -128,3 +128,21 @@ def unclean_election_command(topic: str, partition: int) -> Remedy:
         "--partition",
         str(partition),
     )
+
+
+def retention_command(topic: str, retention_ms: int | None) -> Remedy:
+    """Return the command of Kafka that sets ``retention.ms`` of a topic, None for no own value."""
+    change = ("--add-config", f"retention.ms={retention_ms}")
+    if retention_ms is None:
+        change = ("--delete-config", "retention.ms")
+    return (
+        "kafka-configs.sh",
+        "--bootstrap-server",
+        "HOST:PORT",
+        "--alter",
+        "--entity-type",
+        "topics",
+        "--entity-name",
+        topic,
+        *change,
+    )

@@ -255,6 +255,7 @@ def runs(top: Path, lossy: Path) -> Iterator[Ran]:
     left = lossy / "00000000000000000900.log.deleted"
     left.write_bytes(b"x")
     yield of("space", lossy.parent)
+    yield of("space", "--free", "40KiB", clean)
     left.unlink()
     yield of("dump", "--records", "--limit", "3", lossy)
     preallocated = top / "00000000000000000000.index"

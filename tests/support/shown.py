@@ -46,6 +46,7 @@ VARYING = [
     (rf"unread for more than {_TOOK}", "unread for AGE"),
     (r"([0-9a-f]{8}) \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", r"\1 WHEN"),
     (r"done; \d[\d.]* (bytes|KiB)", "done; SIZE"),
+    (r"records older than \w+|retention\.ms=\d+", "AGE"),
     (r"as run [0-9a-f-]{36}", "as run ID"),
     (r"free \d[\d.]* [KMGT]iB; device [0-9a-f]+:[0-9a-f]+, directory inode \d+", "PLACE"),
     (

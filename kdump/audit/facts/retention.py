@@ -72,13 +72,15 @@ class DueSegments:
     """The first ``count`` segments, up to offset ``before``, are deleted at the next check.
 
     ``hold`` is what keeps the next one, None if none is left. ``until_ms`` is when its age lets it
-    go, None if no age decides.
+    go, None if no age decides. ``within`` counts the segments that shorter retention could delete,
+    these included.
     """
 
     count: int
     before: int
     hold: Hold | None
     until_ms: int | None = None
+    within: int = 0
 
 
 def due_segments(
@@ -108,19 +110,24 @@ def due_segments(
     count = 0
     while count < min(within, len(segments) - 1) and ends[count] <= log_start:
         count += 1
-    if configs is not None and configs.delete:
-        while count < within and _exceeds(segments, count, configs):
-            count += 1
-        while count < within and _is_aged(segments[count], configs, now_ms):
-            count += 1
+    if configs is None or not configs.delete:
+        hold, until_ms = _hold(segments[count], configs, now_ms)
+        return DueSegments(count, ends[count - 1] if count else first, hold, until_ms)
+    # What the log has beyond its limit.
+    over = sum(segment.log_bytes for segment in segments[count:]) - configs.retention_bytes
+    while count < within and _exceeds(segments[count], over, configs):
+        over -= segments[count].log_bytes
+        count += 1
+    while count < within and _is_aged(segments[count], configs, now_ms):
+        over -= segments[count].log_bytes
+        count += 1
     before = ends[count - 1] if count else first
     if count == len(segments):
-        return DueSegments(count, before, None)
-    if configs is not None and configs.delete and count == within:
-        due = _exceeds(segments, count, configs) or _is_aged(segments[count], configs, now_ms)
-        if due:
-            return DueSegments(count, before, block)
-    return DueSegments(count, before, *_hold(segments[count], configs, now_ms))
+        return DueSegments(count, before, None, None, within)
+    left = segments[count]
+    if count == within and (_exceeds(left, over, configs) or _is_aged(left, configs, now_ms)):
+        return DueSegments(count, before, block, None, within)
+    return DueSegments(count, before, *_hold(left, configs, now_ms), within)
 
 
 def _within(
@@ -149,10 +156,9 @@ def _within(
     return len(segments), None
 
 
-def _exceeds(segments: Sequence[AgedSegment], count: int, configs: RetentionConfigs) -> bool:
-    """Return whether a log without ``count`` segments reaches its limit without one more."""
-    limit = configs.retention_bytes
-    return limit >= 0 and sum(each.log_bytes for each in segments[count + 1 :]) >= limit
+def _exceeds(segment: AgedSegment, over: int, configs: RetentionConfigs) -> bool:
+    """Return whether a log that has ``over`` bytes too many has enough without a segment."""
+    return configs.retention_bytes >= 0 and over - segment.log_bytes >= 0
 
 
 def _is_aged(segment: AgedSegment, configs: RetentionConfigs, now_ms: int) -> bool:

@@ -19,11 +19,27 @@ if TYPE_CHECKING:
     from kdump.ui.progress import Mode
 
 
+def _size(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    from kdump.ui.units import parse_size
+
+    try:
+        return None if text is None else parse_size(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=parameter) from error
+
+
 @click.command(
     cls=Command,
     short_help="Show what takes the space, and what retention frees.",
     epilog="Exit codes: 0 shown; 2 wrong usage; 5 something could not be read; 130, 143 ended by a "
     "signal; 141 the reader of the output went away.",
+)
+@click.option(
+    "--free",
+    metavar="SIZE",
+    callback=_size,
+    help="Print commands of Kafka that set a shorter retention, and free this much, such as 20GB. "
+    "The oldest records of all topics go first, on all replicas.",
 )
 @format_option("Tables for people, or JSON Lines.")
 @wide_option
@@ -32,6 +48,7 @@ if TYPE_CHECKING:
 @target_options
 def space(
     targets: TargetOptions,
+    free: int | None,
     form: Literal["text", "json"],
     wide: bool,
     jobs: int | None,
@@ -54,6 +71,12 @@ def space(
     It takes into account what retention will delete in that time. Of compacted topics, it does not
     know how much compaction removes: they count as not growing.
 
+    With --free, kdump prints the retention that frees so much beyond what is due. It takes the
+    oldest records of all topics with retention, or of those that --topic selects, and none that is
+    younger than an hour. Topics that are compacted or have remote storage, and internal topics, are
+    left as they are. Each command has one that restores the configs of the topic. The broker has to
+    run: it deletes segments at its next check, and so do all other brokers with replicas.
+
     kdump reads names, sizes and small files, and the last entry of the time index of each segment.
     It changes nothing, and can run while a broker is running.
     """
@@ -67,7 +90,7 @@ def space(
     with Progress(progress) as meter:
         meter.expect(scope.count, "partitions")
         selected = bool(targets.topics or targets.excluded)
-        report = find_space(scope, spread, meter.advance, selected=selected)
+        report = find_space(scope, spread, meter.advance, selected=selected, free=free)
     now_ms = scope.context.now_ms
     if form == "json":
         return emit_space(click.echo, report, [root.path for root in scope.roots], now_ms)

@@ -52,7 +52,8 @@ class SpaceTask:
     ``alone`` says that it has no other replica, so that its high watermark is its end.
     ``configs`` are None if the topic is unknown. ``written_ms`` is the time up to which its broker
     has written, by the checkpoints of a stopped one. ``copied`` is the highest offset in remote
-    storage, None if it is unknown.
+    storage, None if it is unknown. ``ages`` asks
+    for those of its segments.
     """
 
     path: AnyPath
@@ -64,6 +65,7 @@ class SpaceTask:
     now_ms: int
     written_ms: int
     copied: int | None = None
+    ages: bool = False
 
 
 @frozen
@@ -76,7 +78,9 @@ class PartitionSpace:
     not load, by suffix: ``.kdump`` for backups, ``FOREIGN`` for what is not Kafka's. ``oldest_ms``
     is the time of the first record, and ``newest_ms`` of the last write. ``due`` is what retention
     deletes at its next check, ``due_bytes`` of all files of these segments, ``due_log_bytes`` of
-    their logs, with ``due_offsets`` offsets. ``errors`` are of what could not be read.
+    their logs, with ``due_offsets`` offsets. ``ages`` are, of each segment that shorter
+    retention could delete after these, the largest timestamp up to it in ms, the bytes of its
+    files, and the number of its offsets. ``errors`` are of what could not be read.
     """
 
     path: AnyPath
@@ -94,6 +98,7 @@ class PartitionSpace:
     due_log_bytes: int = 0
     due_offsets: int = 0
     growth: Growth = field(default_factory=Growth)
+    ages: tuple[tuple[int, int, int], ...] = ()
     errors: tuple[SourceError, ...] = ()
 
 
@@ -133,12 +138,16 @@ def _measure(
             leftovers[FOLDERS if entry.name.name == FOLDERS else FOREIGN] += tree.bytes
     segments = partition.segments
     oldest = _oldest_ms(segments)
-    due, growth = None, Growth()
+    due, growth, ages = None, Growth(), tuple[tuple[int, int, int], ...]()
     if _has_retention(task, segments):
         try:
             sealed = [_aged(segment, files) for segment in segments[:-1]]
-            due = _due(task, segments, files, sealed)
+            last, end = _last(task, segments[-1], files, sealed)
+            due = _decide(task, [*sealed, last], end)
             growth = _growth(task, segments, files, sealed, oldest)
+            if task.ages:
+                ends = [*(segment.base_offset for segment in segments[1:]), end]
+                ages = tuple(_ages(segments, files, [*sealed, last], ends, due))
         except SourceError as error:
             if again and isinstance(error, VanishedError):
                 raise
@@ -163,6 +172,7 @@ def _measure(
         sum(log.bytes for log in gone_logs),
         0 if due is None else due.before - segments[0].base_offset,
         growth,
+        ages,
         tuple(errors),
     )
 
@@ -204,6 +214,24 @@ def _growth(
     return growth_of(written, task.configs, oldest_ms, task.written_ms)
 
 
+def _ages(
+    segments: Sequence[Segment],
+    files: Mapping[str, FileSpace],
+    aged: Sequence[AgedSegment],
+    ends: Sequence[int],
+    due: DueSegments,
+) -> Iterator[tuple[int, int, int]]:
+    """Yield the ages of the segments that are not due, up to one whose age is unknown."""
+    largest = 0
+    for number in range(due.count, due.within):
+        time_ms = aged[number].largest_ms
+        if time_ms is None:
+            return
+        largest = max(largest, time_ms)
+        offsets = ends[number] - segments[number].base_offset
+        yield largest, _bytes(segments[number], files), offsets
+
+
 def _has_retention(task: SpaceTask, segments: Sequence[Segment]) -> bool:
     """Return whether a broker looks for what is due: not in a directory that it does not serve."""
     name = task.name
@@ -211,34 +239,32 @@ def _has_retention(task: SpaceTask, segments: Sequence[Segment]) -> bool:
     return served and bool(segments)
 
 
-def _due(
-    task: SpaceTask,
-    segments: Sequence[Segment],
-    files: Mapping[str, FileSpace],
-    sealed: Sequence[AgedSegment],
-) -> DueSegments:
-    """Return what retention deletes. Raise SourceError."""
-    last = segments[-1]
+def _last(
+    task: SpaceTask, last: Segment, files: Mapping[str, FileSpace], sealed: Sequence[AgedSegment]
+) -> tuple[AgedSegment, int]:
+    """Return the last segment, and the log end offset; its base where that is not known.
+
+    It is read where a check would reach it, or counts its size. Raise SourceError.
+    """
     file = files.get(last.log.name)
-    # The last segment is read where a check would reach it, or counts its size.
     unread = AgedSegment(last.base_offset, 0 if file is None else file.size, None)
     due = _decide(task, [*sealed, unread], last.base_offset)
     sized = task.configs is not None and task.configs.retention_bytes >= 0
-    if task.configs is None or (due.count < len(sealed) and not sized):
-        return due
+    if task.configs is None or (due.count < len(sealed) and not sized and not task.ages):
+        return unread, last.base_offset
     survey = quick_survey(last, sealed=False)
     # A broker does not count the room that it has preallocated.
     room = survey.gaps[-1].damage if survey.zero_tail and survey.gaps else None
     ends_in_room = room is not None and room.empty and len(survey.gaps) == 1
     end = survey.end_offset if ends_in_room else survey.known_end
     if end is None:
-        return due
+        return unread, last.base_offset
     entry = None if survey.time_index is None else survey.time_index.last
     largest = max(survey.max_timestamp, -1 if entry is None else entry[0])
     if largest < 0:
         largest = 0 if file is None else file.written_ms
     size = survey.size - (room.size if room is not None and room.empty else 0)
-    return _decide(task, [*sealed, AgedSegment(last.base_offset, size, largest)], end)
+    return AgedSegment(last.base_offset, size, largest), end
 
 
 def _decide(task: SpaceTask, segments: Sequence[AgedSegment], end: int) -> DueSegments:

@@ -14,13 +14,14 @@ from kdump.commands.space.space import (
     LeftoverSpace,
     SpaceReport,
     TopicSpace,
+    Wish,
 )
 from kdump.format.lines.text import printable
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
 from kdump.storage.paths import AnyPath
 from kdump.ui import jsonl
 from kdump.ui.exits import Ending
-from kdump.ui.paragraphs import paragraph, wrap
+from kdump.ui.paragraphs import command_line, paragraph, wrap
 from kdump.ui.table import FIELDS, Column, ReportTable
 from kdump.ui.units import count_text, duration_text, size_text
 from kdump.ui.verdicts.forecast_text import space_text
@@ -171,6 +172,9 @@ def print_space(
     emit("")
     for label, text in _closing(report, config=config):
         emit(paragraph(label, text))
+    if report.wish is not None:
+        for line in _wish_lines(report.wish):
+            emit(line)
     for error in report.errors:
         emit(paragraph("unreadable", printable(str(error))))
     return Ending(unread=bool(report.errors)).exit_code
@@ -237,6 +241,30 @@ def _state(facts: DirectoryFacts) -> str:
     return f"broker {facts.liveness.state.value}"
 
 
+def _wish_lines(wish: Wish) -> Iterator[str]:
+    """Yield what frees the bytes that are wished for."""
+    if not wish.shorter:
+        enough = wish.due_bytes >= wish.bytes
+        text = "what is due is enough" if enough else "no segment is old enough, or may be deleted"
+        yield paragraph("frees", f"{size_text(wish.due_bytes)} of {size_text(wish.bytes)}: {text}")
+        return
+    topics = count_text(len(wish.shorter), "topic")
+    offsets = sum(each.offsets for each in wish.shorter)
+    age = _short_age(wish.shorter[0].retention_ms // 1000)
+    yield paragraph(
+        "frees",
+        f"{size_text(wish.gained)} of {size_text(wish.bytes)}: what is due, and records older than "
+        f"{age} of {topics} ({offsets:,} offsets), ON ALL REPLICAS. Set this retention, wait for a "
+        "check, and set it back:",
+    )
+    for each in wish.shorter:
+        yield paragraph("", printable(f"{each.topic}: {size_text(each.bytes)}"))
+        yield command_line(each.command)
+        yield command_line(each.restore)
+    if wish.gained < wish.bytes:
+        yield paragraph("", "no more segments are old enough, or may be deleted")
+
+
 def emit_space(
     emit: Callable[[str], None], report: SpaceReport, asked: Iterable[AnyPath], now_ms: int
 ) -> int:
@@ -273,6 +301,21 @@ def emit_space(
         emit(jsonl.line("leftovers", fields))
     for error in report.errors:
         emit(jsonl.line("unreadable", {**jsonl.path_field(error.path), "reason": str(error)}))
+    for each in () if report.wish is None else report.wish.shorter:
+        emit(
+            jsonl.line(
+                "shorter_retention",
+                {
+                    "topic": each.topic,
+                    "retention_ms": each.retention_ms,
+                    "bytes": each.bytes,
+                    "segments": each.segments,
+                    "offsets": each.offsets,
+                    "command": list(each.command),
+                    "restore": list(each.restore),
+                },
+            )
+        )
     sums: dict[str, object] = {
         "exit": ending.exit_code,
         "partitions": report.partitions,

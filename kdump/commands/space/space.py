@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from kdump.audit.facts.cluster import Configs
 from kdump.audit.facts.retention import Hold, RetentionConfigs
 from kdump.audit.facts.settings import Sources, retention_configs
 from kdump.audit.facts.small_files import (
@@ -27,6 +28,7 @@ from kdump.commands.space.files import TreeSpace, file_space, tree_space
 from kdump.commands.space.growth import Growth
 from kdump.commands.space.measure import FOREIGN as FOREIGN_FILES
 from kdump.commands.space.measure import PartitionSpace, SpaceTask, measure_all
+from kdump.commands.space.shorter import ShorterRetention, shorter_retention
 from kdump.errors import SourceError, UsageError
 from kdump.storage.logdir import EntryType, Segment, directory_name
 from kdump.storage.names import PARTITION_METADATA, REMOTE_INDEX_CACHE, FileKind
@@ -131,12 +133,30 @@ class FileSystem:
 
 
 @frozen
+class Wish:
+    """The bytes that are to be free, and the retention of topics that frees them.
+
+    ``due_bytes`` are freed without it.
+    """
+
+    bytes: int
+    due_bytes: int
+    shorter: tuple[ShorterRetention, ...]
+
+    @property
+    def gained(self) -> int:
+        """The bytes that all of it frees."""
+        return self.due_bytes + sum(each.bytes for each in self.shorter)
+
+
+@frozen
 class SpaceReport:
     """The space of log directories, by file system, by topic and by kind of leftovers.
 
     ``topics`` and ``leftovers`` are in the order of their bytes. ``errors`` are of what could not
     be read, ``unlocated`` are log directories whose file system does not tell its space. ``linked``
-    are bytes of files with other hard links, which are not in ``bytes``.
+    are bytes of files with other hard links, which are not in ``bytes``. ``wish`` is None unless
+    bytes are to be free.
     """
 
     systems: tuple[FileSystem, ...]
@@ -147,6 +167,7 @@ class SpaceReport:
     partitions: int
     bytes: int
     linked: int
+    wish: Wish | None = None
 
 
 def find_space(
@@ -155,11 +176,13 @@ def find_space(
     on_progress: Callable[[int], None] | None = None,
     *,
     selected: bool = False,
+    free: int | None = None,
 ) -> SpaceReport:
     """Measure the partitions of ``scope``; each directory counts once.
 
-    With ``selected`` topics, what else is in log directories is left out. Raise UsageError for a
-    path of a lone segment.
+    With ``selected`` topics, what else is in log directories is left out. ``free`` asks for the
+    retention that frees so many bytes. Raise UsageError for a path of a lone segment, and with
+    ``free`` for several file systems.
     """
     for root in scope.roots:
         if isinstance(root.content, Segment):
@@ -168,7 +191,10 @@ def find_space(
             )
     targets = [target for target in without_nested(scope.targets) if target.error is None]
     errors = [target.error for target in scope.targets if target.error is not None]
-    tasks = [_task(target, scope.context) for target in targets]
+    directories = directories_of(scope.roots)
+    if free is not None:
+        _check_one_system(directories)
+    tasks = [_task(target, scope.context, ages=free is not None) for target in targets]
     chunks = [tasks[at : at + _PARTITIONS] for at in range(0, len(tasks), _PARTITIONS)]
     sizes = [len(chunk) for chunk in chunks]
     advance = None if on_progress is None else progress_counter(len(tasks), on_progress)
@@ -176,6 +202,7 @@ def find_space(
     leftovers: dict[Leftover, LeftoverSpace] = {}
     growths: dict[AnyPath, Growth] = defaultdict(Growth)
     measured = partitions = linked = 0
+    aged: list[PartitionSpace] = []
     for number, found in spread(measure_all, chunks, sizes, on_progress=advance):
         if not isinstance(found, list):
             path = chunks[number][0].path
@@ -186,6 +213,8 @@ def find_space(
             if each.errors and not each.bytes:
                 continue
             partitions += 1
+            if each.ages:
+                aged.append(each)
             measured += each.bytes
             linked += each.linked
             for kind, size in _leftovers(each, scope.context):
@@ -194,12 +223,18 @@ def find_space(
             name = each.name
             if name is not None and not name.suffix:
                 topics.setdefault(name.topic, TopicSpace(name.topic)).add(each)
-    directories = directories_of(scope.roots)
     for kind, tree, path in () if selected else _others(directories):
         measured += tree.bytes
         linked += tree.linked
         errors += tree.errors
         _add(leftovers, kind, tree.bytes, path)
+    wish = None
+    if free is not None:
+        due_bytes = sum(topic.due_bytes for topic in topics.values())
+        own = _topic_configs(scope.context)
+        wanted = free - due_bytes
+        shorter = shorter_retention(aged, own, wanted, scope.context.now_ms) if wanted > 0 else ()
+        wish = Wish(free, due_bytes, shorter)
     return SpaceReport(
         tuple(_systems(directories, growths)),
         tuple(facts for facts in directories if facts.space is None),
@@ -209,7 +244,22 @@ def find_space(
         partitions,
         measured,
         linked,
+        wish,
     )
+
+
+def _check_one_system(directories: Sequence[DirectoryFacts]) -> None:
+    devices = {facts.space.device for facts in directories if facts.space is not None}
+    if len(devices) > 1:
+        raise UsageError(
+            f"--free: expected log directories on one file system, found {len(devices)} of them"
+        )
+
+
+def _topic_configs(context: Context) -> Mapping[str, Configs]:
+    """Return the topics' own configs, by the first metadata log that has them."""
+    images = (node.image for node in context.nodes.values())
+    return next((image.topic_configs for image in images if image is not None), {})
 
 
 def _systems(
@@ -227,7 +277,7 @@ def _systems(
             yield FileSystem(space, tuple(found), growth)
 
 
-def _task(target: Target, context: Context) -> SpaceTask:
+def _task(target: Target, context: Context, *, ages: bool) -> SpaceTask:
     name, node = directory_name(target.path), context.node(target)
     now_ms = context.now_ms
     if name is None:
@@ -250,6 +300,7 @@ def _task(target: Target, context: Context) -> SpaceTask:
         now_ms,
         _written_ms(target.directory, now_ms),
         None if node.remote is None else ranges[-1][1] if ranges else -1,
+        ages,
     )
 
 

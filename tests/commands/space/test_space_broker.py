@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from brokers.broker import QUICK_RESTART, Broker
-from brokers.programs import run
+from brokers.programs import QUICK, java_command, run
 from brokers.topics import at_least
 from brokers.workload import create_topics
 from support.commands import kdump
@@ -140,3 +141,42 @@ def test_a_broker_deletes_what_is_due(version: str, seed: int, tmp_path: Path) -
     wrong = [name for name in said if said[name] != found[name]]
     assert {name: (said[name], found[name], wanted[name]) for name in wrong} == {}
     assert sum(each.segments > 0 for each in said.values()) > TOPICS // 4
+
+
+def alter(broker: Broker, words: list[str]) -> None:
+    """Run a command that a report prints: the tool of Kafka, with this broker's address."""
+    assert words[0] == "kafka-configs.sh"
+    arguments = [broker.bootstrap if word == "HOST:PORT" else word for word in words[1:]]
+    tool = [*java_command(broker.version, "ERROR", *QUICK), "kafka.admin.ConfigCommand"]
+    subprocess.run([*tool, *arguments], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("version", ["4.3.1", pytest.param("3.9.1", marks=pytest.mark.nightly)])
+def test_shorter_retention_frees_what_is_wished_for(version: str, tmp_path: Path) -> None:
+    """Followed to its end on a running broker, and the configs are then what they were."""
+    rng, data = random.Random(5), tmp_path / "data"
+    now_ms = time.time_ns() // 1_000_000
+    wanted = {f"t-{number}": topic_of(rng, number, version, now_ms) for number in range(12)}
+    with Broker(version, data, CHECKS) as broker:
+        create_topics(broker, wanted)
+        run(broker.version, "Ages", broker.bootstrap, stdin=json.dumps(wanted))
+        settle(data)
+        described = run(broker.version, "Topics", broker.bootstrap, "describe")
+        time.sleep(6)  # the checkpoint of high watermarks is written every five seconds
+        config = tmp_path / "server.properties"
+        config.write_text("".join(f"{name}={value}\n" for name, value in CHECKS.items()))
+        before = files(data)
+        ran = kdump("space", "--free", "200KiB", "--config", config, data)
+        lines = list(ran.of("shorter_retention"))
+        (summary,) = ran.of("summary")
+        for line in lines:
+            alter(broker, line["command"])
+        settle(data)
+        after = files(data)
+        for line in lines:
+            alter(broker, line["restore"])
+        assert run(broker.version, "Topics", broker.bootstrap, "describe") == described
+    said = {line["topic"]: Gone(line["segments"], line["bytes"], line["offsets"]) for line in lines}
+    found = {name: lost for name, lost in gone(before, set(after)).items() if lost.segments}
+    assert found == said
+    assert sum(lost.bytes for lost in found.values()) + summary["due_bytes"] >= 200 * 1024
