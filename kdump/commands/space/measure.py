@@ -52,8 +52,7 @@ class SpaceTask:
     ``alone`` says that it has no other replica, so that its high watermark is its end.
     ``configs`` are None if the topic is unknown. ``written_ms`` is the time up to which its broker
     has written, by the checkpoints of a stopped one. ``copied`` is the highest offset in remote
-    storage, None if it is unknown. ``ages`` asks
-    for those of its segments.
+    storage, None if it is unknown. ``ages`` asks for those of its segments.
     """
 
     path: AnyPath

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from kdump.audit.facts.cluster import Configs
 from kdump.audit.facts.retention import Hold, RetentionConfigs
 from kdump.audit.facts.settings import Sources, retention_configs
 from kdump.audit.facts.small_files import (
@@ -190,7 +189,6 @@ def find_space(
                 f"{root.path}: expected a log directory or a partition directory, found a segment"
             )
     targets = [target for target in without_nested(scope.targets) if target.error is None]
-    errors = [target.error for target in scope.targets if target.error is not None]
     directories = directories_of(scope.roots)
     if free is not None:
         _check_one_system(directories)
@@ -198,54 +196,81 @@ def find_space(
     chunks = [tasks[at : at + _PARTITIONS] for at in range(0, len(tasks), _PARTITIONS)]
     sizes = [len(chunk) for chunk in chunks]
     advance = None if on_progress is None else progress_counter(len(tasks), on_progress)
-    topics: dict[str, TopicSpace] = {}
-    leftovers: dict[Leftover, LeftoverSpace] = {}
-    growths: dict[AnyPath, Growth] = defaultdict(Growth)
-    measured = partitions = linked = 0
-    aged: list[PartitionSpace] = []
+    sums = _Sums(scope.context)
+    sums.errors += [target.error for target in scope.targets if target.error is not None]
     for number, found in spread(measure_all, chunks, sizes, on_progress=advance):
-        if not isinstance(found, list):
+        if isinstance(found, list):
+            for each in found:
+                sums.add(each)
+        else:
             path = chunks[number][0].path
-            errors.append(SourceError(path, f"{path}: not measured: {failure_text(found)}"))
-            continue
-        for each in found:
-            errors.extend(each.errors)
-            if each.errors and not each.bytes:
-                continue
-            partitions += 1
-            if each.ages:
-                aged.append(each)
-            measured += each.bytes
-            linked += each.linked
-            for kind, size in _leftovers(each, scope.context):
-                _add(leftovers, kind, size, each.path)
-            growths[each.path.parent] += each.growth
-            name = each.name
-            if name is not None and not name.suffix:
-                topics.setdefault(name.topic, TopicSpace(name.topic)).add(each)
+            text = f"{path}: not measured: {failure_text(found)}"
+            sums.errors.append(SourceError(path, text))
     for kind, tree, path in () if selected else _others(directories):
-        measured += tree.bytes
-        linked += tree.linked
-        errors += tree.errors
-        _add(leftovers, kind, tree.bytes, path)
-    wish = None
-    if free is not None:
-        due_bytes = sum(topic.due_bytes for topic in topics.values())
-        own = _topic_configs(scope.context)
-        wanted = free - due_bytes
-        shorter = shorter_retention(aged, own, wanted, scope.context.now_ms) if wanted > 0 else ()
-        wish = Wish(free, due_bytes, shorter)
+        sums.add_tree(kind, tree, path)
     return SpaceReport(
-        tuple(_systems(directories, growths)),
+        tuple(_systems(directories, sums.growths)),
         tuple(facts for facts in directories if facts.space is None),
-        tuple(sorted(topics.values(), key=lambda topic: (-topic.bytes, topic.topic))),
-        tuple(sorted(leftovers.values(), key=lambda each: -each.bytes)),
-        tuple(errors),
-        partitions,
-        measured,
-        linked,
-        wish,
+        tuple(sorted(sums.topics.values(), key=lambda topic: (-topic.bytes, topic.topic))),
+        tuple(sorted(sums.leftovers.values(), key=lambda each: -each.bytes)),
+        tuple(sums.errors),
+        sums.partitions,
+        sums.bytes,
+        sums.linked,
+        None if free is None else sums.wish(free),
     )
+
+
+class _Sums:
+    """The sums over partitions, and over what else is in log directories."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._aged: list[PartitionSpace] = []
+        self.topics: dict[str, TopicSpace] = {}
+        self.leftovers: dict[Leftover, LeftoverSpace] = {}
+        self.growths: dict[AnyPath, Growth] = defaultdict(Growth)
+        self.errors: list[SourceError] = []
+        self.partitions = self.bytes = self.linked = 0
+
+    def add(self, found: PartitionSpace) -> None:
+        """Add a partition; one that could not be listed is an error alone."""
+        self.errors.extend(found.errors)
+        if found.errors and not found.bytes:
+            return
+        self.partitions += 1
+        self.bytes += found.bytes
+        self.linked += found.linked
+        for kind, size in _leftovers(found, self._context):
+            self._add_leftover(kind, size, found.path)
+        self.growths[found.path.parent] += found.growth
+        name = found.name
+        if name is not None and not name.suffix:
+            self.topics.setdefault(name.topic, TopicSpace(name.topic)).add(found)
+        if found.ages:
+            self._aged.append(found)
+
+    def add_tree(self, kind: Leftover, tree: TreeSpace, path: AnyPath) -> None:
+        """Add what is beside the partitions."""
+        self.errors += tree.errors
+        self.bytes += tree.bytes
+        self.linked += tree.linked
+        self._add_leftover(kind, tree.bytes, path)
+
+    def wish(self, free: int) -> Wish:
+        """Return what frees so many bytes."""
+        due_bytes = sum(topic.due_bytes for topic in self.topics.values())
+        images = (node.image for node in self._context.nodes.values())
+        own = next((image.topic_configs for image in images if image is not None), {})
+        wanted, now_ms = free - due_bytes, self._context.now_ms
+        shorter = shorter_retention(self._aged, own, wanted, now_ms) if wanted > 0 else ()
+        return Wish(free, due_bytes, shorter)
+
+    def _add_leftover(self, kind: Leftover, size: int, path: AnyPath) -> None:
+        if size:
+            known = self.leftovers.setdefault(kind, LeftoverSpace(kind, 0, 0, path))
+            known.bytes += size
+            known.places += 1
 
 
 def _check_one_system(directories: Sequence[DirectoryFacts]) -> None:
@@ -254,12 +279,6 @@ def _check_one_system(directories: Sequence[DirectoryFacts]) -> None:
         raise UsageError(
             f"--free: expected log directories on one file system, found {len(devices)} of them"
         )
-
-
-def _topic_configs(context: Context) -> Mapping[str, Configs]:
-    """Return the topics' own configs, by the first metadata log that has them."""
-    images = (node.image for node in context.nodes.values())
-    return next((image.topic_configs for image in images if image is not None), {})
 
 
 def _systems(
@@ -368,16 +387,6 @@ def _others(
                     if stat.S_ISREG(status.st_mode):
                         space = file_space(status, link=False)
                         yield Leftover.FOREIGN, TreeSpace(space.bytes, space.linked), entry.path
-
-
-def _add(
-    leftovers: dict[Leftover, LeftoverSpace], kind: Leftover, size: int, path: AnyPath
-) -> None:
-    if not size:
-        return
-    known = leftovers.setdefault(kind, LeftoverSpace(kind, 0, 0, path))
-    known.bytes += size
-    known.places += 1
 
 
 def _least(one: int | None, other: int | None) -> int | None:
