@@ -19,11 +19,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from kdump.audit.checks.segments import FIRST_SEGMENT_MISSING, SEGMENTS_GONE
 from kdump.audit.facts.coordinator import TopicPartition
 from kdump.audit.facts.remote_storage import RemoteStorage, remote_offsets
 from kdump.audit.facts.small_files import log_start_line, read_small, read_topic_id
-from kdump.audit.run.prescan import quick_verdict
 from kdump.audit.run.spread import Spread
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
@@ -38,7 +36,6 @@ from kdump.storage.walk import first_batch
 from kdump.tables.committed.ranges import Ranges, join, overlap
 from kdump.values import frozen
 
-_BEGINNINGS: Final = (FIRST_SEGMENT_MISSING, SEGMENTS_GONE)
 #: The most partitions of a task whose beginnings are checked.
 _TARGETS: Final = 256
 
@@ -154,11 +151,15 @@ class _BeginningsTask:
 
 def read_beginnings(task: _BeginningsTask) -> tuple[Ranges, ...]:
     """Return the offsets of the first segments that each partition has lost. Runs in a task."""
+    # Most exports need no check, and importing all of them takes 100 ms.
+    from kdump.audit.checks.segments import FIRST_SEGMENT_MISSING, SEGMENTS_GONE
+    from kdump.audit.run.prescan import quick_verdict
+
     return tuple(
         join(
             (finding.offsets.first, finding.offsets.last)
             for finding in quick_verdict(target, task.context, careful=True).findings
-            if finding.code in _BEGINNINGS
+            if finding.code in (FIRST_SEGMENT_MISSING, SEGMENTS_GONE)
             and finding.offsets is not None
             and finding.offsets.last is not None
         )
