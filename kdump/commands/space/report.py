@@ -7,7 +7,7 @@ from typing import Final
 
 from kdump.audit.facts.retention import Hold
 from kdump.audit.facts.small_files import DirectoryFacts
-from kdump.audit.facts.space import Space
+from kdump.audit.facts.space import BLOCK_BYTES, Space
 from kdump.commands.space.space import (
     FileSystem,
     Leftover,
@@ -151,7 +151,7 @@ def print_space(
 ) -> int:
     """Print the report as text, and return the exit code; ``config``: the file was given."""
     for system in report.systems:
-        emit(f"{_free_percent(system.space)} free: {space_text(system.space)}")
+        emit(_head(system.space))
         for line in wrap(_growth_text(system), 2):
             emit(line)
         for facts in system.directories:
@@ -220,9 +220,15 @@ def _closing(report: SpaceReport, *, config: bool) -> Iterator[tuple[str, str]]:
     )
 
 
-def _free_percent(space: Space) -> str:
+def _head(space: Space) -> str:
+    if _is_full(space):
+        return f"DISK FULL: {space_text(space)}"
     percent = 100 * space.free_bytes / space.total_bytes
-    return f"{percent:.1f} %" if percent < 10 else f"{percent:.0f} %"
+    return f"{percent:.{1 if percent < 10 else 0}f} % free: {space_text(space)}"
+
+
+def _is_full(space: Space) -> bool:
+    return space.free_bytes < BLOCK_BYTES or space.free_files == 0
 
 
 def _growth_text(system: FileSystem) -> str:
@@ -230,6 +236,8 @@ def _growth_text(system: FileSystem) -> str:
     growth = system.growth
     came = f"{size_text(growth.day)} came in the last day, {size_text(growth.week)} in the week"
     earliest, latest = growth.full_ms(system.space.free_bytes)
+    if _is_full(system.space):
+        return f"{came}: kdump next-start says whether a broker starts with so little room"
     if earliest is None:
         return f"{came}: not full within a year at this rate"
     times = [duration_text(each / 1000) for each in (earliest, latest) if each is not None]

@@ -288,3 +288,16 @@ def test_preallocated_room_does_not_count_for_retention_by_size(tmp_path: Path) 
     due = measure.measure(task).due
     assert due is not None
     assert due.count == 1
+
+
+@pytest.mark.parametrize(("free_bytes", "free_files"), [(0, 1000), (1 << 30, 0)])
+def test_a_full_disk_is_the_first_word(
+    free_bytes: int, free_files: int, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = free_bytes // BLOCK
+    status = [BLOCK, BLOCK, 1 << 18, blocks, blocks, 1 << 20, free_files, free_files, 0, 255]
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(status))
+    ran = run(["space", str(data)], searching=False)
+    assert ran.out.startswith("DISK FULL: ")
+    assert "kdump next-start says whether a broker starts" in " ".join(ran.out.split())
+    assert ran.code == exits.OK
