@@ -41,8 +41,6 @@ _GROUPS: Final = {
         "scrub": "kdump.commands.scrub.command:scrub",
         "explain": "kdump.commands.explain.command:explain",
         "dump": "kdump.commands.dump.command:dump",
-    },
-    "Disk: only reads; the broker may be running": {
         "space": "kdump.commands.space.command:space",
     },
     "Repair: prints a plan; only --apply changes logs, once the broker is stopped": {
@@ -59,11 +57,9 @@ _GROUPS: Final = {
         "metadata": "kdump.commands.metadata.command:metadata",
         "quorum": "kdump.commands.quorum.command:quorum",
     },
-    "Replicas: only reads; the brokers may be running": {
+    "Replicas and records: only reads logs; the brokers may be running": {
         "compare": "kdump.commands.compare.command:compare",
         "manifest": "kdump.commands.manifest.command:manifest",
-    },
-    "Records: only reads logs; the broker may be running": {
         "export": "kdump.commands.export.command:export",
         "check": "kdump.commands.check.command:check",
     },

@@ -51,7 +51,7 @@ def test_the_first_screen(asked: tuple[str, ...], capsys: pytest.CaptureFixture[
     assert len(lines) <= FIRST_SCREEN
     assert max(map(len, lines)) <= 80
     groups = [line.split(":")[0] for line in lines[7:] if line[:1].strip()]
-    assert groups == ["Check", "Repair", "Cluster", "Replicas", "Records", "Help"]
+    assert groups == ["Check", "Repair", "Cluster", "Replicas and records", "Help"]
     listed = [line.split()[0] for line in lines[8:] if line.startswith("  ")]
     assert sorted(listed) == COMMANDS
     asks = [re.split(r"\? +kdump ", line) for line in lines[3:7]]
