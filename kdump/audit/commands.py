@@ -99,12 +99,15 @@ def undo_command(partition: AnyPath, plan_id: str) -> Remedy:
     return "kdump", "undo", operand(place_of(partition)), "--plan", plan_id, "--apply"
 
 
+def _of_kafka(tool: str, *words: str) -> Remedy:
+    """Return a command of Kafka that asks a broker."""
+    return tool, "--bootstrap-server", "HOST:PORT", *words
+
+
 def abort_command(topic: str, partition: int, start_offset: int) -> Remedy:
     """Return the command of Kafka that aborts a hanging transaction, from Kafka 3.0 on."""
-    return (
+    return _of_kafka(
         "kafka-transactions.sh",
-        "--bootstrap-server",
-        "HOST:PORT",
         "abort",
         "--topic",
         topic,
@@ -117,10 +120,8 @@ def abort_command(topic: str, partition: int, start_offset: int) -> Remedy:
 
 def unclean_election_command(topic: str, partition: int) -> Remedy:
     """Return the command of Kafka that elects a replica that is not in sync."""
-    return (
+    return _of_kafka(
         "kafka-leader-election.sh",
-        "--bootstrap-server",
-        "HOST:PORT",
         "--election-type",
         "unclean",
         "--topic",
@@ -135,10 +136,8 @@ def retention_command(topic: str, retention_ms: int | None) -> Remedy:
     change = ("--add-config", f"retention.ms={retention_ms}")
     if retention_ms is None:
         change = ("--delete-config", "retention.ms")
-    return (
+    return _of_kafka(
         "kafka-configs.sh",
-        "--bootstrap-server",
-        "HOST:PORT",
         "--alter",
         "--entity-type",
         "topics",
