@@ -60,6 +60,11 @@ class Sources:
     config: Configs | None = None
     node_id: int | None = None
 
+    def has_own(self, topic: str) -> bool:
+        """Return whether they certainly have the topic's own settings, or that it has none."""
+        image = self.image
+        return image is not None and image.complete and topic in image.topics
+
     def find(self, topic: str, name: str) -> tuple[str, int] | None:
         """Return the text of a topic's setting and the factor of its unit; None if not set."""
         by_rank: list[Configs] = []
@@ -203,7 +208,7 @@ def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSetti
     topic_id = None if image is None else image.topics.get(topic)
     # A topic without its own setting has the broker's default, which is rarely changed. The
     # configuration file lacks the settings of topics: it does not prove that one is not compacted.
-    topic_known = topic_id is not None and image is not None and image.complete
+    topic_known = sources.has_own(topic)
     policies = _policies(sources, topic)
     retention = sources.number(topic, "retention.ms")
     retention_bytes = sources.number(topic, "retention.bytes")
@@ -215,7 +220,6 @@ def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSetti
         retention = DEFAULT_RETENTION_MS
     if retention_bytes is None and (topic_known or (sources.config is not None and not cleaned)):
         retention_bytes = -1
-    remote = sources.find(topic, "remote.storage.enable")
     compacted: bool | None = cleaned or "compact" in policies or topic in _COMPACTED
     # Brokers only delete the segments of the metadata log.
     if not compacted and not topic_known and topic != CLUSTER_METADATA_TOPIC:
@@ -231,7 +235,7 @@ def topic_settings(topic: str, sources: Sources, *, cleaned: bool) -> TopicSetti
         retention_ms=None if retention is None else max(retention, -1),
         retention_bytes=None if retention_bytes is None else max(retention_bytes, -1),
         origin=_origin(topic_id, sources, cleaned=cleaned),
-        remote_storage=None if not topic_known else remote is not None and _is_true(remote[0]),
+        remote_storage=(_flag(sources, topic, "remote.storage.enable") if topic_known else None),
     )
 
 
@@ -241,8 +245,7 @@ def retention_configs(topic: str, sources: Sources) -> RetentionConfigs | None:
     ``server.properties`` does not have the topic's own, so that only a whole metadata log tells
     them. What neither sets has Kafka's default.
     """
-    image = sources.image
-    if image is None or not image.complete or topic not in image.topics:
+    if not sources.has_own(topic):
         return RetentionConfigs(False, True, -1, -1) if topic in _COMPACTED else None
     policies = _policies(sources, topic) or _DEFAULT_POLICY
     remote = _flag(sources, topic, "remote.storage.enable")
