@@ -67,6 +67,7 @@ from kdump.tables.corruption import CorruptRange, rest_of
 from kdump.tables.findings import finding_rows
 from kdump.tables.logs import Log, check_roots, list_logs
 from kdump.tables.schema import TABLES
+from kdump.tables.selected import Keep
 from kdump.values import frozen
 
 if TYPE_CHECKING:
@@ -277,7 +278,7 @@ class _Reader(DataSourceReader):
 
 def _kept(
     partition: InputPartition, bad: BadRecords, *, kafka: bool
-) -> Iterator[tuple[Sequence[Log], tables.Keep | None]]:
+) -> Iterator[tuple[Sequence[Log], Keep | None]]:
     """Yield logs with the filter for their batches."""
     if isinstance(partition, _Partitions):
         for each in partition.partitions:

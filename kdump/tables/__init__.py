@@ -2,6 +2,7 @@
 
 logs        The logs whose records are read, and the origin of these records.
 corruption  Ranges of a log whose records cannot be read, and their reports to the caller.
+selected    The records of a log with selected offsets, and what of them cannot be read.
 absent      Offsets of a partition that no log of its directory has.
 schema      The columns of the tables, in Arrow and in Spark.
 findings    Rows of the table of findings.

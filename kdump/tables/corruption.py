@@ -5,7 +5,7 @@ A range is reported when the batch after it is known, before any record after it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from kdump.audit.survey.anomalies import FaultKind, HeaderFaults
@@ -228,17 +228,3 @@ class Continuity:
                 detail,
             )
         )
-
-
-def pieces(
-    walked: Iterator[BatchTable | Damage], continuity: Continuity, last_offset: int
-) -> Iterator[tuple[int, BatchTable]]:
-    """Yield the tables of a walk up to ``last_offset``, each with the last offset before it."""
-    for piece in walked:
-        before = continuity.add(piece)
-        if isinstance(piece, Damage):
-            continue
-        yield before, piece
-        if piece.column("last_offset")[-1] >= last_offset:
-            return
-    continuity.end()

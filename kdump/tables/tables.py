@@ -25,7 +25,6 @@ from kdump.format.batch import (
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     BatchTable,
-    RecordRun,
 )
 from kdump.format.kernel import columns as _columns
 from kdump.format.lines.forms import codec_label
@@ -33,19 +32,13 @@ from kdump.format.records import RecordReader
 from kdump.storage.access import open_source
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import DirectoryName
-from kdump.storage.record_runs import Unread, record_runs
-from kdump.storage.selection import entry_position
-from kdump.storage.source import Source
 from kdump.storage.walk import Damage, walk
-from kdump.tables.corruption import Continuity, OnCorruption, pieces
+from kdump.tables.corruption import OnCorruption
 from kdump.tables.findings import finding_rows
 from kdump.tables.logs import Log, Origin
 from kdump.tables.records import RecordColumns
 from kdump.tables.schema import BATCHES
-
-Keep = Callable[[BatchTable], BatchTable]
-"""Which batches of a table hold records that are wanted."""
-
+from kdump.tables.selected import Keep, SelectedRecords
 
 OnVanished = Callable[[Log, int, VanishedError], None]
 """Is called with a log that is gone, and with its first offset that was not read."""
@@ -75,7 +68,8 @@ def record_batches(
         next_offset = log.base_offset
         try:
             with open_source(log.path, mapped=False, sealed=log.sealed) as source:
-                for run in _selected_runs(log, source, reader, corrupt, keep):
+                selected = SelectedRecords(log, source, corrupt)
+                for run in selected.runs(reader, keep, log.selection.last_offset):
                     next_offset = run.batches[len(run.batches) - 1].last_offset + 1
                     if (batch := columns.add(run)) is not None:
                         yield batch
@@ -83,26 +77,6 @@ def record_batches(
             gone(log, next_offset, error)
     if (last := columns.finish()) is not None:
         yield last
-
-
-def _selected_runs(
-    log: Log, source: Source, reader: RecordReader, corrupt: OnCorruption, keep: Keep | None
-) -> Iterator[RecordRun]:
-    """Yield the records with selected offsets, and read little beyond these."""
-    selection, position = log.selection, 0
-    if selection.first_offset > log.base_offset:
-        position = entry_position(source, log.index, log.base_offset, selection.first_offset)
-    continuity = Continuity(log, corrupt, from_start=not position)
-    walked = walk(source, log.base_offset, position)
-    for before, table in pieces(walked, continuity, selection.last_offset):
-        wanted = selection.batches(table, before, records=True)
-        if keep is not None and len(wanted):
-            wanted = keep(wanted)
-        for run in record_runs(wanted, source, reader) if len(wanted) else ():
-            if isinstance(run, Unread):
-                continuity.unread(run.batch, run.error)
-            else:
-                yield from selection.runs(run)
 
 
 def batch_tables(logs: Iterable[Log], *, strict: bool = False) -> Iterator[pa.RecordBatch]:

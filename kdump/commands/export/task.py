@@ -25,15 +25,14 @@ from kdump.output.destination import write_error
 from kdump.storage.access import open_source
 from kdump.storage.logdir import read_partition
 from kdump.storage.paths import AnyPath
-from kdump.storage.record_runs import Unread, record_runs
 from kdump.storage.rights import Rights
-from kdump.storage.selection import HIGHEST, LOWEST, Selection, entry_position
+from kdump.storage.selection import HIGHEST, LOWEST, Selection
 from kdump.storage.source import Source
-from kdump.storage.walk import walk
 from kdump.tables.committed.batches import CommittedFilter
 from kdump.tables.committed.ranges import Ranges, join, overlap, packed
-from kdump.tables.corruption import LIMIT, MISSING, Continuity, CorruptRange, pieces
+from kdump.tables.corruption import LIMIT, MISSING, CorruptRange
 from kdump.tables.logs import Log, utf8
+from kdump.tables.selected import SelectedRecords
 from kdump.values import frozen
 
 #: How often logs are looked for that a running broker replaces.
@@ -251,26 +250,16 @@ class _LogExport:
 
     def _runs(self, log: Log, source: Source) -> Iterator[RecordRun]:
         """Yield the selected records, also those below the log start offset, and note troubles."""
-        selection, committed, position = self.selection, self.share.committed, 0
-        if selection.first_offset > log.base_offset:
-            position = entry_position(source, log.index, log.base_offset, selection.first_offset)
-        continuity = Continuity(log, self._add_range, from_start=not position)
-        walked = walk(source, log.base_offset, position)
+        committed = self.share.committed
+        keep = None if committed is None else committed.batches
+        selected = SelectedRecords(log, source, self._add_range)
         try:
-            for before, table in pieces(walked, continuity, HIGHEST):
-                wanted = selection.batches(table, before, records=True)
-                if committed is not None and len(wanted):
-                    wanted = committed.batches(wanted)
-                for run in record_runs(wanted, source, self.reader) if len(wanted) else ():
-                    if isinstance(run, Unread):
-                        continuity.unread(run.batch, run.error)
-                    else:
-                        yield from selection.runs(run)
+            yield from selected.runs(self.reader, keep)
         except SourceError:
-            continuity.interrupt()
+            selected.continuity.interrupt()
             raise
         finally:
-            self.unsure |= continuity.unsure
+            self.unsure |= selected.continuity.unsure
 
     def _add_range(self, found: CorruptRange) -> None:
         """Note offsets that cannot be exported, unless they are below the log start offset."""

@@ -281,7 +281,7 @@ def _decide(task: SpaceTask, segments: Sequence[AgedSegment], end: int) -> DueSe
 def _aged(segment: Segment, files: Mapping[str, FileSpace]) -> AgedSegment:
     """Return a sealed segment, with the time in its time index. Raise SourceError.
 
-    Zeros after the entries are no time: recovery builds such an index anew, and the largest time of
+    Zeros after the entries are no time: recovery rebuilds such an index, and the largest time of
     the segment is unknown without it.
     """
     file = files.get(segment.log.name)

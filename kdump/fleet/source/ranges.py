@@ -28,7 +28,8 @@ from kdump.storage.selection import Selection
 from kdump.tables.absent import absent_ranges
 from kdump.tables.corruption import VANISHED, CorruptRange, OnCorruption
 from kdump.tables.logs import check_listing, swaps, utf8
-from kdump.tables.tables import Keep, record_batches
+from kdump.tables.selected import Keep
+from kdump.tables.tables import record_batches
 from kdump.values import frozen
 
 if TYPE_CHECKING:
