@@ -59,6 +59,7 @@ _FIRST_ROWS = 64
 #: How many batches the first scan after damage takes, as more damage may follow; then the count
 #: doubles from scan to scan.
 _FEW_ROWS = 16
+_LARGEST = 2**31 - 1 + LOG_OVERHEAD
 _SIZE = _headers.BATCH_FIELDS.index("size")
 _LAST_OFFSET = _headers.BATCH_FIELDS.index("last_offset")
 _MAGIC = _headers.BATCH_FIELDS.index("magic")
@@ -248,6 +249,7 @@ class _Walk:
         self.lowest, self.highest = offset_range(base_offset)
         self.last_offset = self.lowest
         self.hunted = False
+        self.data_seen = -1  # a position with a byte that is not zero
         self.work_left = HUNTING_BOUND * (source.size - start) + HUNTING_FLOOR
         # Most segments are small: clearing all rows would take longer than the walk.
         self.rows = _zeros(BatchTable.WIDTH * _FIRST_ROWS)
@@ -322,7 +324,7 @@ class _Walk:
     def _damage(self, why: int) -> Damage:
         """Return the damage that starts at the current position, and move to its end."""
         position, left = self.position, self.source.size - self.position
-        if self._is_zero():
+        if self._is_zero(position):
             self.position = self.source.size
             return Damage(position, left, Reason.PREALLOCATED)
         head = bytes(self.source.window(position, HEADER_BYTES)[:HEADER_BYTES])
@@ -340,7 +342,7 @@ class _Walk:
             _headers.BAD_SIZE: Reason.IMPOSSIBLE_SIZE,
             _headers.TORN: Reason.TORN_TAIL,
         }[why]
-        end = self._end_of_damage(position, claimed)
+        end = self._end_of_damage(position, claimed, why)
         if reason is Reason.TORN_TAIL and end < self.source.size:
             reason = Reason.IMPOSSIBLE_SIZE  # its size leads beyond the end, but batches follow
         if computed is not None and claimed is not None:
@@ -350,10 +352,10 @@ class _Walk:
         self.room = _FEW_ROWS
         return Damage(position, end - position, reason, claimed, stored, computed)
 
-    def _end_of_damage(self, position: int, claimed: int | None) -> int:
+    def _end_of_damage(self, position: int, claimed: int | None, why: int) -> int:
         """Return where the next sound batch starts: the claimed end if one starts there, else hunt.
 
-        ``claimed`` is the size that the header at ``position`` gives.
+        ``claimed`` is the size that the header at ``position`` gives, ``why`` what is wrong there.
         """
         size = self.source.size
         if claimed is not None and claimed > 0 and position + claimed <= size:
@@ -363,14 +365,18 @@ class _Walk:
             # flipped base offset before, which no checksum covers, would hide all that follows.
             if end == size or self.sound_at(end, self.lowest) is not None:
                 return end
-        end = self._hunt(position + 1)
+        # A batch before the zeros of preallocation may be inside the last record of this one.
+        outside = position if claimed is None or why == _headers.BAD_SIZE else position + claimed
+        end = self._hunt(position + 1, outside)
         self.hunted = self.hunted or end < size
         return end
 
-    def _hunt(self, start: int) -> int:
+    def _hunt(self, start: int, outside: int) -> int:
         """Return the position of the next sound batch that a plausible header or the end follows.
 
-        The end of the file if there is none, or if the work left does not suffice.
+        The file need not hold the batch of that header whole. From position ``outside`` on, zeros
+        up to the end of the file count as its end. The end of the file if there is no such batch,
+        or if the work left does not suffice.
         """
         position, size = start, self.source.size
         while position < size and self.work_left > 0:
@@ -388,7 +394,8 @@ class _Walk:
             position += at
             end = self.sound_at(position, self.last_offset)
             if end is not None:
-                if end == size or self.plausible_at(end):
+                room = position >= outside and self._is_zero(end)
+                if room or end == size or self.plausible_at(end, _LARGEST):
                     return position
                 self._charge(end - position)
             position += 1
@@ -419,20 +426,26 @@ class _Walk:
     def _charge(self, size: int) -> None:
         self.work_left -= size + _CANDIDATE_COST
 
-    def plausible_at(self, position: int) -> bool:
-        """Return whether a plausible header is there, with offsets above the last ones."""
+    def plausible_at(self, position: int, largest: int | None = None) -> bool:
+        """Return whether a plausible header is there, with offsets above the last ones.
+
+        Its batch has at most ``largest`` bytes, by default those up to the end of the file.
+        """
         view = self.source.window(position, HEADER_BYTES)
-        left = self.source.size - position
+        left = self.source.size - position if largest is None else largest
         at: int = _headers.next_candidate(view, 0, 1, left, self.last_offset, self.highest)
         return at == 0
 
-    def _is_zero(self) -> bool:
-        """Return whether all bytes from the current position to the end of the file are zero."""
-        position = self.position
+    def _is_zero(self, position: int) -> bool:
+        """Return whether all bytes from ``position`` to the end of the file are zero."""
+        if position <= self.data_seen:
+            return False
         while (position := data_from(self.source, position)) < self.source.size:
             # Views are compared byte by byte, bytes objects eight and more at a time.
             piece = bytes(self.source.window(position)[: len(_ZERO_BYTES)])
             if piece != _ZERO_BYTES[: len(piece)]:
+                # No zeros are read twice, however many candidates a hunt finds before them.
+                self.data_seen = position + len(piece.rstrip(b"\0")) - 1
                 return False
             position += len(piece)
         return True

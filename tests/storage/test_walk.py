@@ -118,6 +118,43 @@ def test_last_batch_damaged_with_batches_inside() -> None:
     assert [d.reason for d in damages(data)] == [Reason.BAD_CHECKSUM]
 
 
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("after", [bytes(1), bytes(100_000), small_segment(base=12)[0][:61]])
+def test_the_last_batch_is_found_behind_a_lost_header(after: bytes, window: int | None) -> None:
+    """Zeros of preallocation, or a batch that is not there as a whole, may follow it."""
+    parts = small_segment()
+    data = segment([*parts[:2], bytes(len(parts[2])), parts[3]]) + after
+    assert_tiles(data, pieces(data, 0, window))
+    assert [b.base_offset for b in batches(data, 0, window)] == [0, 3, 9]
+
+
+@pytest.mark.parametrize("room", [1, 100_000])
+def test_a_batch_at_the_end_of_the_last_record_is_inside_it(room: int) -> None:
+    """The record ends with its count of headers, which may be a zero before zeros."""
+    outer = batch(1, [record(batch(5, [record(b"inner")]))])
+    data = segment([batch(0, [record()]), flip(outer, 63)]) + bytes(room)
+    assert [b.base_offset for b in batches(data)] == [0]
+
+
+def test_candidates_before_the_same_zeros_do_not_read_them_again() -> None:
+    """A hunt reads no more than a few times what it passes."""
+    inner = b""
+    for offset in range(300, 0, -1):
+        inner = batch(offset, [record(inner)])
+    start = 61 + len(inner) + (1 << 19)
+    asked = []
+
+    class Counted(MemorySource):
+        def window(self, position: int, at_least: int = 1) -> memoryview:
+            asked.append(position)
+            return super().window(position, at_least)
+
+    data = bytes(61) + inner + bytes(1 << 20) + b"\1"
+    assert list(walk(Counted(data, 1 << 16), 0))
+    # 8 windows of the second half of the zeros, at the sight of each of 300 candidates or once.
+    assert 8 <= sum(position >= start for position in asked) < 40
+
+
 def test_inner_batches_reached_by_hunting_are_marked() -> None:
     outer = nested(1, inner_base=5)
     torn_length = outer[:8] + (10**6).to_bytes(4, "big") + outer[12:]
