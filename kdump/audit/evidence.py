@@ -105,13 +105,7 @@ class Evidence:
             return self._end_without_segments()
         if not self.surveys or len(self.surveys) < len(self.target.segments):
             return None
-        last = self.surveys[-1]
-        tails = all(gap.damage.is_tail for gap in last.gaps)
-        if not last.complete or (last.hides_end and not tails):
-            return None
-        if last.last_offset is None and last.size and not last.gaps:
-            return None  # a quick survey that found no batch to start from
-        return last.end_offset
+        return self.surveys[-1].written_end
 
     def _end_without_segments(self) -> int | None:
         """Return the offset at which a broker creates the first segment of an empty log."""

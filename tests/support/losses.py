@@ -51,10 +51,15 @@ def places(log: Path) -> list[Place]:
 
 
 class Losses:
-    """Damages logs of a partition at random; ``lost`` are the offsets that nobody can read then."""
+    """Damages logs of a partition at random; ``lost`` are the offsets that nobody can read then.
+
+    ``blocks``: zeros after a log that is not the last, at which consumers stop.
+    """
 
     def __init__(self, seed: int, partition: Path) -> None:
         self.rng = random.Random(seed)
+        self.endings = random.Random(f"{seed} endings")
+        self.blocks = False
         self.logs = sorted(partition.glob("*.log"))
         self.lost: set[int] = set()
         for log, following in zip(self.logs, [*self.logs[1:], None], strict=True):
@@ -76,7 +81,22 @@ class Losses:
             end = found[-1].last + 1 if following is None else int(following.stem)
             data = data[: cut.position]
             self.lost |= set(range(cut.base, end))
-        log.write_bytes(data)
+        log.write_bytes(self.ended(data, found, following))
+
+    def ended(self, data: bytes, found: list[Place], following: Path | None) -> bytes:
+        """Let the log end inside a batch, with zeros after its last batch, or with both."""
+        whole = [place for place in found if place.end <= len(data) and data[place.position + 16]]
+        if len(whole) > 1 and self.endings.random() < 0.2:
+            cut = self.endings.choice(whole[1:])
+            # Zeros must not make it whole again.
+            tail = len(data[: cut.end].rstrip(b"\0"))
+            data = data[: self.endings.randrange(cut.position + HEADER, tail)]
+            end = found[-1].last + 1 if following is None else int(following.stem)
+            self.lost |= set(range(cut.base, end))
+        if self.endings.random() < 0.2:
+            data += bytes(self.endings.randrange(1, 4000))
+            self.blocks |= following is not None
+        return data
 
     def corrupted(self, data: bytes, found: list[Place]) -> bytes:
         place = self.rng.choice(found)

@@ -153,6 +153,16 @@ class Survey:
         return any(gap.offset_after is None for gap in self.gaps)
 
     @property
+    def written_end(self) -> int | None:
+        """As ``known_end``, but a torn write and preallocated room may follow the last record."""
+        at_end = (gap for gap in self.gaps if gap.offset_after is None)
+        if not self.complete or not all(gap.damage.is_tail for gap in at_end):
+            return None
+        # Without a batch and without damage, a quick survey found no batch to start from.
+        found = self.last_offset is not None or not self.size or self.gaps
+        return self.end_offset if found else None
+
+    @property
     def damages(self) -> int:
         """The number of damages, listed or not."""
         return sum(self.counts[reason] for reason in Reason) if self.counts else 0

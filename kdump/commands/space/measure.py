@@ -254,8 +254,7 @@ def _last(
     survey = quick_survey(last, sealed=False)
     # A broker does not count the room that it has preallocated.
     room = survey.gaps[-1].damage if survey.zero_tail and survey.gaps else None
-    ends_in_room = room is not None and room.empty and len(survey.gaps) == 1
-    end = survey.end_offset if ends_in_room else survey.known_end
+    end = survey.written_end
     if end is None:
         return unread, last.base_offset
     entry = None if survey.time_index is None else survey.time_index.last
