@@ -28,7 +28,7 @@ def wrong(seed: int, top: Path) -> list[str]:
     (line,) = (each for each in ran.of("forecast") if each["path"].endswith(name))
     records = line["lost_now"]["records"]
     said = [] if records == len(lost) else [f"{name}: {records} records, expected {len(lost)}"]
-    if ran.code != (4 if lost or losses.blocks else 0):
+    if ran.code != (4 if lost or losses.zeros else 0):
         said.append(f"{name}: exit code {ran.code}")
     return said
 

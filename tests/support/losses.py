@@ -53,13 +53,13 @@ def places(log: Path) -> list[Place]:
 class Losses:
     """Damages logs of a partition at random; ``lost`` are the offsets that nobody can read then.
 
-    ``blocks``: zeros after a log that is not the last, at which consumers stop.
+    ``zeros`` follow a log: an error after a clean stop, even if nothing is lost.
     """
 
     def __init__(self, seed: int, partition: Path) -> None:
         self.rng = random.Random(seed)
         self.endings = random.Random(f"{seed} endings")
-        self.blocks = False
+        self.zeros = False
         self.logs = sorted(partition.glob("*.log"))
         self.lost: set[int] = set()
         for log, following in zip(self.logs, [*self.logs[1:], None], strict=True):
@@ -95,7 +95,7 @@ class Losses:
             self.lost |= set(range(cut.base, end))
         if self.endings.random() < 0.2:
             data += bytes(self.endings.randrange(1, 4000))
-            self.blocks |= following is not None
+            self.zeros = True
         return data
 
     def corrupted(self, data: bytes, found: list[Place]) -> bytes:
