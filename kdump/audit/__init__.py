@@ -16,4 +16,5 @@ codes         The list of modules with findings, in the order of the report, and
 verdicts/     The results: verdicts on partitions, losses, forecasts of whole directories.
 judge         judge(): runs all checks over one partition or log directory, in order.
 run/          The passes of a run over many partitions.
+sizes/        The bytes of partitions: what their files take, and what retention deletes of them.
 """

@@ -1,8 +1,5 @@
 """``kdump space``: what takes the space of log directories, and what retention frees.
 
-files    The bytes that files take on their file system.
-growth   How fast logs grow, and when their file system is full.
-measure  The bytes of one partition: what its files take, and what retention deletes of them.
 shorter  Shorter retention that frees a number of bytes: the oldest records of all topics first.
 space    The space of log directories: file systems, topics, and what belongs to no log.
 report   The report of ``kdump space``: text, or JSON Lines with a line for each topic.

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit.commands import Remedy, retention_command
 from kdump.audit.facts.cluster import Configs
-from kdump.commands.space.measure import PartitionSpace
+from kdump.audit.sizes.measure import PartitionSpace
 from kdump.values import frozen
 
 #: Records that are younger than that are not deleted.
@@ -59,7 +59,7 @@ def shorter_retention(
         (time_ms, size, offsets, found.name.topic)
         for found in partitions
         if found.name is not None and may_be_shorter(found)
-        for time_ms, size, offsets in found.ages
+        for time_ms, size, offsets in _ages(found)
         if time_ms <= now_ms - _LEAST_MS
     )
     freed: dict[str, _Freed] = defaultdict(_Freed)
@@ -92,6 +92,19 @@ def shorter_retention(
             )
         )
     return tuple(result)
+
+
+def _ages(found: PartitionSpace) -> Iterator[tuple[int, int, int]]:
+    """Yield of each segment that is not due the largest timestamp up to it, bytes and offsets.
+
+    A segment whose age is unknown ends them.
+    """
+    largest = 0
+    for segment in found.old[0 if found.due is None else found.due.count :]:
+        if segment.largest_ms is None:
+            return
+        largest = max(largest, segment.largest_ms)
+        yield largest, segment.bytes, segment.offsets
 
 
 def may_be_shorter(found: PartitionSpace) -> bool:

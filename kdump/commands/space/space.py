@@ -11,25 +11,23 @@ from enum import Enum
 from typing import Final
 
 from kdump.audit.facts.retention import Hold, RetentionConfigs
-from kdump.audit.facts.settings import Sources, retention_configs
 from kdump.audit.facts.small_files import (
     DirectoryFacts,
-    checkpoint_line,
-    log_start_line,
     read_topic_id,
 )
 from kdump.audit.facts.space import Space
 from kdump.audit.run.spread import Spread, failure_text
+from kdump.audit.sizes.files import TreeSpace, file_space, tree_space
+from kdump.audit.sizes.growth import Growth
+from kdump.audit.sizes.measure import FOREIGN as FOREIGN_FILES
+from kdump.audit.sizes.measure import PartitionSpace, measure_all
+from kdump.audit.sizes.tasks import space_task
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.scope import Scope, directories_of
-from kdump.audit.targets.target import Target, identity, without_nested
-from kdump.commands.space.files import TreeSpace, file_space, tree_space
-from kdump.commands.space.growth import Growth
-from kdump.commands.space.measure import FOREIGN as FOREIGN_FILES
-from kdump.commands.space.measure import PartitionSpace, SpaceTask, measure_all
+from kdump.audit.targets.target import identity, without_nested
 from kdump.commands.space.shorter import ShorterRetention, shorter_retention
 from kdump.errors import SourceError, UsageError
-from kdump.storage.logdir import EntryType, Segment, directory_name
+from kdump.storage.logdir import EntryType, Segment
 from kdump.storage.names import PARTITION_METADATA, REMOTE_INDEX_CACHE, FileKind
 from kdump.storage.paths import AnyPath
 from kdump.storage.repair_record import FOLDERS
@@ -192,7 +190,7 @@ def find_space(
     directories = directories_of(scope.roots)
     if free is not None:
         _check_one_system(directories)
-    tasks = [_task(target, scope.context, ages=free is not None) for target in targets]
+    tasks = [space_task(target, scope.context, listing=free is not None) for target in targets]
     chunks = [tasks[at : at + _PARTITIONS] for at in range(0, len(tasks), _PARTITIONS)]
     sizes = [len(chunk) for chunk in chunks]
     advance = None if on_progress is None else progress_counter(len(tasks), on_progress)
@@ -247,7 +245,7 @@ class _Sums:
         name = found.name
         if name is not None and not name.suffix:
             self.topics.setdefault(name.topic, TopicSpace(name.topic)).add(found)
-        if found.ages:
+        if found.old:
             self._aged.append(found)
 
     def add_tree(self, kind: Leftover, tree: TreeSpace, path: AnyPath) -> None:
@@ -294,40 +292,6 @@ def _systems(
             growth += growths.get(facts.directory.path, Growth())
         if space is not None:
             yield FileSystem(space, tuple(found), growth)
-
-
-def _task(target: Target, context: Context, *, ages: bool) -> SpaceTask:
-    name, node = directory_name(target.path), context.node(target)
-    now_ms = context.now_ms
-    if name is None:
-        return SpaceTask(target.path, None, None, None, None, False, now_ms, now_ms)
-    topic_id = None
-    ranges: Sequence[tuple[int, int]] = ()
-    configs = retention_configs(name.topic, Sources(node.image, context.config, node.node_id))
-    if configs is not None and configs.remote and node.remote is not None:
-        topic_id = read_topic_id(target.path / PARTITION_METADATA)
-        ranges = node.remote.ranges(name.topic, name.partition, topic_id)
-    marks = None if target.directory is None else target.directory.high_watermarks
-    others = node.copies(name.topic, name.partition)
-    return SpaceTask(
-        target.path,
-        name,
-        configs,
-        checkpoint_line(marks, name),
-        log_start_line(target.directory, name),
-        others is not None and not others.nodes,
-        now_ms,
-        _written_ms(target.directory, now_ms),
-        None if node.remote is None else ranges[-1][1] if ranges else -1,
-        ages,
-    )
-
-
-def _written_ms(facts: DirectoryFacts | None, now_ms: int) -> int:
-    """Return the time up to which a broker has written to a log directory."""
-    if facts is None or not facts.stopped or not facts.written_ms:
-        return now_ms
-    return min(facts.written_ms, now_ms)
 
 
 def _leftovers(found: PartitionSpace, context: Context) -> Iterator[tuple[Leftover, int]]:

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from kdump.audit.facts.retention import RetentionConfigs
-from kdump.commands.space.growth import (
+from kdump.audit.sizes.growth import (
     DAY_MS,
     HORIZONS,
     WEEK_MS,

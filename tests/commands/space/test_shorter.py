@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from kdump.audit.facts.retention import RetentionConfigs
-from kdump.commands.space.measure import PartitionSpace
+from kdump.audit.sizes.measure import OldSegment, PartitionSpace
 from kdump.commands.space.shorter import ShorterRetention, shorter_retention
 from kdump.storage.names import parse_directory_name
 from kdump.ui import exits
@@ -28,8 +28,11 @@ def partition(
     name: str, *hours: int, configs: RetentionConfigs = DELETE, size: int = MIB
 ) -> PartitionSpace:
     """A partition of segments of ten offsets, whose newest records are so many hours old."""
-    ages = tuple((NOW - age * HOUR, size, 10) for age in hours)
-    return PartitionSpace(Path(name), parse_directory_name(name), configs=configs, ages=ages)
+    old = tuple(
+        OldSegment(number * 10, number * 10 + 10, NOW - age * HOUR, size, ())
+        for number, age in enumerate(hours)
+    )
+    return PartitionSpace(Path(name), parse_directory_name(name), configs=configs, old=old)
 
 
 def freed(found: tuple[ShorterRetention, ...]) -> dict[str, tuple[int, int, int]]:

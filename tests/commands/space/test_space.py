@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kdump.audit.facts.retention import RetentionConfigs
-from kdump.commands.space import measure
+from kdump.audit.sizes import measure
 from kdump.errors import SourceError, VanishedError
 from kdump.storage.access import read_end
 from kdump.storage.logdir import directory_name

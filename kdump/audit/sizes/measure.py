@@ -23,8 +23,8 @@ from kdump.audit.facts.retention import (
     due_segments,
 )
 from kdump.audit.run.quick_survey import quick_survey
-from kdump.commands.space.files import FileSpace, files_in, tree_space
-from kdump.commands.space.growth import GrownSegment, Growth, growth_of
+from kdump.audit.sizes.files import FileSpace, files_in, tree_space
+from kdump.audit.sizes.growth import GrownSegment, Growth, growth_of
 from kdump.errors import SourceError, VanishedError
 from kdump.format.index import TimeIndex
 from kdump.storage.access import open_source, read_end
@@ -52,7 +52,7 @@ class SpaceTask:
     ``alone`` says that it has no other replica, so that its high watermark is its end.
     ``configs`` are None if the topic is unknown. ``written_ms`` is the time up to which its broker
     has written, by the checkpoints of a stopped one. ``copied`` is the highest offset in remote
-    storage, None if it is unknown. ``ages`` asks for those of its segments.
+    storage, None if it is unknown. ``listing`` asks for its old segments.
     """
 
     path: AnyPath
@@ -64,7 +64,27 @@ class SpaceTask:
     now_ms: int
     written_ms: int
     copied: int | None = None
-    ages: bool = False
+    listing: bool = False
+
+
+@frozen
+class OldSegment:
+    """A segment that retention deletes next, or could delete if it were shorter.
+
+    ``end_offset`` is the offset after its last record, ``largest_ms`` its largest timestamp, None
+    if it is unknown. ``bytes`` are those of its ``files``, whose names begin with that of the log.
+    """
+
+    base_offset: int
+    end_offset: int
+    largest_ms: int | None
+    bytes: int
+    files: tuple[str, ...]
+
+    @property
+    def offsets(self) -> int:
+        """The number of its offsets."""
+        return self.end_offset - self.base_offset
 
 
 @frozen
@@ -77,9 +97,8 @@ class PartitionSpace:
     not load, by suffix: ``.kdump`` for backups, ``FOREIGN`` for what is not Kafka's. ``oldest_ms``
     is the time of the first record, and ``newest_ms`` of the last write. ``due`` is what retention
     deletes at its next check, ``due_bytes`` of all files of these segments, ``due_log_bytes`` of
-    their logs, with ``due_offsets`` offsets. ``ages`` are, of each segment that shorter
-    retention could delete after these, the largest timestamp up to it in ms, the bytes of its
-    files, and the number of its offsets. ``errors`` are of what could not be read.
+    their logs, with ``due_offsets`` offsets. ``old`` are the segments that shorter retention could
+    delete, from the first on, if the task asks for them. ``errors`` are of what could not be read.
     """
 
     path: AnyPath
@@ -97,7 +116,7 @@ class PartitionSpace:
     due_log_bytes: int = 0
     due_offsets: int = 0
     growth: Growth = field(default_factory=Growth)
-    ages: tuple[tuple[int, int, int], ...] = ()
+    old: tuple[OldSegment, ...] = ()
     errors: tuple[SourceError, ...] = ()
 
 
@@ -137,16 +156,16 @@ def _measure(
             leftovers[FOLDERS if entry.name.name == FOLDERS else FOREIGN] += tree.bytes
     segments = partition.segments
     oldest = _oldest_ms(segments)
-    due, growth, ages = None, Growth(), tuple[tuple[int, int, int], ...]()
+    due, growth, old = None, Growth(), tuple[OldSegment, ...]()
     if _has_retention(task, segments):
         try:
             sealed = [_aged(segment, files) for segment in segments[:-1]]
             last, end = _last(task, segments[-1], files, sealed)
             due = _decide(task, [*sealed, last], end)
             growth = _growth(task, segments, files, sealed, oldest)
-            if task.ages:
+            if task.listing:
                 ends = [*(segment.base_offset for segment in segments[1:]), end]
-                ages = tuple(_ages(segments, files, [*sealed, last], ends, due))
+                old = tuple(_old(segments[: due.within], files, [*sealed, last], ends))
         except SourceError as error:
             if again and isinstance(error, VanishedError):
                 raise
@@ -171,7 +190,7 @@ def _measure(
         sum(log.bytes for log in gone_logs),
         0 if due is None else due.before - segments[0].base_offset,
         growth,
-        ages,
+        old,
         tuple(errors),
     )
 
@@ -213,22 +232,16 @@ def _growth(
     return growth_of(written, task.configs, oldest_ms, task.written_ms)
 
 
-def _ages(
+def _old(
     segments: Sequence[Segment],
     files: Mapping[str, FileSpace],
     aged: Sequence[AgedSegment],
     ends: Sequence[int],
-    due: DueSegments,
-) -> Iterator[tuple[int, int, int]]:
-    """Yield the ages of the segments that are not due, up to one whose age is unknown."""
-    largest = 0
-    for number in range(due.count, due.within):
-        time_ms = aged[number].largest_ms
-        if time_ms is None:
-            return
-        largest = max(largest, time_ms)
-        offsets = ends[number] - segments[number].base_offset
-        yield largest, _bytes(segments[number], files), offsets
+) -> Iterator[OldSegment]:
+    for segment, times, end in zip(segments, aged, ends, strict=False):
+        names = tuple(path.name for path in _files(segment))
+        size = _bytes(segment, files)
+        yield OldSegment(segment.base_offset, end, times.largest_ms, size, names)
 
 
 def _has_retention(task: SpaceTask, segments: Sequence[Segment]) -> bool:
@@ -249,7 +262,7 @@ def _last(
     unread = AgedSegment(last.base_offset, 0 if file is None else file.size, None)
     due = _decide(task, [*sealed, unread], last.base_offset)
     sized = task.configs is not None and task.configs.retention_bytes >= 0
-    if task.configs is None or (due.count < len(sealed) and not sized and not task.ages):
+    if task.configs is None or (due.count < len(sealed) and not sized and not task.listing):
         return unread, last.base_offset
     survey = quick_survey(last, sealed=False)
     # A broker does not count the room that it has preallocated.
