@@ -48,6 +48,7 @@ _GROUPS: Final = {
         "truncate-to-valid": "kdump.commands.truncate.command:truncate_to_valid",
         "heal": "kdump.commands.heal.command:heal",
         "salvage": "kdump.commands.salvage.command:salvage",
+        "trim": "kdump.commands.trim.command:trim",
         "undo": "kdump.commands.undo.command:undo",
         "convert-v0-v2": "kdump.commands.convert.command:convert_v0_v2",
     },
@@ -63,11 +64,11 @@ _GROUPS: Final = {
         "export": "kdump.commands.export.command:export",
         "check": "kdump.commands.check.command:check",
     },
-    "Help": {
-        "help": "kdump.commands.help.command:help_page",
-    },
 }
-_COMMANDS: Final = {name: place for group in _GROUPS.values() for name, place in group.items()}
+_HELP: Final = {"help": "kdump.commands.help.command:help_page"}
+_COMMANDS: Final = _HELP | {
+    name: place for group in _GROUPS.values() for name, place in group.items()
+}
 #: What people want to know first, and what tells them.
 _QUESTIONS: Final = {
     "Is my data corrupt? Is anything lost?": "kdump verify DIRECTORY",
@@ -144,6 +145,9 @@ class _Commands(click.Group):
                     if command is not None:
                         about = command.get_short_help_str(80)
                         formatter.write_dl([(name.ljust(width), about)])
+        formatter.write_text(
+            "kdump help lists guides and exit codes; kdump help verify shows a page."
+        )
         return formatter.getvalue().rstrip("\n")
 
     def resolve_command(

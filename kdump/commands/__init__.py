@@ -18,6 +18,7 @@ salvage/       ``kdump salvage``: a new partition from the sound batches of a da
 scrub/         ``kdump scrub``: reads everything once in a while, and remembers what it read.
 space/         ``kdump space``: what takes the space of log directories, and what retention frees.
 transactions/  ``kdump transactions``: transactions of coordinators and in logs.
+trim/          ``kdump trim``: the oldest segments removed, while the broker is stopped.
 truncate/      ``kdump truncate-to-valid``: the cut of a log.
 undo/          ``kdump undo``: repairs taken back, and their backups.
 verify/        ``kdump verify``: what is on disk, what is wrong, what the next start does.

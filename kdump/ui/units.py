@@ -34,6 +34,24 @@ def size_text(size_bytes: float) -> str:
     return f"{size_bytes:.0f} bytes" if power == 0 else f"{size_bytes:.2f} {_UNITS[power]}"
 
 
+def short_age_text(seconds: int) -> str:
+    """Return an age in one unit: "3d", "12h", "5min", "40s"; "future" below 0."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return "future" if seconds < 0 else f"{seconds}s"
+
+
+def short_size_text(size_bytes: float) -> str:
+    """Return a size of at least 1 KiB with two or three digits: "1.2 GiB", "168 KiB"."""
+    size = max(size_bytes / 1024, 1)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1000 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{size:.{1 if size < 10 and unit != 'KiB' else 0}f} {unit}"
+
+
 def parse_size(text: str) -> int:
     """Read a size such as "50MB" (millions), "20MiB" (1024 times 1024), "512kB" or "4096".
 

@@ -7,7 +7,7 @@ import random
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -41,6 +41,14 @@ def was_just_rolled(finding: dict[str, Any]) -> bool:
     return finding["code"] == "index-missing" and is_last and not any(log.read_bytes())
 
 
+def was_just_opened(finding: dict[str, Any]) -> bool:
+    """Whether it is of an empty snapshot: a broker creates the file before it writes it at once."""
+    return finding["code"] == "snapshot-unreadable" and not Path(finding["path"]).stat().st_size
+
+
+_JUST: Final = (was_just_deleted, was_just_rolled, was_just_opened)
+
+
 @pytest.mark.nightly
 @pytest.mark.broker
 @pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
@@ -70,9 +78,9 @@ def test_what_brokers_write_has_nothing_wrong(
                     for line in findings
                     if line["severity"] != "info"
                     and line["code"] not in allowed
-                    and not (killed and (was_just_deleted(line) or was_just_rolled(line)))
+                    and not (killed and any(just(line) for just in _JUST))
                 ]
-                assert worse == []
+                assert worse == [], worse
                 assert code == 0
                 assert [state["state"] for state in lines[0]["liveness"]] == ["stopped"]
                 assert lines[-1]["records"] > 100

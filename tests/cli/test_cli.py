@@ -94,6 +94,7 @@ def test_the_names_of_all_commands() -> None:
         "scrub",
         "space",
         "transactions",
+        "trim",
         "truncate-to-valid",
         "undo",
         "verify",

@@ -226,6 +226,7 @@ ELSEWHERE = {
         "space",
         "unreadable",
     ): "tests/commands/space/test_space.py: a partition that cannot be listed",
+    ("trim", "unreadable"): "tests/commands/trim: a partition that cannot be measured",
     ("transactions", "undecodable"): "tests/commands/transactions: a record that no release has",
     **{
         (command, "pending"): "tests/ui/test_repairs.py, tests/crash: a repair that was killed"
@@ -256,6 +257,7 @@ def runs(top: Path, lossy: Path) -> Iterator[Ran]:
     left.write_bytes(b"x")
     yield of("space", lossy.parent)
     yield of("space", "--free", "40KiB", clean)
+    yield of("trim", "--free", "40KiB", clean)
     left.unlink()
     yield of("dump", "--records", "--limit", "3", lossy)
     preallocated = top / "00000000000000000000.index"

@@ -22,6 +22,8 @@ READING = {
     "groups-json": ["groups", "--format", "json", "--group", "g*"],
     "space": ["space"],
     "space-json": ["space", "--format", "json", "--jobs", "1"],
+    "trim": ["trim", "--free", "1GB"],
+    "trim-json": ["trim", "--by-retention", "--format", "json", "--jobs", "1"],
     "transactions": ["transactions"],
     "transactions-json": ["transactions", "--format", "json", "--hanging"],
     "metadata": ["metadata"],

@@ -98,7 +98,8 @@ class PartitionSpace:
     is the time of the first record, and ``newest_ms`` of the last write. ``due`` is what retention
     deletes at its next check, ``due_bytes`` of all files of these segments, ``due_log_bytes`` of
     their logs, with ``due_offsets`` offsets. ``old`` are the segments that shorter retention could
-    delete, from the first on, if the task asks for them. ``errors`` are of what could not be read.
+    delete, from the first on, if the task asks for them, and ``reach`` is the offset over which no
+    deletion goes, None if it is unknown. ``errors`` are of what could not be read.
     """
 
     path: AnyPath
@@ -117,6 +118,7 @@ class PartitionSpace:
     due_offsets: int = 0
     growth: Growth = field(default_factory=Growth)
     old: tuple[OldSegment, ...] = ()
+    reach: int | None = None
     errors: tuple[SourceError, ...] = ()
 
 
@@ -156,13 +158,14 @@ def _measure(
             leftovers[FOLDERS if entry.name.name == FOLDERS else FOREIGN] += tree.bytes
     segments = partition.segments
     oldest = _oldest_ms(segments)
-    due, growth, old = None, Growth(), tuple[OldSegment, ...]()
+    due, growth, old, reach = None, Growth(), tuple[OldSegment, ...](), None
     if _has_retention(task, segments):
         try:
             sealed = [_aged(segment, files) for segment in segments[:-1]]
             last, end = _last(task, segments[-1], files, sealed)
             due = _decide(task, [*sealed, last], end)
             growth = _growth(task, segments, files, sealed, oldest)
+            reach = end if task.alone else task.high_watermark
             if task.listing:
                 ends = [*(segment.base_offset for segment in segments[1:]), end]
                 old = tuple(_old(segments[: due.within], files, [*sealed, last], ends))
@@ -191,6 +194,7 @@ def _measure(
         0 if due is None else due.before - segments[0].base_offset,
         growth,
         old,
+        reach,
         tuple(errors),
     )
 

@@ -1,11 +1,12 @@
-"""space_task(): what the bytes of a partition depend on outside of it.
+"""measure_targets(): the partitions of a run measured, each with what lies outside of it.
 
 These are its lines in checkpoints, its replicas, and the configs of its topic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from kdump.audit.facts.settings import Sources, retention_configs
 from kdump.audit.facts.small_files import (
@@ -14,15 +15,47 @@ from kdump.audit.facts.small_files import (
     log_start_line,
     read_topic_id,
 )
-from kdump.audit.sizes.measure import SpaceTask
+from kdump.audit.run.spread import Spread, failure_text
+from kdump.audit.sizes.measure import PartitionSpace, SpaceTask, measure_all
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
+from kdump.errors import SourceError
 from kdump.storage.logdir import directory_name
 from kdump.storage.names import PARTITION_METADATA
+from kdump.storage.workers import progress_counter
+
+#: The partitions of a task: their files are asked for in one process.
+_PARTITIONS: Final = 32
 
 
-def space_task(target: Target, context: Context, *, listing: bool) -> SpaceTask:
-    """Return the task that measures a partition; ``listing`` asks for its old segments."""
+def measure_targets(
+    targets: Sequence[Target],
+    context: Context,
+    spread: Spread,
+    *,
+    listing: bool = False,
+    on_progress: Callable[[int], None] | None = None,
+) -> Iterator[tuple[Target, PartitionSpace | SourceError]]:
+    """Yield each partition of ``targets`` with its bytes, in any order; ``listing``: old segments.
+
+    ``on_progress`` gets the number of partitions that are done.
+    """
+    tasks = [_task(target, context, listing=listing) for target in targets]
+    starts = range(0, len(tasks), _PARTITIONS)
+    chunks = [tasks[at : at + _PARTITIONS] for at in starts]
+    sizes = [len(chunk) for chunk in chunks]
+    advance = None if on_progress is None else progress_counter(len(tasks), on_progress)
+    for number, found in spread(measure_all, chunks, sizes, on_progress=advance):
+        of = targets[starts[number] : starts[number] + len(chunks[number])]
+        if isinstance(found, list):
+            yield from zip(of, found, strict=True)
+        else:
+            for target in of:
+                text = f"{target.path}: not measured: {failure_text(found)}"
+                yield target, SourceError(target.path, text)
+
+
+def _task(target: Target, context: Context, *, listing: bool) -> SpaceTask:
     name, node = directory_name(target.path), context.node(target)
     now_ms = context.now_ms
     if name is None:

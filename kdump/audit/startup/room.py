@@ -27,8 +27,9 @@ from kdump.values import frozen
 _FREE_SPACE: Final = (
     "Free space before the broker starts: kdump space shows what takes the space, and what of it "
     "may go. Delete other files of the file system first, then the backups that kdump undo lists. "
-    "Do not delete a .log by hand. A larger file system, or a smaller reserve of an ext4 file "
-    "system (tune2fs -m), helps too."
+    "If that is not enough, kdump trim removes the oldest segments in the right order. Do not "
+    "delete a .log by hand. A larger file system, or a smaller reserve of an ext4 file system "
+    "(tune2fs -m), helps too."
 )
 DISK_FULL: Final = FindingCode(
     "disk-full",

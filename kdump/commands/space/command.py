@@ -12,20 +12,12 @@ import click
 from kdump.ui.command import Command
 from kdump.ui.options.jobs import jobs_option, reading_jobs
 from kdump.ui.options.reports import format_option, wide_option
+from kdump.ui.options.size import read_size
 from kdump.ui.options.targets import TargetOptions, find_read_scope, target_options
 from kdump.ui.progress import progress_option
 
 if TYPE_CHECKING:
     from kdump.ui.progress import Mode
-
-
-def _size(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    from kdump.ui.units import parse_size
-
-    try:
-        return None if text is None else parse_size(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param=parameter) from error
 
 
 @click.command(
@@ -37,7 +29,7 @@ def _size(_: click.Context, parameter: click.Parameter, text: str | None) -> int
 @click.option(
     "--free",
     metavar="SIZE",
-    callback=_size,
+    callback=read_size,
     help="Print commands of Kafka that set a shorter retention, and free this much, such as 20GB. "
     "The oldest records of all topics go first, on all replicas.",
 )

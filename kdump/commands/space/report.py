@@ -23,7 +23,7 @@ from kdump.ui import jsonl
 from kdump.ui.exits import Ending
 from kdump.ui.paragraphs import command_line, paragraph, wrap
 from kdump.ui.table import FIELDS, Column, ReportTable
-from kdump.ui.units import count_text, duration_text, size_text
+from kdump.ui.units import count_text, duration_text, short_age_text, short_size_text, size_text
 from kdump.ui.verdicts.forecast_text import space_text
 from kdump.values import frozen
 
@@ -60,24 +60,7 @@ class _Row:
 
 def _age(row: _Row) -> str | None:
     oldest = row.topic.oldest_ms
-    return None if oldest is None else _short_age((row.now_ms - oldest) // 1000)
-
-
-def _short_age(seconds: int) -> str:
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds // size}{unit}"
-    return "future" if seconds < 0 else f"{seconds}s"
-
-
-def _short_size(size_bytes: float) -> str:
-    """Return a size of at least 1 KiB with two or three digits: "1.2 GiB", "168 KiB"."""
-    size = max(size_bytes / 1024, 1)
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        if size < 1000 or unit == "TiB":
-            break
-        size /= 1024
-    return f"{size:.{1 if size < 10 and unit != 'KiB' else 0}f} {unit}"
+    return None if oldest is None else short_age_text((row.now_ms - oldest) // 1000)
 
 
 def _policy(topic: TopicSpace) -> str:
@@ -90,7 +73,7 @@ def _policy(topic: TopicSpace) -> str:
     if configs.delete:
         limits = []
         if configs.retention_ms >= 0:
-            limits.append(_short_age(configs.retention_ms // 1000))
+            limits.append(short_age_text(configs.retention_ms // 1000))
         if configs.retention_bytes >= 0:
             limits.append(size_text(configs.retention_bytes))
         parts.append(f"delete {' or '.join(limits)}" if limits else "keep")
@@ -118,11 +101,11 @@ _TOPICS: Final = ReportTable[_Row](
     "topic",
     (
         Column("TOPIC", "topic", lambda row: row.topic.topic),
-        Column("SIZE", "bytes", lambda row: row.topic.bytes, _short_size),
+        Column("SIZE", "bytes", lambda row: row.topic.bytes, short_size_text),
         Column(None, "linked_bytes", lambda row: row.topic.linked),
         Column(None, "partitions", lambda row: row.topic.partitions),
         Column(None, "segments", lambda row: row.topic.segments),
-        Column("A DAY", None, lambda row: round(row.topic.growth.day) or None, _short_size),
+        Column("A DAY", None, lambda row: round(row.topic.growth.day) or None, short_size_text),
         Column(None, "day_bytes", lambda row: round(row.topic.growth.day)),
         Column(None, "week_bytes", lambda row: round(row.topic.growth.week)),
         Column("AGE", None, _age),
@@ -130,7 +113,7 @@ _TOPICS: Final = ReportTable[_Row](
         Column(None, "newest_ms", lambda row: row.topic.newest_ms),
         Column("POLICY", None, lambda row: _policy(row.topic)),
         Column(None, FIELDS, _config_fields),
-        Column("DUE", None, lambda row: row.topic.due_bytes or None, _short_size),
+        Column("DUE", None, lambda row: row.topic.due_bytes or None, short_size_text),
         Column(None, "due_bytes", lambda row: row.topic.due_bytes),
         Column(None, "due_segments", lambda row: row.topic.due_segments),
         Column(None, "due_offsets", lambda row: row.topic.due_offsets),
@@ -237,7 +220,10 @@ def _growth_text(system: FileSystem) -> str:
     came = f"{size_text(growth.day)} came in the last day, {size_text(growth.week)} in the week"
     earliest, latest = growth.full_ms(system.space.free_bytes)
     if _is_full(system.space):
-        return f"{came}: kdump next-start says whether a broker starts with so little room"
+        return (
+            f"{came}: kdump next-start says whether a broker starts with so little room; kdump "
+            "trim removes the oldest segments while it is stopped"
+        )
     if earliest is None:
         return f"{came}: not full within a year at this rate"
     times = [duration_text(each / 1000) for each in (earliest, latest) if each is not None]
@@ -258,7 +244,7 @@ def _wish_lines(wish: Wish) -> Iterator[str]:
         return
     topics = count_text(len(wish.shorter), "topic")
     offsets = sum(each.offsets for each in wish.shorter)
-    age = _short_age(wish.shorter[0].retention_ms // 1000)
+    age = short_age_text(wish.shorter[0].retention_ms // 1000)
     yield paragraph(
         "frees",
         f"{size_text(wish.gained)} of {size_text(wish.bytes)}: what is due, and records older than "

@@ -16,12 +16,12 @@ from kdump.audit.facts.small_files import (
     read_topic_id,
 )
 from kdump.audit.facts.space import Space
-from kdump.audit.run.spread import Spread, failure_text
+from kdump.audit.run.spread import Spread
 from kdump.audit.sizes.files import TreeSpace, file_space, tree_space
 from kdump.audit.sizes.growth import Growth
 from kdump.audit.sizes.measure import FOREIGN as FOREIGN_FILES
-from kdump.audit.sizes.measure import PartitionSpace, measure_all
-from kdump.audit.sizes.tasks import space_task
+from kdump.audit.sizes.measure import PartitionSpace
+from kdump.audit.sizes.tasks import measure_targets
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.scope import Scope, directories_of
 from kdump.audit.targets.target import identity, without_nested
@@ -31,11 +31,7 @@ from kdump.storage.logdir import EntryType, Segment
 from kdump.storage.names import PARTITION_METADATA, REMOTE_INDEX_CACHE, FileKind
 from kdump.storage.paths import AnyPath
 from kdump.storage.repair_record import FOLDERS
-from kdump.storage.workers import progress_counter
 from kdump.values import frozen
-
-#: The partitions of a task: their files are asked for in one process.
-_PARTITIONS: Final = 32
 
 
 class Leftover(Enum):
@@ -190,20 +186,15 @@ def find_space(
     directories = directories_of(scope.roots)
     if free is not None:
         _check_one_system(directories)
-    tasks = [space_task(target, scope.context, listing=free is not None) for target in targets]
-    chunks = [tasks[at : at + _PARTITIONS] for at in range(0, len(tasks), _PARTITIONS)]
-    sizes = [len(chunk) for chunk in chunks]
-    advance = None if on_progress is None else progress_counter(len(tasks), on_progress)
     sums = _Sums(scope.context)
     sums.errors += [target.error for target in scope.targets if target.error is not None]
-    for number, found in spread(measure_all, chunks, sizes, on_progress=advance):
-        if isinstance(found, list):
-            for each in found:
-                sums.add(each)
+    for _, found in measure_targets(
+        targets, scope.context, spread, listing=free is not None, on_progress=on_progress
+    ):
+        if isinstance(found, SourceError):
+            sums.errors.append(found)
         else:
-            path = chunks[number][0].path
-            text = f"{path}: not measured: {failure_text(found)}"
-            sums.errors.append(SourceError(path, text))
+            sums.add(found)
     for kind, tree, path in () if selected else _others(directories):
         sums.add_tree(kind, tree, path)
     return SpaceReport(

@@ -27,10 +27,18 @@ def epochs_after(
     changed = [entry for entry in changed if entry.start_offset < log_end]
     if changed == loaded and all(entry.start_offset < log_end for entry in entries):
         return None
-    below = [entry for entry in changed if entry.start_offset <= log_start]
-    if below:
-        changed = [EpochEntry(below[-1].epoch, log_start), *changed[len(below) :]]
-    return tuple(changed)
+    return epochs_from(changed, log_start)
+
+
+def epochs_from(entries: Sequence[EpochEntry], log_start: int) -> tuple[EpochEntry, ...]:
+    """Return the entries of a log that begins at ``log_start``; ``entries`` ascend.
+
+    Spec: ``LeaderEpochFileCache.truncateFromStartAsyncFlush``.
+    """
+    below = [entry for entry in entries if entry.start_offset <= log_start]
+    if not below:
+        return tuple(entries)
+    return (EpochEntry(below[-1].epoch, log_start), *entries[len(below) :])
 
 
 def old_epochs(

@@ -77,7 +77,7 @@ def apply(
         assume_stopped=assume_stopped,
     ) as lock:
         # What was seen before the lock was held may have changed: all of it is checked here.
-        check_readers(plan)
+        check_readers(plan.partition, plan.changed_files)
         record = interrupted_repair(plan.partition)
         if record is not None:
             raise Refused(

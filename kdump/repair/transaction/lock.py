@@ -140,14 +140,14 @@ def check_stopped(partition: Path, *, assume_stopped: bool, lock_held: bool = Fa
         )
 
 
-def check_readers(plan: Plan) -> None:
+def check_readers(partition: Path, names: Iterable[str]) -> None:
     """Raise Refused if a process has a file open that a plan changes: it could read half of it."""
-    paths = (plan.partition / name for name in sorted(plan.changed_files))
+    paths = (partition / name for name in sorted(names))
     with acting(ROOT):  # other users cannot see the open files of all processes
         use = next(uses(path for path in paths if path.is_file()), None)
     if use is not None:
         raise Refused(
-            f"{plan.partition}: expected no reader of a file that the repair changes; {use}, and "
+            f"{partition}: expected no reader of a file that the repair changes; {use}, and "
             "could read a half-made change: end it, or wait until it has ended"
         )
 

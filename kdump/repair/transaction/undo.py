@@ -52,7 +52,7 @@ def undo(
     done = record.state is RepairState.DONE
     # As in resume(), the files count, not the device and the inode of their directory.
     with hold_lock(partition, log_directory, assume_stopped=assume_stopped, interrupted=not done):
-        check_readers(plan)
+        check_readers(plan.partition, plan.changed_files)
         repair = _check(record, plan, folder)
         check_changeable(plan, undoing=True)
         folder.check_removable()

@@ -31,8 +31,8 @@ def select(
     Raise click.UsageError for values that are malformed or contradict each other.
     """
     first, last = (LOWEST, HIGHEST) if offsets is None else _offsets(offsets)
-    since_ms = None if since is None else _milliseconds(since, "--since")
-    until_ms = None if until is None else _milliseconds(until, "--until")
+    since_ms = None if since is None else milliseconds(since, "--since")
+    until_ms = None if until is None else milliseconds(until, "--until")
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
         raise click.UsageError(
             f"expected --since before --until, found --since {since} and --until {until}."
@@ -68,7 +68,7 @@ def _offsets(text: str) -> tuple[int, int]:
     )
 
 
-def _milliseconds(text: str, option: str) -> int:
+def milliseconds(text: str, option: str) -> int:
     """Return ``text`` in milliseconds since 1970, rounded up: records have no finer times."""
     try:
         if text.isdecimal() and text.isascii():

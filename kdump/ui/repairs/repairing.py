@@ -369,29 +369,38 @@ def _is_unread(verdict: Verdict) -> bool:
 
 
 def _consent(plan: Plan, choice: RepairOptions, *, resuming: bool = False) -> None:
-    """Raise Refused unless the user agrees to the loss: with --confirm, or on the terminal.
-
-    ``resuming``: steps of the plan are done already.
-    """
-    from kdump.errors import Refused
+    """Raise Refused unless the user agrees to the loss; ``resuming``: steps are done already."""
     from kdump.ui.repairs.text import consent_text
 
-    if not plan.lossy or plan.id in choice.confirm:
+    if plan.lossy:
+        more = " more" if resuming else ""
+        consent(str(plan.partition), plan.id, consent_text(plan), choice.confirm, more=more)
+
+
+def consent(
+    place: str, plan_id: str, question: str, confirmed: Sequence[str], *, more: str = ""
+) -> None:
+    """Raise Refused unless the user agrees to a plan: with --confirm, or on the terminal.
+
+    ``place`` is what loses records; ``more`` says after "nothing" that something was changed.
+    """
+    from kdump.errors import Refused
+
+    if plan_id in confirmed:
         return
-    if choice.confirm:
-        given = ", ".join(choice.confirm)
-        raise Refused(f"{plan.partition}: expected --confirm {plan.id}, found {given}")
+    if confirmed:
+        given = ", ".join(confirmed)
+        raise Refused(f"{place}: expected --confirm {plan_id}, found {given}")
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise Refused(
-            f"{plan.partition}: the plan loses records: expected --confirm {plan.id}, or a "
+            f"{place}: the plan loses records: expected --confirm {plan_id}, or a "
             "terminal to ask on, found neither"
         )
     try:
-        word = click.prompt(consent_text(plan), default="", show_default=False, err=True)
+        word = click.prompt(question, default="", show_default=False, err=True)
     except click.Abort as abort:
         if isinstance(abort.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from abort
         word = ""
-    if word.strip() != plan.id:
-        more = " more" if resuming else ""
-        raise Refused(f"{plan.partition}: declined, nothing{more} was changed")
+    if word.strip() != plan_id:
+        raise Refused(f"{place}: declined, nothing{more} was changed")

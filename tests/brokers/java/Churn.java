@@ -17,6 +17,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.InvalidTxnStateException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 
@@ -187,8 +188,18 @@ final class Churn {
             client.producer.beginTransaction();
             open.put(id, client);
         }
-        for (int batch = 1 + random.nextInt(4); batch > 0; batch--) {
-            open.get(id).send(batch(topic()));
+        try {
+            for (int batch = 1 + random.nextInt(4); batch > 0; batch--) {
+                open.get(id).send(batch(topic()));
+            }
+        } catch (ExecutionException failure) {
+            if (!(failure.getCause() instanceof InvalidTxnStateException)) {
+                throw failure;
+            }
+            // On a busy machine the coordinator has aborted a transaction that was left open.
+            open.remove(id);
+            producers.remove(id).close();
+            return;
         }
         if (random.nextInt(4) > 0) {
             end(id, random.nextInt(3) > 0);

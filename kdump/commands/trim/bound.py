@@ -1,0 +1,126 @@
+"""The segments that may go: up to an offset or a time, by retention, or to free bytes.
+
+They go from the oldest on, and never past the high watermark or the active segment, as
+``DeleteRecords`` and retention do. The first segment that does not qualify keeps all later ones.
+
+Spec: ``UnifiedLog.deleteOldSegments``, ``ReplicaManager.deleteRecords``,
+``UnifiedLog.maybeIncrementLogStartOffset``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import takewhile
+
+from kdump.audit.facts.retention import Hold, RetentionConfigs
+from kdump.audit.sizes.measure import OldSegment, PartitionSpace
+from kdump.storage.names import CLUSTER_METADATA_TOPIC
+from kdump.values import frozen
+
+#: Chooses the segments of each partition that go, from the oldest on.
+Choose = Callable[[Sequence[PartitionSpace]], list[Sequence[OldSegment]]]
+
+
+def why_kept(found: PartitionSpace) -> str | None:
+    """Return why no segment of a partition may go, None if its old segments may."""
+    name, configs = found.name, found.configs
+    if name is None or name.suffix:
+        return "no broker serves a directory of this name"
+    if name.topic == CLUSTER_METADATA_TOPIC:
+        return "the metadata log of the cluster: its snapshots decide what goes"
+    if name.topic.startswith("__"):
+        return "a topic of Kafka itself"
+    if configs is None:
+        return "no whole metadata log in sight has its cleanup.policy"
+    if not configs.delete:
+        return _without_deletion(configs)
+    if found.due is not None and found.due.hold is Hold.CLEANER_OFF:
+        return "compacted, and log.cleaner.enable is off: no broker deletes of it"
+    if not _free_to_go(found):
+        if found.due is None or found.due.hold is Hold.UNKNOWN:
+            return (
+                "no checkpoint has its high watermark, or it is unknown what is in remote storage"
+            )
+        return "its active segment is the first that is left, or the high watermark is in it"
+    return None
+
+
+def _without_deletion(configs: RetentionConfigs) -> str:
+    if configs.compact:
+        return "compacted: its old segments hold the newest values of keys"
+    return "its cleanup.policy deletes nothing"
+
+
+def _free_to_go(found: PartitionSpace) -> Sequence[OldSegment]:
+    """Return the segments that a deletion may reach: not the active one."""
+    return found.old[: max(found.segments - 1, 0)]
+
+
+def before_offset(offset: int) -> Choose:
+    """Return a choice of the segments all of whose offsets are below ``offset``."""
+    return _leading(lambda _, segment: segment.end_offset <= offset)
+
+
+def before_time(time_ms: int) -> Choose:
+    """Return a choice of the segments all of whose records are older, as retention compares."""
+    return _leading(
+        lambda _, segment: segment.largest_ms is not None and segment.largest_ms < time_ms
+    )
+
+
+def by_retention() -> Choose:
+    """Return a choice of the segments that a broker would delete at its first check."""
+    return _leading(
+        lambda found, segment: found.due is not None and segment.end_offset <= found.due.before
+    )
+
+
+def _leading(goes: Callable[[PartitionSpace, OldSegment], bool]) -> Choose:
+    def choose(partitions: Sequence[PartitionSpace]) -> list[Sequence[OldSegment]]:
+        return [tuple(takewhile(partial(goes, found), _free_to_go(found))) for found in partitions]
+
+    return choose
+
+
+@frozen
+class Aged:
+    """An old segment, by the largest timestamp up to it in its log."""
+
+    time_ms: int
+    partition: int
+    segment: OldSegment
+
+
+def freeing(wanted_bytes: int, latest_ms: int) -> Choose:
+    """Return a choice that frees ``wanted_bytes`` or more: the oldest records of all partitions.
+
+    None is younger than ``latest_ms``. It frees less if no more are old enough.
+    """
+
+    def choose(partitions: Sequence[PartitionSpace]) -> list[Sequence[OldSegment]]:
+        aged = sorted(
+            (each for number, found in enumerate(partitions) for each in _aged(number, found)),
+            key=lambda each: (each.time_ms, each.partition, each.segment.base_offset),
+        )
+        left, gone = wanted_bytes, [0] * len(partitions)
+        for each in takewhile(lambda each: each.time_ms <= latest_ms, aged):
+            if left <= 0:
+                break
+            left -= each.segment.bytes
+            gone[each.partition] += 1
+        return [found.old[:count] for found, count in zip(partitions, gone, strict=True)]
+
+    return choose
+
+
+def _aged(number: int, found: PartitionSpace) -> list[Aged]:
+    """Return the segments of a partition that may go, up to one whose age is unknown."""
+    aged: list[Aged] = []
+    latest = 0
+    for segment in _free_to_go(found):
+        if segment.largest_ms is None:
+            break
+        latest = max(latest, segment.largest_ms)
+        aged.append(Aged(latest, number, segment))
+    return aged

@@ -1,0 +1,239 @@
+"""``kdump trim``: the oldest segments removed, while the broker is stopped.
+
+Spec: ``UnifiedLog.deleteOldSegments``, ``DeleteRecords``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from kdump.ui.command import Command
+from kdump.ui.options.jobs import jobs_option, reading_jobs
+from kdump.ui.options.reports import format_option
+from kdump.ui.options.size import read_size
+from kdump.ui.options.state import read_duration
+from kdump.ui.options.targets import TargetOptions, find_scope, repair_target_options
+from kdump.ui.repairs.repairing import EXIT_CODES
+from kdump.values import frozen
+
+if TYPE_CHECKING:
+    from kdump.commands.trim.bound import Choose
+    from kdump.commands.trim.plan import TrimPlan
+    from kdump.storage.paths import AnyPath
+    from kdump.ui.exits import Ending
+
+
+@click.command(
+    cls=Command,
+    short_help="Remove the oldest segments, where the disk is full.",
+    epilog=EXIT_CODES,
+)
+@click.option(
+    "--before",
+    metavar="OFFSET|TIME",
+    help="Remove segments all of whose offsets are below OFFSET (of one partition), or all of "
+    "whose records are older than TIME, such as 2026-11-21T10:00:00Z or 30d.",
+)
+@click.option(
+    "--free",
+    metavar="SIZE",
+    callback=read_size,
+    help="Remove the oldest segments of all partitions until this much is free, such as 20GB.",
+)
+@click.option(
+    "--keep",
+    "keep_s",
+    metavar="TIME",
+    default="1h",
+    show_default=True,
+    callback=read_duration,
+    help="With --free: keep records that are younger.",
+)
+@click.option(
+    "--by-retention",
+    is_flag=True,
+    help="Remove what a broker would delete at its first check of retention.",
+)
+@click.option(
+    "--apply",
+    "applying",
+    is_flag=True,
+    help="Carry out the plan; without it nothing is changed.",
+)
+@click.option(
+    "--confirm",
+    metavar="ID",
+    multiple=True,
+    help="With --apply: agree to the plan with this id. Without it, the terminal asks for the id.",
+)
+@click.option(
+    "--assume-stopped",
+    is_flag=True,
+    help="Continue although kdump cannot show that no broker runs.",
+)
+@format_option("Print for people, or JSON Lines.")
+@jobs_option()
+@repair_target_options
+def trim(
+    targets: TargetOptions,
+    before: str | None,
+    free: int | None,
+    keep_s: int,
+    by_retention: bool,
+    applying: bool,
+    confirm: tuple[str, ...],
+    assume_stopped: bool,
+    form: Literal["text", "json"],
+    jobs: int | None,
+) -> int:
+    """Remove the oldest segments of stopped partitions, so that a broker has room to start.
+
+    PATH is a partition directory or a log directory. Whole segments go, with their indexes, from
+    the oldest on. The active segment stays, and so does all from the high watermark on. There is no
+    backup, and nothing is written before room is free: it works where no byte and no inode is left.
+    --apply needs the id of the plan.
+
+    Partitions whose cleanup.policy does not delete, topics of Kafka itself and the metadata log
+    stay as they are, and so does a partition whose policy or high watermark is unknown. With remote
+    storage, only segments that are copied go. The plan names what stays, and why.
+
+    A partition may have other replicas. If this node leads after its start, the other replicas
+    delete the same offsets. If another node leads, consumers can read them there.
+
+    If the removal is interrupted, a broker can start all the same. The last line on standard error
+    is then the command that plans the rest.
+    """
+    from kdump.audit.run.spread import Workers
+    from kdump.audit.targets.target import without_nested
+    from kdump.commands.trim.plan import plan_trim
+    from kdump.errors import UsageError
+    from kdump.ui.repairs.repairing import partitions
+
+    arguments = _arguments(before, free, keep_s, by_retention=by_retention)
+    scope = find_scope(targets, stores=False)
+    found = list(without_nested(partitions(scope)))
+    now_ms = scope.context.now_ms
+    offset = int(before) if before and before.isascii() and before.isdecimal() else None
+    if offset is not None and len(found) != 1:
+        raise UsageError(f"--before {before}: expected one partition, found {len(found)}")
+    plan = plan_trim(
+        found,
+        scope.context,
+        _choice(before, offset, free, now_ms - 1000 * keep_s, now_ms),
+        Workers(reading_jobs(jobs, found)),
+        arguments=arguments,
+        assume_stopped=assume_stopped,
+        wanted_bytes=free,
+        up_to=offset or 0,
+    )
+    run = _Run(plan, tuple(root.path for root in scope.roots), targets.words, form, free)
+    return run.finish(confirm, applying=applying, assume_stopped=assume_stopped)
+
+
+def _arguments(
+    before: str | None, free: int | None, keep_s: int, *, by_retention: bool
+) -> tuple[str, ...]:
+    """Return the options that decide what goes. Raise UsageError unless it is one."""
+    from kdump.errors import UsageError
+
+    given: list[tuple[str, ...]] = []
+    if before is not None:
+        given.append(("--before", before))
+    if free is not None:
+        given.append(("--free", str(free), "--keep", f"{keep_s}s"))
+    if by_retention:
+        given.append(("--by-retention",))
+    if len(given) != 1:
+        words = " and ".join(words[0] for words in given) or "none"
+        raise UsageError(f"expected one of --before, --free and --by-retention, found {words}")
+    return given[0]
+
+
+def _choice(
+    before: str | None, offset: int | None, free: int | None, keep_ms: int, now_ms: int
+) -> Choose:
+    """Return the choice of the options; ``keep_ms`` is the time from which records are kept."""
+    from kdump.commands.trim.bound import before_offset, before_time, by_retention, freeing
+
+    if free is not None:
+        return freeing(free, keep_ms)
+    if before is None:
+        return by_retention()
+    return before_time(_time_ms(before, now_ms)) if offset is None else before_offset(offset)
+
+
+def _time_ms(text: str, now_ms: int) -> int:
+    """Return a time, or the age of a record at the present time, in ms since 1970."""
+    from kdump.ui.options.selection import milliseconds
+    from kdump.ui.units import parse_duration
+
+    try:
+        return now_ms - 1000 * parse_duration(text)
+    except ValueError:
+        return milliseconds(text, "--before")
+
+
+@frozen
+class _Run:
+    """A plan that is shown, or carried out; ``words`` select partitions of ``paths``."""
+
+    plan: TrimPlan
+    paths: tuple[AnyPath, ...]
+    words: tuple[str, ...]
+    form: Literal["text", "json"]
+    free: int | None
+
+    def finish(self, confirm: tuple[str, ...], *, applying: bool, assume_stopped: bool) -> int:
+        """Return the exit code of the command."""
+        from kdump.commands.trim.report import emit_plan, emit_summary, print_done, print_plan
+        from kdump.ui.exits import Ending
+
+        plan = self.plan
+        going = applying and bool(plan.parts)
+        apply = (*self._command(), "--apply", "--confirm", plan.id)
+        if assume_stopped:
+            apply = (*apply, "--assume-stopped")
+        if self.form == "json":
+            emit_plan(click.echo, plan, self.paths)
+        else:
+            print_plan(click.echo, plan, None if applying else apply)
+        ending = Ending(unread=bool(plan.errors), problems=bool(plan.parts) and not applying)
+        if going:
+            ending |= self._carry_out(confirm, assume_stopped=assume_stopped)
+        done = going and not (ending.unread or ending.refused or ending.stopped_by)
+        if self.form == "json":
+            emit_summary(click.echo, plan, ending.exit_code, done=done)
+        elif done:
+            print_done(click.echo, plan)
+        return ending.exit_code
+
+    def _carry_out(self, confirm: tuple[str, ...], *, assume_stopped: bool) -> Ending:
+        from kdump.commands.trim.apply import carry_out
+        from kdump.errors import Refused, Unfinished
+        from kdump.format.lines.shell import shell_text
+        from kdump.format.lines.text import printable
+        from kdump.ui.exits import Ending
+        from kdump.ui.repairs.repairing import consent
+
+        plan = self.plan
+        question = f"This loses {plan.offsets:,} offsets for good. Type {plan.id} to continue"
+        try:
+            consent(str(self.paths[0]), plan.id, question, confirm)
+            carry_out(plan, self._command, assume_stopped=assume_stopped)
+        except (Refused, Unfinished) as error:
+            click.echo(f"kdump: {printable(str(error))}", err=True)
+            if isinstance(error, Unfinished):
+                click.echo(shell_text(error.resume), err=True)
+            return Ending.of(error)
+        return Ending()
+
+    def _command(self, freed_bytes: int = 0) -> tuple[str, ...]:
+        """Return the command that plans what is left once so many bytes are free."""
+        from kdump.format.lines.shell import operand
+
+        arguments = self.plan.arguments
+        if self.free is not None:
+            arguments = ("--free", str(max(self.free - freed_bytes, 1)), *arguments[2:])
+        return ("kdump", "trim", *arguments, *self.words, *map(operand, self.paths))

@@ -1,0 +1,197 @@
+"""The plan of a trim: the segments that go, what stays for which reason, its id.
+
+Nothing is saved on the disk, which may be full: the id is the consent to a loss for good.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Final
+
+from kdump.audit.facts.cluster import Copies
+from kdump.audit.run.spread import Spread
+from kdump.audit.sizes.measure import OldSegment, PartitionSpace
+from kdump.audit.sizes.tasks import measure_targets
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import Target
+from kdump.commands.trim.bound import Choose, why_kept
+from kdump.errors import Refused, SourceError, UsageError, VanishedError
+from kdump.repair.removal import OldSegments
+from kdump.repair.transaction.fingerprint import stamp_of
+from kdump.repair.transaction.lock import check_stopped, finish_or_undo, interrupted_repair
+from kdump.repair.transaction.plan import log_directory_of
+from kdump.storage.logdir import directory_name
+from kdump.storage.names import HIGH_WATERMARK_CHECKPOINT
+from kdump.storage.paths import AnyPath, as_local
+from kdump.storage.source import status_of
+from kdump.values import frozen
+
+COMMAND: Final = "trim"
+_ID_LENGTH: Final = 8
+
+
+@frozen
+class TrimmedPartition:
+    """A partition that loses its oldest segments; ``copies`` are its other replicas, if known."""
+
+    old: OldSegments
+    copies: Copies | None
+
+    @property
+    def bytes(self) -> int:
+        """The bytes that its removal frees."""
+        return sum(segment.bytes for segment in self.old.segments)
+
+    @property
+    def first_offset(self) -> int:
+        """The first offset that goes."""
+        return self.old.segments[0].base_offset
+
+    @property
+    def last_offset(self) -> int:
+        """The last offset that goes."""
+        return self.old.log_start - 1
+
+    @property
+    def newest_ms(self) -> int | None:
+        """The largest timestamp of what goes, None if it is unknown."""
+        times = [segment.largest_ms for segment in self.old.segments]
+        return max((time for time in times if time is not None), default=None)
+
+
+@dataclass(frozen=True)
+class TrimPlan:
+    """The partitions that lose segments, by path; ``kept`` are the others, with the reason.
+
+    ``arguments`` are the options that decide, ``wanted_bytes`` those that are to be free, None if
+    any number is. ``errors`` are of what could not be read.
+    """
+
+    arguments: tuple[str, ...]
+    parts: tuple[TrimmedPartition, ...]
+    kept: tuple[tuple[AnyPath, str], ...]
+    errors: tuple[SourceError, ...]
+    wanted_bytes: int | None = None
+
+    @property
+    def bytes(self) -> int:
+        """The bytes that it frees."""
+        return sum(part.bytes for part in self.parts)
+
+    @property
+    def offsets(self) -> int:
+        """The number of offsets that go."""
+        return sum(part.last_offset + 1 - part.first_offset for part in self.parts)
+
+    @property
+    def segments(self) -> int:
+        """The number of segments that go."""
+        return sum(len(part.old.segments) for part in self.parts)
+
+    @cached_property
+    def id(self) -> str:
+        """Its name: a digest of all that goes."""
+        fields = [
+            [
+                part.old.path.name,
+                part.old.identity,
+                [
+                    [name, stamp.size, stamp.mtime_ns]
+                    for name, stamp in sorted(part.old.files.items())
+                ],
+            ]
+            for part in self.parts
+        ]
+        text = json.dumps([self.arguments, fields], separators=(",", ":"))
+        return sha256(text.encode()).hexdigest()[:_ID_LENGTH]
+
+
+def plan_trim(
+    targets: Sequence[Target],
+    context: Context,
+    choose: Choose,
+    spread: Spread,
+    *,
+    arguments: tuple[str, ...],
+    assume_stopped: bool,
+    wanted_bytes: int | None = None,
+    up_to: int = 0,
+) -> TrimPlan:
+    """Return what goes of the partitions ``targets``.
+
+    Raise UsageError if one does not reach offset ``up_to``; Refused beside a running broker, and
+    for a partition whose repair was interrupted; SourceError.
+    """
+    for target in targets:
+        if target.error is None:
+            _check_free(target, assume_stopped=assume_stopped)
+    measured: list[tuple[Target, PartitionSpace]] = []
+    errors = [target.error for target in targets if target.error is not None]
+    kept: list[tuple[AnyPath, str]] = []
+    readable = [target for target in targets if target.error is None]
+    for target, found in measure_targets(readable, context, spread, listing=True):
+        if isinstance(found, SourceError):
+            errors.append(found)
+        elif found.errors:
+            errors += found.errors
+        elif (reason := why_kept(found)) is not None:
+            kept.append((target.path, reason))
+        elif found.reach is not None and found.reach < up_to:
+            raise UsageError(
+                f"{target.path}: expected an offset up to the high watermark, {found.reach}, found "
+                f"{up_to}"
+            )
+        else:
+            measured.append((target, found))
+    measured.sort(key=lambda pair: str(pair[0].path))
+    parts: list[TrimmedPartition] = []
+    for (target, found), segments in zip(
+        measured, choose([found for _, found in measured]), strict=True
+    ):
+        if segments:
+            parts.append(_part(target, found, segments, context))
+        else:
+            kept.append((target.path, "no segment is old enough"))
+    return TrimPlan(
+        arguments, tuple(parts), tuple(sorted(kept, key=str)), tuple(errors), wanted_bytes
+    )
+
+
+def _check_free(target: Target, *, assume_stopped: bool) -> None:
+    """Raise Refused unless the broker is stopped and no repair is under way."""
+    path = as_local(target.path)
+    if not target.stopped or target.directory is None:
+        check_stopped(path, assume_stopped=assume_stopped)
+    record = interrupted_repair(path)
+    if record is not None:
+        raise Refused(
+            f"{path}: expected no interrupted repair, found {record.id}: "
+            f"{finish_or_undo(record, path)}"
+        )
+
+
+def _part(
+    target: Target, found: PartitionSpace, segments: Sequence[OldSegment], context: Context
+) -> TrimmedPartition:
+    """Return what goes of a partition. Raise Refused for links, VanishedError, SourceError."""
+    path, log_directory, stamps = as_local(target.path), log_directory_of(target), {}
+    for name in (name for segment in segments for name in segment.files):
+        if (path / name).is_symlink():
+            raise Refused(f"{path / name}: expected a file, found a symbolic link")
+        stamp = stamp_of(path / name)
+        if stamp is None:
+            raise VanishedError(path / name, f"{path / name}: expected a file, found none")
+        stamps[name] = stamp
+    status, named = status_of(path), directory_name(path)
+    marks = None
+    if log_directory is not None:
+        marks = stamp_of(log_directory / HIGH_WATERMARK_CHECKPOINT)
+    remote = found.configs is not None and found.configs.remote
+    inode = status.st_dev, status.st_ino
+    old = OldSegments(path, log_directory, inode, tuple(segments), stamps, marks, remote)
+    copies = None if named is None else context.node(target).copies(named.topic, named.partition)
+    return TrimmedPartition(old, copies)

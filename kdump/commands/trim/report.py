@@ -1,0 +1,145 @@
+"""The plan of a trim and its end: text, or JSON Lines."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from kdump.commands.trim.plan import TrimmedPartition, TrimPlan
+from kdump.format.lines.shell import operand, shell_text
+from kdump.format.lines.text import printable, time_text
+from kdump.storage.paths import AnyPath
+from kdump.ui import jsonl
+from kdump.ui.paragraphs import paragraph, wrap
+from kdump.ui.table import FIELDS, Column, ReportTable
+from kdump.ui.units import count_text, short_size_text, size_text
+
+#: The partitions that a report names for one reason.
+_NAMED: Final = 3
+
+Emit = Callable[[str], None]
+
+
+def _second(time_ms: int) -> str:
+    return f"{time_text(time_ms)[:19]}Z"
+
+
+def print_plan(emit: Emit, plan: TrimPlan, apply: Sequence[str] | None) -> None:
+    """Print what goes and what stays; ``apply`` is the command that carries it out, if shown."""
+    if plan.parts:
+        what = shell_text(("kdump", "trim", *plan.arguments))
+        for line in wrap(printable(f"PLAN {plan.id}  {what}: nothing is changed yet"), 0):
+            emit(line)
+        emit(
+            paragraph(
+                "LOSS",
+                f"{plan.offsets:,} offsets of {count_text(len(plan.parts), 'partition')}, in "
+                f"{count_text(plan.segments, 'segment')}; frees {size_text(plan.bytes)}. There is "
+                "NO BACKUP: nothing brings these records back",
+            )
+        )
+        for line in _PARTS.text(plan.parts, wide=True):
+            emit(line)
+        for text in _about_copies(plan):
+            emit(paragraph("replicas", text))
+    else:
+        emit("nothing to do: no segment may go")
+    if plan.wanted_bytes is not None and plan.bytes < plan.wanted_bytes:
+        short = f"{size_text(plan.bytes)} of {size_text(plan.wanted_bytes)}: nothing more may go"
+        emit(paragraph("SHORT", short))
+    for label, text in _kept(plan):
+        emit(paragraph(label, printable(text)))
+    for error in plan.errors:
+        emit(paragraph("unreadable", printable(str(error))))
+    if apply is not None and plan.parts:
+        emit("apply")
+        emit(f"  {shell_text(apply)}")
+
+
+def _copies_text(part: TrimmedPartition) -> str:
+    if part.old.remote:
+        return "remote storage"
+    if part.copies is None:
+        return "unknown"
+    return ", ".join(map(str, part.copies.nodes)) or "none"
+
+
+def _file_names(part: TrimmedPartition) -> list[str]:
+    return [name for segment in part.old.segments for name in segment.files]
+
+
+_PARTS: Final = ReportTable[TrimmedPartition](
+    "trim",
+    (
+        Column("PARTITION", None, lambda part: part.old.path.name),
+        Column(None, FIELDS, lambda part: jsonl.path_field(part.old.path)),
+        Column("FREES", "bytes", lambda part: part.bytes, short_size_text),
+        Column(None, "segments", lambda part: len(part.old.segments)),
+        Column(None, "first_offset", lambda part: part.first_offset),
+        Column(None, "last_offset", lambda part: part.last_offset),
+        Column("GONE", None, lambda part: f"{part.first_offset}..{part.last_offset}"),
+        Column("NEWEST", "newest_ms", lambda part: part.newest_ms, _second),
+        Column(None, "files", _file_names),
+        Column("ALSO ON", None, _copies_text),
+        Column(None, "replicas", lambda part: part.copies and list(part.copies.nodes)),
+        Column(None, "in_remote_storage", lambda part: part.old.remote),
+    ),
+)
+
+
+def _about_copies(plan: TrimPlan) -> Iterator[str]:
+    """Yield what the other replicas of all partitions do."""
+    if any(part.old.remote for part in plan.parts):
+        yield "remote storage has copies of what goes there: consumers go on reading them"
+    others = [part.copies for part in plan.parts if not part.old.remote]
+    if any(copies is None or copies.nodes for copies in others):
+        yield (
+            "ALSO ON nodes: where this node leads after its start, they delete these offsets too; "
+            "where another node leads, consumers can read them there"
+        )
+
+
+def _kept(plan: TrimPlan) -> Iterator[tuple[str, str]]:
+    by_reason: dict[str, list[AnyPath]] = defaultdict(list)
+    for path, reason in plan.kept:
+        by_reason[reason].append(path)
+    for number, (reason, paths) in enumerate(by_reason.items()):
+        names = ", ".join(path.name for path in paths[:_NAMED])
+        more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
+        yield "" if number else "kept", f"{names}{more}: {reason}"
+
+
+def print_done(emit: Emit, plan: TrimPlan) -> None:
+    """Print that all of a plan is done."""
+    text = f"DONE {plan.id}  {size_text(plan.bytes)} in {count_text(plan.segments, 'segment')}"
+    for line in wrap(f"{text} are gone. Does a broker start now?", 0):
+        emit(line)
+    roots = dict.fromkeys(part.old.log_directory or part.old.path for part in plan.parts)
+    emit(f"  {shell_text(('kdump', 'next-start', *map(operand, roots)))}")
+
+
+def emit_plan(emit: Emit, plan: TrimPlan, asked: Iterable[AnyPath]) -> None:
+    """Emit the header, and a line for each partition."""
+    emit(jsonl.line("header", jsonl.header("trim", asked)))
+    for part in plan.parts:
+        emit(_PARTS.json(part))
+    for path, reason in plan.kept:
+        emit(jsonl.line("kept", {**jsonl.path_field(path), "reason": reason}))
+    for error in plan.errors:
+        emit(jsonl.line("unreadable", {**jsonl.path_field(error.path), "reason": str(error)}))
+
+
+def emit_summary(emit: Emit, plan: TrimPlan, exit_code: int, *, done: bool) -> None:
+    """Emit the sums; ``done``: all of it was removed."""
+    fields: dict[str, object] = {
+        "exit": exit_code,
+        "id": plan.id,
+        "done": done,
+        "partitions": len(plan.parts),
+        "segments": plan.segments,
+        "offsets": plan.offsets,
+        "bytes": plan.bytes,
+        "wanted_bytes": plan.wanted_bytes,
+    }
+    emit(jsonl.line("summary", fields))
