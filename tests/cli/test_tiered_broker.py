@@ -17,10 +17,10 @@ pytestmark = pytest.mark.broker
 SETTINGS = {"log.flush.start.offset.checkpoint.interval.ms": "1000"}
 
 
-def consumed(broker: Broker, to: Path) -> list[int]:
+def consumed(broker: Broker, to: Path, name: str = "tiered-0") -> list[int]:
     to.mkdir()
-    consume(broker.version, broker.bootstrap, "read_uncommitted", ["tiered-0"], to)
-    lines = (to / "tiered-0.read_uncommitted.jsonl").read_text().splitlines()
+    consume(broker.version, broker.bootstrap, "read_uncommitted", [name], to)
+    lines = (to / f"{name}.read_uncommitted.jsonl").read_text().splitlines()
     return [json.loads(line)["offset"] for line in lines]
 
 
@@ -33,11 +33,31 @@ def test_what_a_broker_serves_from_remote_storage(tmp_path: Path) -> None:
         assert start < local < end
         assert consumed(broker, tmp_path / "before") == list(range(start, end))
         broker.stop()
+
+        # What is copied may go from here, and is served all the same.
+        planned = kdump("trim", "--before", "1s", data, "--topic", "copied")
+        (gone,), (summary,) = planned.of("trim"), planned.of("summary")
+        assert (gone["first_offset"], gone["in_remote_storage"]) == (0, True)
+        assert summary["offsets"] == 0
+        agreed = "--apply", "--confirm", summary["id"]
+        assert kdump("trim", "--before", "1s", data, "--topic", "copied", *agreed).code == 0
+        broker.start()
+        answer = json.loads(run("4.3.1", "Tiering", broker.bootstrap, stdin='{"copied": {}}'))
+        assert (answer["copied"]["start"], answer["copied"]["local"]) == (
+            0,
+            gone["last_offset"] + 1,
+        )
+        every = list(range(answer["copied"]["end"]))
+        assert consumed(broker, tmp_path / "copied", "copied-0") == every
+        broker.stop()
+
         remote = {"first": start, "last": local - 1}
         found = kdump("verify", data)
         assert found.code == 0
         (line,) = (
-            line for line in found.of("finding") if line["code"] == "records-in-remote-storage"
+            line
+            for line in found.of("finding")
+            if line["code"] == "records-in-remote-storage" and "tiered-0" in line["path"]
         )
         assert line["offsets"] == remote
         rows = [line for line in kdump("groups", data).of("offset") if line["topic"] == "tiered"]

@@ -5,7 +5,7 @@ Spec: ``UnifiedLog.deleteOldSegments``, ``DeleteRecords``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from kdump.ui.exits import Ending
 
 
+#: The time that ``--keep`` has by default, in seconds.
+_KEEP_S: Final = 3600
+
+
 @click.command(
     cls=Command,
     short_help="Remove the oldest segments, where the disk is full.",
@@ -40,7 +44,8 @@ if TYPE_CHECKING:
     "--free",
     metavar="SIZE",
     callback=read_size,
-    help="Remove the oldest segments of all partitions until this much is free, such as 20GB.",
+    help="Remove segments with the oldest records of all partitions, which free this much, such as "
+    "20GB.",
 )
 @click.option(
     "--keep",
@@ -142,7 +147,8 @@ def _arguments(
     if before is not None:
         given.append(("--before", before))
     if free is not None:
-        given.append(("--free", str(free), "--keep", f"{keep_s}s"))
+        keep = () if keep_s == _KEEP_S else ("--keep", f"{keep_s}s")
+        given.append(("--free", str(free), *keep))
     if by_retention:
         given.append(("--by-retention",))
     if len(given) != 1:

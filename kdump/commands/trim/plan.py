@@ -57,6 +57,11 @@ class TrimmedPartition:
         return self.old.log_start - 1
 
     @property
+    def offsets(self) -> int:
+        """The number of offsets that go."""
+        return self.old.log_start - self.first_offset
+
+    @property
     def newest_ms(self) -> int | None:
         """The largest timestamp of what goes, None if it is unknown."""
         times = [segment.largest_ms for segment in self.old.segments]
@@ -84,8 +89,8 @@ class TrimPlan:
 
     @property
     def offsets(self) -> int:
-        """The number of offsets that go."""
-        return sum(part.last_offset + 1 - part.first_offset for part in self.parts)
+        """The number of offsets that are lost: remote storage has none of them."""
+        return sum(part.offsets for part in self.parts if not part.old.remote)
 
     @property
     def segments(self) -> int:
@@ -148,14 +153,20 @@ def plan_trim(
         else:
             measured.append((target, found))
     measured.sort(key=lambda pair: str(pair[0].path))
-    parts: list[TrimmedPartition] = []
-    for (target, found), segments in zip(
-        measured, choose([found for _, found in measured]), strict=True
-    ):
-        if segments:
-            parts.append(_part(target, found, segments, context))
-        else:
-            kept.append((target.path, "no segment is old enough"))
+    chosen = choose([found for _, found in measured])
+    parts = [
+        _part(target, found, segments, context)
+        for (target, found), segments in zip(measured, chosen, strict=True)
+        if segments
+    ]
+    gained = sum(part.bytes for part in parts)
+    enough = wanted_bytes is not None and gained >= wanted_bytes
+    stays = "its records are younger than what goes" if enough else "no segment is old enough"
+    kept += [
+        (target.path, stays)
+        for (target, _), segments in zip(measured, chosen, strict=True)
+        if not segments
+    ]
     return TrimPlan(
         arguments, tuple(parts), tuple(sorted(kept, key=str)), tuple(errors), wanted_bytes
     )

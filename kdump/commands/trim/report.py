@@ -31,14 +31,7 @@ def print_plan(emit: Emit, plan: TrimPlan, apply: Sequence[str] | None) -> None:
         what = shell_text(("kdump", "trim", *plan.arguments))
         for line in wrap(printable(f"PLAN {plan.id}  {what}: nothing is changed yet"), 0):
             emit(line)
-        emit(
-            paragraph(
-                "LOSS",
-                f"{plan.offsets:,} offsets of {count_text(len(plan.parts), 'partition')}, in "
-                f"{count_text(plan.segments, 'segment')}; frees {size_text(plan.bytes)}. There is "
-                "NO BACKUP: nothing brings these records back",
-            )
-        )
+        emit(paragraph("LOSS", _loss_text(plan)))
         for line in _PARTS.text(plan.parts, wide=True):
             emit(line)
         for text in _about_copies(plan):
@@ -55,6 +48,17 @@ def print_plan(emit: Emit, plan: TrimPlan, apply: Sequence[str] | None) -> None:
     if apply is not None and plan.parts:
         emit("apply")
         emit(f"  {shell_text(apply)}")
+
+
+def _loss_text(plan: TrimPlan) -> str:
+    gone = (
+        f"{count_text(plan.segments, 'segment')} of {count_text(len(plan.parts), 'partition')} go, "
+        f"which frees {size_text(plan.bytes)}"
+    )
+    if not plan.offsets:
+        return f"no offset is lost; {gone}. There is NO BACKUP"
+    lost = f"{plan.offsets:,} offsets are lost; {gone}"
+    return f"{lost}. There is NO BACKUP: nothing brings these records back"
 
 
 def _copies_text(part: TrimmedPartition) -> str:
