@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import random
+import re
 import shlex
 import shutil
+import time
 from collections.abc import Callable
 from functools import partial
 from operator import eq
@@ -21,6 +24,7 @@ from support.crashing.running import Run, run
 from support.crashing.seam import Call, failing, killed_before
 from support.crashing.trees import put, take
 from support.fixtures_loader import copy_fixture
+from support.long_samples import wrong_seeds
 
 pytestmark = pytest.mark.once
 
@@ -146,6 +150,73 @@ def test_as_much_as_is_wished_for_of_the_oldest(data: Path) -> None:
     assert "SHORT" in short.out
     assert "nothing more may go" in short.out
     assert plan("--free", "1GB", "--keep", "9999d", data)[0] == {}
+
+
+# --- by chance, beside a function that knows nothing of kdump
+
+
+def largest_ms(log: Path) -> int:
+    """The last entry of its time index, or else when it was written."""
+    entries = log.with_suffix(".timeindex").read_bytes()
+    time_ms = int.from_bytes(entries[-12:-4], "big", signed=True) if len(entries) >= 12 else -1
+    return time_ms if time_ms >= 0 else log.stat().st_mtime_ns // 1_000_000
+
+
+def expected(data: Path, name: str, bound: str, now_ms: int) -> list[int]:
+    """The base offsets of the segments that are left."""
+    topic, _, number = name.rpartition("-")
+    text = (data / "replication-offset-checkpoint").read_text()
+    lines = (line.split() for line in text.splitlines()[2:])
+    (mark,) = (int(offset) for *of, offset in lines if of == [topic, number])
+    logs = sorted((data / name).glob("*.log"))
+    while len(logs) > 1:
+        end = int(logs[1].stem)
+        if bound.endswith("s"):
+            goes = largest_ms(logs[0]) < now_ms - 1000 * int(bound[:-1])
+        else:
+            goes = end <= int(bound)
+        if not goes or end > mark:
+            break
+        del logs[0]
+    return [int(log.stem) for log in logs]
+
+
+def wrong(seed: int, top: Path) -> list[str]:
+    """What ``trim`` leaves wrongly of a partition, by a bound and a high watermark of chance."""
+    chance = random.Random(seed)
+    data, now_ms = copy_fixture("4.3.1/replicas", top / "data") / "1", time.time_ns() // 1_000_000
+    names = "behind-0", "in-turn-0", "parted-0", "restored-0", "within-0"
+    name = chance.choice(names)
+    marks = data / "replication-offset-checkpoint"
+    topic = name.rpartition("-")[0]
+    reach = chance.randrange(120)
+    text = re.sub(rf"^{topic} 0 \d+$", f"{topic} 0 {reach}", marks.read_text(), flags=re.MULTILINE)
+    marks.write_text(text)
+    offset = chance.randrange(reach + 1)
+    age_s = (now_ms - chance.choice([*map(largest_ms, (data / name).glob("*.log"))])) // 1000
+    bound = chance.choice([str(offset), f"{age_s + chance.choice([-1000, 1000])}s"])
+    left = expected(data, name, bound, now_ms)
+    before = sorted(path.name for path in (data / name).iterdir())
+    ran = apply("--before", bound, data / name)
+    found = bases(data / name)
+    stems = {f"{base:020}" for base in {int(Path(each).stem) for each in before if each[0] == "0"}}
+    kept = {f"{base:020}" for base in left}
+    names_left = {path.name for path in (data / name).iterdir()}
+    lost = {each for each in before if each not in names_left}
+    allowed = {each for each in before if Path(each).stem in stems - kept}
+    said = [] if found == left else [f"{name} --before {bound} ({reach}): {found}, expected {left}"]
+    said += [f"{name} --before {bound}: {lost - allowed} are gone"] if lost - allowed else []
+    return said + ([] if ran.code == exits.OK else [f"{name} --before {bound}: {ran}"])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_by_chance_what_may_go_goes(seed: int, tmp_path: Path) -> None:
+    assert wrong(seed, tmp_path) == []
+
+
+@pytest.mark.nightly
+def test_by_chance_what_may_go_goes_many_times(tmp_path: Path) -> None:
+    assert wrong_seeds(wrong, tmp_path, 20, 3000) == {}
 
 
 # --- what stays

@@ -5,22 +5,29 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from brokers.broker import QUICK_RESTART, Broker, refused_start
+from brokers.oracle import Loaded, Oracle
 from brokers.programs import command, consume, run
+from brokers.replicas import CONTROLLER, NODES, Replicas
 from brokers.workload import create_topics
 from support.commands import kdump
 from support.crashing.places import UnmountableError, mounted
 from support.crashing.running import Run
 from support.crashing.running import run as kdump_in_words
+from support.crashing.seam import killed_before
+from support.crashing.trees import put, take
+from support.fixtures_loader import copy_fixture
 from support.served import COMMITTED, READ
+from support.waiting import until
 
 pytestmark = pytest.mark.broker
 
@@ -155,3 +162,64 @@ def test_a_full_disk_is_freed_and_the_broker_serves(
                 assert min(after[name]) == start
     again = kdump("verify", data)
     assert [each for each in again.of("finding") if each["severity"] == "error"] == []
+
+
+def starts(top: Path, topic: str) -> dict[int, int]:
+    """The base offset of the first segment on each node."""
+    return {
+        node: min(int(log.stem) for log in (top / str(node) / f"{topic}-0").glob("*.log"))
+        for node in NODES
+    }
+
+
+@pytest.mark.parametrize("leader", [1, 2])
+def test_other_replicas_do_what_the_plan_says(leader: int, tmp_path: Path) -> None:
+    """Where the node leads, they delete the same offsets; where another one leads, they stay."""
+    top, topic = tmp_path / "nodes", "behind"
+    copy_fixture("4.3.1/replicas", top)
+    assert starts(top, topic) == dict.fromkeys(NODES, 0)
+    argv = "trim", "--before", "1s", top / "1" / f"{topic}-0"
+    (gone,) = kdump(*argv).of("trim")
+    assert gone["replicas"] == [2, 3]
+    log_start = gone["last_offset"] + 1
+    agreed = printed(words(*argv).out, "kdump trim")
+    assert words(*agreed).code == 0
+    with Replicas("4.3.1", top) as cluster:
+        cluster.truncations(leader, [topic])
+        if leader == 1:
+            until(lambda: starts(top, topic) == dict.fromkeys(NODES, log_start), 60)
+        else:
+            time.sleep(5)  # several checks of retention
+        cluster.stop(*NODES, CONTROLLER)
+    others = log_start if leader == 1 else 0
+    assert starts(top, topic) == {1: log_start, 2: others, 3: others}
+    found = kdump("verify", *(top / str(node) for node in NODES)).of("finding")
+    worse = [each for each in found if f"/{topic}-0" in each["path"] and each["severity"] != "info"]
+    assert worse == []
+
+
+def test_a_loader_opens_the_log_after_each_call(
+    oracle: Callable[[str], Oracle], tmp_path: Path
+) -> None:
+    """Whatever call a kill comes before, the log begins with the first segment that is left."""
+    data, name = copy_fixture("4.3.1/clean", tmp_path / "data"), "codec-lz4-0"
+    original, argv = take(data), ["trim", "--before", "100", str(data / name)]
+    (summary,) = kdump(*argv, searching=False).of("summary")
+    agreed = [*argv, "--apply", "--confirm", summary["id"]]
+    seen = set()
+    for number in range(100):
+        put(data, original)
+        ran = kdump_in_words(agreed, killed_before(number))
+        first = min(int(log.stem) for log in (data / name).glob("*.log"))
+        seen.add(first)
+        for version in ("3.9.1", "4.3.1", "4.4.0"):
+            for clean in (False, True):
+                copied = tmp_path / f"{number}-{version}-{clean}" / name
+                shutil.copytree(data / name, copied)
+                loaded = oracle(version).load(copied, clean=clean, recovery_point=110)
+                assert isinstance(loaded, Loaded), loaded
+                assert (loaded.log_start_offset, loaded.log_end_offset) == (first, 110)
+        if ran.code == 0:
+            break
+    assert ran.code == 0
+    assert seen == {0, 48, 100}
