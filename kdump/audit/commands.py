@@ -54,6 +54,12 @@ def space_command(directory: AnyPath) -> Remedy:
     return "kdump", "space", operand(place_of(directory))
 
 
+def trim_command(directories: Iterable[AnyPath], free_bytes: int) -> Remedy:
+    """Return the command that plans to remove the oldest segments of a stopped broker."""
+    places = (operand(place_of(directory)) for directory in directories)
+    return "kdump", "trim", "--free", str(free_bytes), *places
+
+
 def reindex_command(partition: AnyPath) -> Remedy:
     """Return the command that rebuilds indexes and producer snapshots."""
     return "kdump", "reindex", operand(place_of(partition))

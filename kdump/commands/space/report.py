@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from kdump.audit.commands import trim_command
 from kdump.audit.facts.retention import Hold
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.facts.space import BLOCK_BYTES, Space
@@ -158,6 +159,10 @@ def print_space(
     if report.wish is not None:
         for line in _wish_lines(report.wish):
             emit(line)
+        directories = [facts for system in report.systems for facts in system.directories]
+        if directories and all(facts.stopped for facts in directories):
+            for line in _trim_lines(report.wish, directories):
+                emit(line)
     for error in report.errors:
         emit(paragraph("unreadable", printable(str(error))))
     return Ending(unread=bool(report.errors)).exit_code
@@ -233,6 +238,17 @@ def _growth_text(system: FileSystem) -> str:
 
 def _state(facts: DirectoryFacts) -> str:
     return f"broker {facts.liveness.state.value}"
+
+
+def _trim_lines(wish: Wish, directories: Sequence[DirectoryFacts]) -> Iterator[str]:
+    """Yield what a broker that is stopped, and may not start, can be helped with."""
+    yield paragraph(
+        "stopped",
+        "if the broker does not start for lack of space, this plans which of the oldest segments "
+        "of this node alone to remove:",
+    )
+    paths = [facts.directory.path for facts in directories]
+    yield command_line(trim_command(paths, wish.bytes))
 
 
 def _wish_lines(wish: Wish) -> Iterator[str]:
