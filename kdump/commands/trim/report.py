@@ -36,6 +36,10 @@ def print_plan(emit: Emit, plan: TrimPlan, apply: Sequence[str] | None) -> None:
             emit(line)
         for text in _about_copies(plan):
             emit(paragraph("replicas", text))
+        places = dict.fromkeys(part.old.log_directory for part in plan.parts)
+        for place in filter(None, places):
+            shown = shell_text(("kdump", "groups", operand(place)))
+            emit(paragraph("groups", f"consumers that have yet to read what goes: {shown}"))
     else:
         emit("nothing to do: no segment may go")
     if plan.wanted_bytes is not None and plan.bytes < plan.wanted_bytes:
