@@ -57,7 +57,7 @@ def space_command(directory: AnyPath) -> Remedy:
 def trim_command(directories: Iterable[AnyPath], free_bytes: int) -> Remedy:
     """Return the command that plans to remove the oldest segments of a stopped broker."""
     places = (operand(place_of(directory)) for directory in directories)
-    return "kdump", "trim", "--free", str(free_bytes), *places
+    return "kdump", "trim", "--config", "server.properties", "--free", str(free_bytes), *places
 
 
 def reindex_command(partition: AnyPath) -> Remedy:

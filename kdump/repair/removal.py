@@ -28,6 +28,7 @@ from kdump.repair.transaction.lock import check_readers, check_stopped, hold_loc
 from kdump.repair.transaction.plan import Stamp
 from kdump.storage.access import read_end
 from kdump.storage.names import HIGH_WATERMARK_CHECKPOINT, LEADER_EPOCH_CHECKPOINT
+from kdump.storage.source import status_of
 from kdump.values import frozen
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -59,42 +60,61 @@ class OldSegments:
 
 def remove_segments(
     old: OldSegments, removed: Callable[[int], None], *, assume_stopped: bool
-) -> None:
-    """Remove the segments of a partition; ``removed`` gets the bytes of each that is gone.
+) -> bool:
+    """Remove the segments of a partition; ``removed`` gets the bytes of each whose log is gone.
 
-    Raises Refused if nothing of the partition was removed before the error.
+    Returns whether the leader epochs begin with the log now: they do after the next start. Raises
+    Refused if nothing of the partition was removed before the error, else SourceError.
     """
     try:
-        _remove(old, removed, frozenset(), assume_stopped=assume_stopped)
+        return _remove(old, removed, frozenset(), assume_stopped=assume_stopped)
     except Refused as error:
         if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in _NO_ROOM:
             raise
         # Not even an empty lock file finds room: no broker can start until the first log is gone.
         gone = _remove_first_log(old, assume_stopped=assume_stopped)
         try:
-            _remove(old, removed, gone, assume_stopped=assume_stopped)
+            return _remove(old, removed, gone, assume_stopped=assume_stopped)
         except Refused as again:
             raise SourceError(old.path, f"{again}: only {', '.join(gone)} is gone") from again
 
 
 def _remove(
     old: OldSegments, removed: Callable[[int], None], gone: frozenset[str], *, assume_stopped: bool
-) -> None:
+) -> bool:
     """Remove what is not ``gone``."""
+    sizes = {segment.files[0]: segment.bytes for segment in old.segments}
     with hold_lock(
         old.path, old.log_directory, identity=old.identity, assume_stopped=assume_stopped
     ):
         _check_unchanged(old, gone)
         check_readers(old.path, old.files.keys() - gone)
+        removed(sum(sizes[name] for name in gone))
+        reached = None
         try:
-            for segment in old.segments:
-                names = [name for name in segment.files if name not in gone]
-                disk.unlink_all([old.path / name for name in names])
-                removed(segment.bytes)
-            if not old.remote:
-                _cut_epochs(old)
+            for reached in old.segments:
+                paths = [old.path / name for name in reached.files if name not in gone]
+                disk.unlink_all(paths, lambda path: removed(sizes.get(path.name, 0)))
         except OSError as error:
             raise SourceError(old.path, f"{old.path}: {error}") from error
+        finally:
+            # After an interruption too: else a check takes it for a log that has lost its start.
+            cut = reached is None or _tidy(old, reached)
+    return cut
+
+
+def _tidy(old: OldSegments, last: OldSegment) -> bool:
+    """Remove what is left beside logs that are gone up to ``last``, and cut the leader epochs.
+
+    Returns whether these begin with the log.
+    """
+    log, *beside = (old.path / name for name in last.files)
+    log_start = last.base_offset
+    with suppress(OSError):
+        if not disk.exists(log):
+            log_start = last.end_offset
+            disk.unlink_all([path for path in beside if disk.exists(path)])
+    return old.remote or _cut_epochs(old.path, log_start)
 
 
 def _remove_first_log(old: OldSegments, *, assume_stopped: bool) -> frozenset[str]:
@@ -108,7 +128,17 @@ def _remove_first_log(old: OldSegments, *, assume_stopped: bool) -> frozenset[st
 
 
 def _check_unchanged(old: OldSegments, gone: frozenset[str]) -> None:
-    """Raise Refused unless all files but those ``gone`` are as when the plan was made."""
+    """Raise Refused unless all files but those ``gone`` are as when the plan was made.
+
+    The partition must belong to the owner of the log directory, whose checkpoints decide.
+    """
+    if old.log_directory is not None:
+        uid, owner = status_of(old.path).st_uid, status_of(old.log_directory).st_uid
+        if uid != owner:
+            raise Refused(
+                f"{old.path}: expected user {owner}, who owns {old.log_directory}, to own it, "
+                f"found user {uid}"
+            )
     changed = [
         name
         for name, stamp in sorted(old.files.items())
@@ -124,20 +154,18 @@ def _check_unchanged(old: OldSegments, gone: frozenset[str]) -> None:
         )
 
 
-def _cut_epochs(old: OldSegments) -> None:
-    """Let the leader epochs begin with the log, as the next start does; skipped without room."""
-    path = old.path / LEADER_EPOCH_CHECKPOINT
-    with suppress(SourceError, DecodeError):
+def _cut_epochs(partition: Path, log_start: int) -> bool:
+    """Let the leader epochs begin with the log, as the next start does; return whether they do."""
+    path = partition / LEADER_EPOCH_CHECKPOINT
+    beside = partition / f"{path.name}.tmp"
+    try:
         _, data = read_end(path, _MOST_BYTES)
-        entries = decode_epochs(data)
-        content = encode_epochs(epochs_from(load_epochs(entries), old.log_start))
-        if content == data:
-            return
-        beside = old.path / f"{path.name}.tmp"
-        try:
+        content = encode_epochs(epochs_from(load_epochs(decode_epochs(data)), log_start))
+        if content != data:
             disk.write_file(beside, [content], Attributes.of(path))
             disk.rename(beside, path)
-        except OSError as error:
+    except (SourceError, DecodeError, OSError):
+        with suppress(OSError):
             disk.unlink(beside)
-            if error.errno not in _NO_ROOM:
-                raise
+        return False
+    return True

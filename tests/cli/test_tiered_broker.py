@@ -35,12 +35,15 @@ def test_what_a_broker_serves_from_remote_storage(tmp_path: Path) -> None:
         broker.stop()
 
         # What is copied may go from here, and is served all the same.
-        planned = kdump("trim", "--before", "1s", data, "--topic", "copied")
+        config = tmp_path / "server.properties"
+        config.write_text("node.id=1\n")
+        argv = "trim", "--config", config, "--before", "1s", data, "--topic", "copied"
+        planned = kdump(*argv)
         (gone,), (summary,) = planned.of("trim"), planned.of("summary")
         assert (gone["first_offset"], gone["in_remote_storage"]) == (0, True)
         assert summary["offsets"] == 0
         agreed = "--apply", "--confirm", summary["id"]
-        assert kdump("trim", "--before", "1s", data, "--topic", "copied", *agreed).code == 0
+        assert kdump(*argv, *agreed).code == 0
         broker.start()
         answer = json.loads(run("4.3.1", "Tiering", broker.bootstrap, stdin='{"copied": {}}'))
         assert (answer["copied"]["start"], answer["copied"]["local"]) == (

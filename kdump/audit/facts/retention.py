@@ -43,7 +43,9 @@ class RetentionConfigs:
 
     ``delete`` and ``compact`` are the parts of ``cleanup.policy``. ``retention_ms`` and
     ``retention_bytes`` are the local limits if the log is copied to remote storage (``remote``).
-    ``cleaner`` is ``log.cleaner.enable``.
+    ``cleaner`` is ``log.cleaner.enable``. ``policy_guessed`` and ``limits_guessed``: it is Kafka's
+    default, which a ``server.properties`` that is not in sight may override. ``copy_disabled``: the
+    log has remote storage, and nothing more is copied there.
     """
 
     delete: bool
@@ -52,6 +54,9 @@ class RetentionConfigs:
     retention_bytes: int
     remote: bool = False
     cleaner: bool = True
+    policy_guessed: bool = False
+    limits_guessed: bool = False
+    copy_disabled: bool = False
 
 
 @frozen

@@ -297,11 +297,13 @@ def _decide(task: SpaceTask, segments: Sequence[AgedSegment], end: int) -> DueSe
 def _aged(segment: Segment, files: Mapping[str, FileSpace]) -> AgedSegment:
     """Return a sealed segment, with the time in its time index. Raise SourceError.
 
-    Zeros after the entries are no time: recovery rebuilds such an index, and the largest time of
-    the segment is unknown without it.
+    Zeros after the entries are no time: recovery rebuilds such an index, and one that is missing,
+    and the largest time of the segment is unknown without it.
     """
     file = files.get(segment.log.name)
     size, largest = (0, None) if file is None else (file.size, file.written_ms)
+    if segment.time_index is None:
+        largest = None
     if segment.time_index is not None:
         index_bytes, data = read_end(segment.time_index, 2 * _ENTRY - 1)
         data = data[: len(data) - index_bytes % _ENTRY][-_ENTRY:]

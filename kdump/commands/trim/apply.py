@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 from kdump.audit.commands import Remedy
 from kdump.commands.trim.plan import TrimPlan
 from kdump.errors import KdumpError, Refused, Unfinished
 from kdump.repair.removal import remove_segments
 
+_SIGNALS: Final = {KeyboardInterrupt: "SIGINT", SystemExit: "SIGTERM"}
 
-def carry_out(plan: TrimPlan, resume: Callable[[int], Remedy], *, assume_stopped: bool) -> None:
-    """Remove all that a plan names, partition by partition.
 
-    Raises Refused if nothing was removed; Unfinished, with the command that ``resume`` returns for
-    the bytes that are gone.
+def carry_out(
+    plan: TrimPlan,
+    removed: Callable[[int], None],
+    resume: Callable[[], Remedy],
+    *,
+    assume_stopped: bool,
+) -> list[Path]:
+    """Remove all that a plan names; ``removed`` gets the bytes of each segment that is gone.
+
+    Returns the partitions whose leader epochs could not be cut. Raises Refused if nothing was
+    removed; Unfinished, with the command that ``resume`` returns.
     """
-    gone = [0]
-    for part in plan.parts:
+    uncut = []
+    for number, part in enumerate(plan.parts):
         try:
-            remove_segments(part.old, gone.append, assume_stopped=assume_stopped)
+            if not remove_segments(part.old, removed, assume_stopped=assume_stopped):
+                uncut.append(part.old.path)
         except (KdumpError, OSError, KeyboardInterrupt, SystemExit) as error:
-            first = part is plan.parts[0]
-            if first and isinstance(error, Refused):
+            if number == 0 and isinstance(error, Refused):
                 raise
-            cause = str(error) or type(error).__name__
+            cause = _SIGNALS.get(type(error), str(error) or type(error).__name__)
             raise Unfinished(
-                f"the trim {plan.id} was interrupted: {cause}; {sum(gone):,} of {plan.bytes:,} "
-                "bytes are free; a broker can start all the same",
-                resume(sum(gone)),
+                f"the trim {plan.id} was interrupted: {cause}. A broker can start all the same",
+                resume(),
             ) from error
+    return uncut

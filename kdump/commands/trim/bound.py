@@ -35,15 +35,27 @@ def why_kept(found: PartitionSpace) -> str | None:
         return "no whole metadata log in sight has its cleanup.policy"
     if not configs.delete:
         return _without_deletion(configs)
-    if found.due is not None and found.due.hold is Hold.CLEANER_OFF:
+    if configs.policy_guessed:
+        return "its cleanup.policy is the broker's: give its server.properties with --config"
+    if configs.copy_disabled:
+        return "its log begins in remote storage, to which nothing is copied any more"
+    return None if _free_to_go(found) else _why_none(found)
+
+
+def _why_none(found: PartitionSpace) -> str:
+    """Return why a deletion reaches no segment."""
+    hold = None if found.due is None else found.due.hold
+    if found.segments <= 1:
+        return "it has no segment but the active one"
+    if hold is Hold.CLEANER_OFF:
         return "compacted, and log.cleaner.enable is off: no broker deletes of it"
-    if not _free_to_go(found):
-        if found.due is None or found.due.hold is Hold.UNKNOWN:
-            return (
-                "no checkpoint has its high watermark, or it is unknown what is in remote storage"
-            )
-        return "its active segment is the first that is left, or the high watermark is in it"
-    return None
+    if hold is Hold.NOT_COPIED:
+        return "its oldest segment is not copied to remote storage"
+    if found.reach is None:
+        return "no checkpoint has its high watermark"
+    if hold is Hold.UNKNOWN:
+        return "what of it is in remote storage is unknown"
+    return "its high watermark is in its oldest segment"
 
 
 def _without_deletion(configs: RetentionConfigs) -> str:
@@ -70,10 +82,16 @@ def before_time(time_ms: int) -> Choose:
 
 
 def by_retention() -> Choose:
-    """Return a choice of the segments that a broker would delete at its first check."""
-    return _leading(
-        lambda found, segment: found.due is not None and segment.end_offset <= found.due.before
-    )
+    """Return a choice of the segments that a broker would delete at its first check.
+
+    None of a partition whose limits are unknown.
+    """
+    return _leading(_is_due)
+
+
+def _is_due(found: PartitionSpace, segment: OldSegment) -> bool:
+    guessed = found.configs is None or found.configs.limits_guessed
+    return not guessed and found.due is not None and segment.end_offset <= found.due.before
 
 
 def _leading(goes: Callable[[PartitionSpace, OldSegment], bool]) -> Choose:
@@ -115,11 +133,14 @@ def freeing(wanted_bytes: int, latest_ms: int) -> Choose:
 
 
 def _aged(number: int, found: PartitionSpace) -> list[Aged]:
-    """Return the segments of a partition that may go, up to one whose age is unknown."""
+    """Return the segments of a partition that may go and free space.
+
+    They end at one whose age is unknown, or whose files have other hard links.
+    """
     aged: list[Aged] = []
     latest = 0
     for segment in _free_to_go(found):
-        if segment.largest_ms is None:
+        if segment.largest_ms is None or not segment.bytes:
             break
         latest = max(latest, segment.largest_ms)
         aged.append(Aged(latest, number, segment))

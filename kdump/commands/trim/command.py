@@ -5,6 +5,7 @@ Spec: ``UnifiedLog.deleteOldSegments``, ``DeleteRecords``.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, Literal
 
 import click
@@ -16,15 +17,17 @@ from kdump.ui.options.size import read_size
 from kdump.ui.options.state import read_duration
 from kdump.ui.options.targets import TargetOptions, find_scope, repair_target_options
 from kdump.ui.repairs.repairing import EXIT_CODES
-from kdump.values import frozen
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kdump.commands.trim.bound import Choose
     from kdump.commands.trim.plan import TrimPlan
     from kdump.storage.paths import AnyPath
     from kdump.ui.exits import Ending
 
 
+_OFFSET: Final = re.compile(r"\d{1,19}", re.ASCII)
 #: The time that ``--keep`` has by default, in seconds.
 _KEEP_S: Final = 3600
 
@@ -101,8 +104,10 @@ def trim(
     --apply needs the id of the plan.
 
     Partitions whose cleanup.policy does not delete, topics of Kafka itself and the metadata log
-    stay as they are, and so does a partition whose policy or high watermark is unknown. With remote
-    storage, only segments that are copied go. The plan names what stays, and why.
+    stay as they are, and so does a partition whose policy is unknown, or whose high watermark is,
+    if it has other replicas. A topic without a cleanup.policy of its own has that of the broker:
+    give its server.properties with --config. With remote storage, only segments that are copied go.
+    The plan names what stays, and why.
 
     A partition may have other replicas. If this node leads after its start, the other replicas
     delete the same offsets. If another node leads, consumers can read them there.
@@ -120,7 +125,7 @@ def trim(
     scope = find_scope(targets, stores=False)
     found = list(without_nested(partitions(scope)))
     now_ms = scope.context.now_ms
-    offset = int(before) if before and before.isascii() and before.isdecimal() else None
+    offset = int(before) if before and _OFFSET.fullmatch(before) else None
     if offset is not None and len(found) != 1:
         raise UsageError(f"--before {before}: expected one partition, found {len(found)}")
     plan = plan_trim(
@@ -133,8 +138,8 @@ def trim(
         wanted_bytes=free,
         up_to=offset or 0,
     )
-    run = _Run(plan, tuple(root.path for root in scope.roots), targets.words, form, free)
-    return run.finish(confirm, applying=applying, assume_stopped=assume_stopped)
+    run = _Run(plan, tuple(root.path for root in scope.roots), targets.words)
+    return run.finish(form, confirm, applying=applying, assume_stopped=assume_stopped)
 
 
 def _arguments(
@@ -181,39 +186,43 @@ def _time_ms(text: str, now_ms: int) -> int:
         return milliseconds(text, "--before")
 
 
-@frozen
 class _Run:
     """A plan that is shown, or carried out; ``words`` select partitions of ``paths``."""
 
-    plan: TrimPlan
-    paths: tuple[AnyPath, ...]
-    words: tuple[str, ...]
-    form: Literal["text", "json"]
-    free: int | None
+    def __init__(self, plan: TrimPlan, paths: tuple[AnyPath, ...], words: tuple[str, ...]) -> None:
+        self._plan, self._paths, self._words = plan, paths, words
+        self._gone_bytes = 0
+        self._uncut: list[Path] | None = None
 
-    def finish(self, confirm: tuple[str, ...], *, applying: bool, assume_stopped: bool) -> int:
+    def finish(
+        self,
+        form: Literal["text", "json"],
+        confirm: tuple[str, ...],
+        *,
+        applying: bool,
+        assume_stopped: bool,
+    ) -> int:
         """Return the exit code of the command."""
         from kdump.commands.trim.report import emit_plan, emit_summary, print_done, print_plan
         from kdump.ui.exits import Ending
 
-        plan = self.plan
-        going = applying and bool(plan.parts)
+        plan = self._plan
         apply = (*self._command(), "--apply", "--confirm", plan.id)
         if assume_stopped:
             apply = (*apply, "--assume-stopped")
-        if self.form == "json":
-            emit_plan(click.echo, plan, self.paths)
+        if form == "json":
+            emit_plan(click.echo, plan, self._paths)
         else:
             print_plan(click.echo, plan, None if applying else apply)
         ending = Ending(unread=bool(plan.errors), problems=bool(plan.parts) and not applying)
-        if going:
+        if applying and plan.parts:
             ending |= self._carry_out(confirm, assume_stopped=assume_stopped)
-        done = going and not (ending.unread or ending.refused or ending.stopped_by)
-        if self.form == "json":
-            emit_summary(click.echo, plan, ending.exit_code, done=done)
-        elif done:
-            print_done(click.echo, plan)
-        return ending.exit_code
+        done, code = self._uncut is not None, ending.exit_code
+        if form == "json":
+            emit_summary(click.echo, plan, code, done=done, gone_bytes=self._gone_bytes)
+        elif self._uncut is not None:
+            print_done(click.echo, plan, self._uncut)
+        return code
 
     def _carry_out(self, confirm: tuple[str, ...], *, assume_stopped: bool) -> Ending:
         from kdump.commands.trim.apply import carry_out
@@ -222,24 +231,34 @@ class _Run:
         from kdump.format.lines.text import printable
         from kdump.ui.exits import Ending
         from kdump.ui.repairs.repairing import consent
+        from kdump.ui.units import size_text
 
-        plan = self.plan
+        plan = self._plan
         question = f"This loses {plan.offsets:,} offsets for good. Type {plan.id} to continue"
         try:
-            consent(str(self.paths[0]), plan.id, question, confirm)
-            carry_out(plan, self._command, assume_stopped=assume_stopped)
+            consent(str(self._paths[0]), plan.id, question, confirm)
+            self._uncut = carry_out(plan, self._count, self._command, assume_stopped=assume_stopped)
         except (Refused, Unfinished) as error:
-            click.echo(f"kdump: {printable(str(error))}", err=True)
+            text = str(error)
+            if isinstance(error, Unfinished):
+                text += f"; {size_text(self._gone_bytes)} of {size_text(plan.bytes)} are free now"
+            click.echo(f"kdump: {printable(text)}", err=True)
             if isinstance(error, Unfinished):
                 click.echo(shell_text(error.resume), err=True)
             return Ending.of(error)
         return Ending()
 
-    def _command(self, freed_bytes: int = 0) -> tuple[str, ...]:
-        """Return the command that plans what is left once so many bytes are free."""
+    def _count(self, gone_bytes: int) -> None:
+        self._gone_bytes += gone_bytes
+
+    def _command(self) -> tuple[str, ...]:
+        """Return the command that plans what is left."""
         from kdump.format.lines.shell import operand
 
-        arguments = self.plan.arguments
-        if self.free is not None:
-            arguments = ("--free", str(max(self.free - freed_bytes, 1)), *arguments[2:])
-        return ("kdump", "trim", *arguments, *self.words, *map(operand, self.paths))
+        arguments, wanted = self._plan.arguments, self._plan.wanted_bytes
+        paths = map(operand, self._paths)
+        if wanted is not None and self._gone_bytes >= wanted:
+            return ("kdump", "next-start", *paths)
+        if wanted is not None:
+            arguments = ("--free", str(wanted - self._gone_bytes), *arguments[2:])
+        return ("kdump", "trim", *arguments, *self._words, *paths)

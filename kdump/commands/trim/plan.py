@@ -19,7 +19,7 @@ from kdump.audit.sizes.tasks import measure_targets
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.commands.trim.bound import Choose, why_kept
-from kdump.errors import Refused, SourceError, UsageError, VanishedError
+from kdump.errors import SourceError, UsageError, VanishedError
 from kdump.repair.removal import OldSegments
 from kdump.repair.transaction.fingerprint import stamp_of
 from kdump.repair.transaction.lock import check_stopped, finish_or_undo, interrupted_repair
@@ -128,12 +128,12 @@ def plan_trim(
 ) -> TrimPlan:
     """Return what goes of the partitions ``targets``.
 
-    Raise UsageError if one does not reach offset ``up_to``; Refused beside a running broker, and
-    for a partition whose repair was interrupted; SourceError.
+    Raise UsageError if one does not reach offset ``up_to``, or if ``wanted_bytes`` are to be free
+    on several file systems; Refused beside a running broker; SourceError.
     """
     for target in targets:
-        if target.error is None:
-            _check_free(target, assume_stopped=assume_stopped)
+        if target.error is None and (not target.stopped or target.directory is None):
+            check_stopped(as_local(target.path), assume_stopped=assume_stopped)
     measured: list[tuple[Target, PartitionSpace]] = []
     errors = [target.error for target in targets if target.error is not None]
     kept: list[tuple[AnyPath, str]] = []
@@ -143,7 +143,7 @@ def plan_trim(
             errors.append(found)
         elif found.errors:
             errors += found.errors
-        elif (reason := why_kept(found)) is not None:
+        elif (reason := why_kept(found) or _in_the_way(found)) is not None:
             kept.append((target.path, reason))
         elif found.reach is not None and found.reach < up_to:
             raise UsageError(
@@ -159,6 +159,8 @@ def plan_trim(
         for (target, found), segments in zip(measured, chosen, strict=True)
         if segments
     ]
+    if wanted_bytes is not None:
+        _check_one_system(parts)
     gained = sum(part.bytes for part in parts)
     enough = wanted_bytes is not None and gained >= wanted_bytes
     stays = "its records are younger than what goes" if enough else "no segment is old enough"
@@ -172,27 +174,32 @@ def plan_trim(
     )
 
 
-def _check_free(target: Target, *, assume_stopped: bool) -> None:
-    """Raise Refused unless the broker is stopped and no repair is under way."""
-    path = as_local(target.path)
-    if not target.stopped or target.directory is None:
-        check_stopped(path, assume_stopped=assume_stopped)
+def _in_the_way(found: PartitionSpace) -> str | None:
+    """Return what keeps a partition from being changed, None for nothing. Raise SourceError."""
+    path = as_local(found.path)
     record = interrupted_repair(path)
     if record is not None:
-        raise Refused(
-            f"{path}: expected no interrupted repair, found {record.id}: "
-            f"{finish_or_undo(record, path)}"
+        return f"interrupted repair {record.id}: {finish_or_undo(record, path)}"
+    links = (name for old in found.old for name in old.files if (path / name).is_symlink())
+    return next((f"{name} is a symbolic link" for name in links), None)
+
+
+def _check_one_system(parts: Sequence[TrimmedPartition]) -> None:
+    """Raise UsageError unless all of ``parts`` are on one file system."""
+    devices = {part.old.identity[0] for part in parts}
+    if len(devices) > 1:
+        raise UsageError(
+            f"--free: expected log directories on one file system, found {len(devices)} of them: "
+            "give the directory that is full"
         )
 
 
 def _part(
     target: Target, found: PartitionSpace, segments: Sequence[OldSegment], context: Context
 ) -> TrimmedPartition:
-    """Return what goes of a partition. Raise Refused for links, VanishedError, SourceError."""
+    """Return what goes of a partition. Raise VanishedError, SourceError."""
     path, log_directory, stamps = as_local(target.path), log_directory_of(target), {}
     for name in (name for segment in segments for name in segment.files):
-        if (path / name).is_symlink():
-            raise Refused(f"{path / name}: expected a file, found a symbolic link")
         stamp = stamp_of(path / name)
         if stamp is None:
             raise VanishedError(path / name, f"{path / name}: expected a file, found none")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from kdump.commands.trim.plan import TrimmedPartition, TrimPlan
@@ -19,6 +20,10 @@ from kdump.ui.units import count_text, short_size_text, size_text
 _NAMED: Final = 3
 
 Emit = Callable[[str], None]
+
+
+def _size(size_bytes: int) -> str:
+    return short_size_text(size_bytes) if size_bytes else "0"
 
 
 def _second(time_ms: int) -> str:
@@ -43,7 +48,8 @@ def print_plan(emit: Emit, plan: TrimPlan, apply: Sequence[str] | None) -> None:
     else:
         emit("nothing to do: no segment may go")
     if plan.wanted_bytes is not None and plan.bytes < plan.wanted_bytes:
-        short = f"{size_text(plan.bytes)} of {size_text(plan.wanted_bytes)}: nothing more may go"
+        short = f"{size_text(plan.bytes)} of {size_text(plan.wanted_bytes)}"
+        short += ": nothing more may go, or is older than --keep"
         emit(paragraph("SHORT", short))
     for label, text in _kept(plan):
         emit(paragraph(label, printable(text)))
@@ -82,7 +88,7 @@ _PARTS: Final = ReportTable[TrimmedPartition](
     (
         Column("PARTITION", None, lambda part: part.old.path.name),
         Column(None, FIELDS, lambda part: jsonl.path_field(part.old.path)),
-        Column("FREES", "bytes", lambda part: part.bytes, short_size_text),
+        Column("FREES", "bytes", lambda part: part.bytes, _size),
         Column(None, "segments", lambda part: len(part.old.segments)),
         Column(None, "first_offset", lambda part: part.first_offset),
         Column(None, "last_offset", lambda part: part.last_offset),
@@ -118,11 +124,18 @@ def _kept(plan: TrimPlan) -> Iterator[tuple[str, str]]:
         yield "" if number else "kept", f"{names}{more}: {reason}"
 
 
-def print_done(emit: Emit, plan: TrimPlan) -> None:
-    """Print that all of a plan is done."""
+def print_done(emit: Emit, plan: TrimPlan, uncut: Sequence[Path]) -> None:
+    """Print that all of a plan is done; ``uncut`` are partitions with their old leader epochs."""
     text = f"DONE {plan.id}  {size_text(plan.bytes)} in {count_text(plan.segments, 'segment')}"
     for line in wrap(f"{text} are gone. Does a broker start now?", 0):
         emit(line)
+    if uncut:
+        text = (
+            f"of {count_text(len(uncut), 'partition')}, {uncut[0].name} first, the leader epochs "
+            "could not be written: until the next start, which cuts them, a check reports that the "
+            "first segment is missing"
+        )
+        emit(paragraph("note", printable(text)))
     roots = dict.fromkeys(part.old.log_directory or part.old.path for part in plan.parts)
     emit(f"  {shell_text(('kdump', 'next-start', *map(operand, roots)))}")
 
@@ -138,8 +151,10 @@ def emit_plan(emit: Emit, plan: TrimPlan, asked: Iterable[AnyPath]) -> None:
         emit(jsonl.line("unreadable", {**jsonl.path_field(error.path), "reason": str(error)}))
 
 
-def emit_summary(emit: Emit, plan: TrimPlan, exit_code: int, *, done: bool) -> None:
-    """Emit the sums; ``done``: all of it was removed."""
+def emit_summary(
+    emit: Emit, plan: TrimPlan, exit_code: int, *, done: bool, gone_bytes: int
+) -> None:
+    """Emit the sums; ``done``: all of it was removed, ``gone_bytes``: so much of it was."""
     fields: dict[str, object] = {
         "exit": exit_code,
         "id": plan.id,
@@ -149,5 +164,6 @@ def emit_summary(emit: Emit, plan: TrimPlan, exit_code: int, *, done: bool) -> N
         "offsets": plan.offsets,
         "bytes": plan.bytes,
         "wanted_bytes": plan.wanted_bytes,
+        "freed_bytes": gone_bytes,
     }
     emit(jsonl.line("summary", fields))

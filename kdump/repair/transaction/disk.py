@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -244,10 +244,14 @@ def unlink(path: Path) -> None:
     sync_directory(path.parent)
 
 
-def unlink_all(paths: Sequence[Path]) -> None:
-    """Remove the names of files in one directory, and sync the directory once."""
+def unlink_all(paths: Sequence[Path], gone: Callable[[Path], None] = lambda _: None) -> None:
+    """Remove the names of files in one directory, and sync the directory once.
+
+    ``gone`` is called after each.
+    """
     for path in paths:
         SYSTEM.unlink(path)
+        gone(path)
     if paths:
         sync_directory(paths[0].parent)
 

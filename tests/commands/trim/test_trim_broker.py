@@ -135,12 +135,14 @@ def test_a_full_disk_is_freed_and_the_broker_serves(
         assert refused_start(version, data, SETTINGS)
 
         # What people type, and what is printed.
+        config = tmp_path / "server.properties"
+        config.write_text("".join(f"{name}={value}\n" for name, value in SETTINGS.items()))
         ran = words("next-start", data)
         assert ran.code == 4
         assert words("space", data).out.startswith("DISK FULL")
-        ran = words("trim", "--free", "8MB", data)
+        ran = words("trim", "--config", config, "--free", "8MB", data)
         assert ran.code == 4, ran
-        planned = kdump("trim", "--free", "8MB", data)
+        planned = kdump("trim", "--config", config, "--free", "8MB", data)
         gone = {Path(each["path"]).name: each for each in planned.of("trim")}
         assert {*gone} == {"old-0", "old-1"}
         free = os.statvfs(small)
@@ -178,7 +180,9 @@ def test_other_replicas_do_what_the_plan_says(leader: int, tmp_path: Path) -> No
     top, topic = tmp_path / "nodes", "behind"
     copy_fixture("4.3.1/replicas", top)
     assert starts(top, topic) == dict.fromkeys(NODES, 0)
-    argv = "trim", "--before", "1s", top / "1" / f"{topic}-0"
+    config = tmp_path / "server.properties"
+    config.write_text("node.id=1\n")
+    argv = "trim", "--config", config, "--before", "1s", top / "1" / f"{topic}-0"
     (gone,) = kdump(*argv).of("trim")
     assert gone["replicas"] == [2, 3]
     log_start = gone["last_offset"] + 1
@@ -203,7 +207,10 @@ def test_a_loader_opens_the_log_after_each_call(
 ) -> None:
     """Whatever call a kill comes before, the log begins with the first segment that is left."""
     data, name = copy_fixture("4.3.1/clean", tmp_path / "data"), "codec-lz4-0"
-    original, argv = take(data), ["trim", "--before", "100", str(data / name)]
+    config = tmp_path / "server.properties"
+    config.write_text("node.id=1\n")
+    given = ["--config", str(config), "--before", "100"]
+    original, argv = take(data), ["trim", *given, str(data / name)]
     (summary,) = kdump(*argv, searching=False).of("summary")
     agreed = [*argv, "--apply", "--confirm", summary["id"]]
     seen = set()
