@@ -153,14 +153,14 @@ def plan_trim(
         else:
             measured.append((target, found))
     measured.sort(key=lambda pair: str(pair[0].path))
+    if wanted_bytes is not None:
+        _check_one_system([target for target, _ in measured])
     chosen = choose([found for _, found in measured])
     parts = [
         _part(target, found, segments, context)
         for (target, found), segments in zip(measured, chosen, strict=True)
         if segments
     ]
-    if wanted_bytes is not None:
-        _check_one_system(parts)
     gained = sum(part.bytes for part in parts)
     enough = wanted_bytes is not None and gained >= wanted_bytes
     stays = "its records are younger than what goes" if enough else "no segment is old enough"
@@ -184,9 +184,10 @@ def _in_the_way(found: PartitionSpace) -> str | None:
     return next((f"{name} is a symbolic link" for name in links), None)
 
 
-def _check_one_system(parts: Sequence[TrimmedPartition]) -> None:
-    """Raise UsageError unless all of ``parts`` are on one file system."""
-    devices = {part.old.identity[0] for part in parts}
+def _check_one_system(targets: Sequence[Target]) -> None:
+    """Raise UsageError unless the directories of ``targets`` are on one file system."""
+    places = {log_directory_of(target) or as_local(target.path) for target in targets}
+    devices = {status_of(place).st_dev for place in places}
     if len(devices) > 1:
         raise UsageError(
             f"--free: expected log directories on one file system, found {len(devices)} of them: "
