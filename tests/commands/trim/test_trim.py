@@ -19,6 +19,10 @@ from typing import Any, Final
 
 import pytest
 
+from kdump.audit.sizes import measure
+from kdump.errors import SourceError
+from kdump.storage.access import read_end
+from kdump.storage.paths import AnyPath
 from kdump.ui import exits
 from support.commands import kdump
 from support.crashing.places import UnmountableError, mounted
@@ -373,13 +377,24 @@ def test_a_partition_of_another_owner_is_refused(data: Path) -> None:
         assert bases(moved / NAME) == [0, 48, 100]
 
 
-def test_what_could_not_be_read_does_not_hide_what_is_done(data: Path) -> None:
+def test_what_could_not_be_read_does_not_hide_what_is_done(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     index = data / "codec-zstd-0" / f"{0:020}.timeindex"
-    index.unlink()
-    index.mkdir()
-    ran = apply("--before", "1d", data, "--topic", "codec-*")
-    assert bases(data / NAME) == [100]
+
+    def failing(read: AnyPath, most: int) -> tuple[int, bytes]:
+        if read == index:
+            raise SourceError(read, f"{read}: Input/output error")
+        return read_end(read, most)
+
+    given = "--config", "server.properties", "--before", "1d", str(data), "--topic", "codec-*"
+    monkeypatch.setattr(measure, "read_end", failing)
+    (summary,) = lines(run(["trim", *given, "--format", "json"]), "summary")
+    ran = run(["trim", *given, "--apply", "--confirm", summary["id"]])
+    assert ran.code == exits.INCOMPLETE
+    assert "Input/output error" in ran.out
     assert "DONE" in ran.out
+    assert bases(data / NAME) == [100]
 
 
 def test_a_partition_with_an_interrupted_repair_stays(data: Path) -> None:
