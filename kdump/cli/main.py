@@ -65,7 +65,10 @@ _GROUPS: Final = {
         "check": "kdump.commands.check.command:check",
     },
 }
-_HELP: Final = {"help": "kdump.commands.help.command:help_page"}
+#: It is not listed with the others: the last line of ``--help`` says what it is for.
+_HELP: Final = {
+    "help": "kdump.commands.help.command:help_page",
+}
 _COMMANDS: Final = _HELP | {
     name: place for group in _GROUPS.values() for name, place in group.items()
 }
@@ -145,9 +148,9 @@ class _Commands(click.Group):
                     if command is not None:
                         about = command.get_short_help_str(80)
                         formatter.write_dl([(name.ljust(width), about)])
-        formatter.write_text(
-            "kdump help lists guides and exit codes; kdump help verify shows a page."
-        )
+        if _HELP:
+            about = "kdump help lists guides and exit codes; kdump help verify shows a page."
+            formatter.write_text(about)
         return formatter.getvalue().rstrip("\n")
 
     def resolve_command(

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 OLDEST_JAVA = 17
 """Kafka 4 brokers run on Java 17 and later; the older releases used here run on it too."""
@@ -76,6 +77,8 @@ RELEASES = {
 
 USUAL = "4.3.1"
 """The release that most tests run on. ``KDUMP_NEWEST`` puts another one in its place."""
+IS_REPLACED: Final = "KDUMP_NEWEST" in os.environ
+"""Whether it is: tests that compare all releases, and name them themselves, do not run then."""
 
 BETWEEN = {
     version: Release("2.13", (*_LOG4J2, _kafka("kafka-tools", version)))

@@ -78,6 +78,7 @@ def test_nothing_misses_it(command: str, tmp_path: Path) -> None:
     assert (shown.returncode, shown.stderr) == (0, "")
     _, _, listed = shown.stdout.partition("\n\nCheck: ")
     found = set(re.findall(r"^  ([a-z0-9-]+)  ", listed, re.MULTILINE))
+    found |= set(re.findall(r"^kdump (help) lists", listed, re.MULTILINE))
     assert found == {name for name, folder in FOLDERS.items() if folder not in gone}
 
 

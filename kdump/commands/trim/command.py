@@ -15,7 +15,7 @@ from kdump.ui.options.jobs import jobs_option, reading_jobs
 from kdump.ui.options.reports import format_option
 from kdump.ui.options.size import read_size
 from kdump.ui.options.state import read_duration
-from kdump.ui.options.targets import TargetOptions, find_scope, repair_target_options
+from kdump.ui.options.targets import TargetOptions, find_read_scope, repair_target_options
 from kdump.ui.repairs.repairing import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def trim(
     from kdump.ui.repairs.repairing import partitions
 
     arguments = _arguments(before, free, keep_s, by_retention=by_retention)
-    scope = find_scope(targets, stores=False)
+    scope = find_read_scope(targets, stores=False)
     found = list(without_nested(partitions(scope)))
     now_ms = scope.context.now_ms
     offset = int(before) if before and _OFFSET.fullmatch(before) else None

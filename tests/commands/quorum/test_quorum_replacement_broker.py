@@ -124,7 +124,7 @@ def start(
     assert {*summary["start_first"]} == {int(survivor.name), int(new.name)}
     for node in summary["start_first"]:
         assert controllers.start([node]) == {}
-    (elected, *_) = controllers.wait(60)
+    (elected, *_) = controllers.wait(180)
     if kill:
         controllers.kill()
     return elected.node, elected.start_offset
