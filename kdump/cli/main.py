@@ -137,7 +137,8 @@ class _Commands(click.Group):
         formatter.write_text(paragraphs(self.help)[0])
         formatter.write_paragraph()
         with formatter.indentation():
-            formatter.write_dl(list(_QUESTIONS.items()), col_max=40)
+            asked = [each for each in _QUESTIONS.items() if each[1].split()[1] in _COMMANDS]
+            formatter.write_dl(asked, col_max=40)
         formatter.write_paragraph()
         width = max(map(len, _COMMANDS))
         for title, group in _GROUPS.items():

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from kdump.cli.main import cli, main
+from kdump.cli.main import _QUESTIONS, cli, main
 from kdump.ui import exits
 
 pytestmark = pytest.mark.once
@@ -50,12 +50,14 @@ def test_the_first_screen(asked: tuple[str, ...], capsys: pytest.CaptureFixture[
     lines = (found.out or found.err).splitlines()
     assert len(lines) <= FIRST_SCREEN
     assert max(map(len, lines)) <= 80
-    groups = [line.split(":")[0] for line in lines[7:] if line[:1].strip()]
+    end = lines.index("", 3)
+    groups = [line.split(":")[0] for line in lines[end:] if line[:1].strip()]
     assert groups[:-1] == ["Check", "Repair", "Cluster", "Replicas and records"]
     assert lines[-1].startswith("kdump help lists guides")
-    listed = [line.split()[0] for line in lines[8:] if line.startswith("  ")]
+    listed = [line.split()[0] for line in lines[end:] if line.startswith("  ")]
     assert sorted([*listed, "help"]) == COMMANDS
-    asks = [re.split(r"\? +kdump ", line) for line in lines[3:7]]
+    asks = [re.split(r"\? +kdump ", line) for line in lines[3:end]]
+    assert len(asks) == sum(run.split()[1] in COMMANDS for run in _QUESTIONS.values())
     assert all(question.strip() and run.split()[0] in COMMANDS for question, run in asks)
 
 
