@@ -25,7 +25,7 @@ from kdump.repair.transaction.directories import open_as_owner
 from kdump.repair.transaction.disk import Attributes
 from kdump.repair.transaction.fingerprint import stamp_of
 from kdump.repair.transaction.lock import check_readers, check_stopped, hold_lock
-from kdump.repair.transaction.plan import Stamp
+from kdump.repair.transaction.plan import Stamp, changed_since
 from kdump.storage.access import read_end
 from kdump.storage.names import HIGH_WATERMARK_CHECKPOINT, LEADER_EPOCH_CHECKPOINT
 from kdump.storage.source import status_of
@@ -148,10 +148,7 @@ def _check_unchanged(old: OldSegments, gone: frozenset[str]) -> None:
         marks = old.log_directory / HIGH_WATERMARK_CHECKPOINT
         changed += [marks.name] if stamp_of(marks) != old.marks else []
     if changed:
-        raise Refused(
-            f"{old.path}: expected the files that the plan was made for, found other files "
-            f"({', '.join(changed[:5])}): plan again"
-        )
+        raise changed_since(old.path, ", ".join(changed[:5]))
 
 
 def _cut_epochs(partition: Path, log_start: int) -> bool:

@@ -43,7 +43,9 @@ def short_age_text(seconds: int) -> str:
 
 
 def short_size_text(size_bytes: float) -> str:
-    """Return a size of at least 1 KiB with two or three digits: "1.2 GiB", "168 KiB"."""
+    """Return a size of at least 1 KiB with two or three digits: "1.2 GiB", "168 KiB"; or "0"."""
+    if not size_bytes:
+        return "0"
     size = max(size_bytes / 1024, 1)
     for unit in ("KiB", "MiB", "GiB", "TiB"):
         if size < 1000 or unit == "TiB":

@@ -17,7 +17,7 @@ import pytest
 
 from kdump.ui.exits import INCOMPLETE, OK, REFUSED
 from support.crashing.conditions import NIGHT, Trial, pending
-from support.crashing.places import UnmountableError, mounted, xfs
+from support.crashing.places import UnmountableError, fill, small_disk, xfs
 from support.crashing.running import Run, run
 from support.crashing.seam import Around, Call, failing, short
 from support.crashing.straced import trace
@@ -186,21 +186,8 @@ def test_a_call_really_fails(undoing: bool, trials: Trials, tmp_path: Path) -> N
 @pytest.fixture
 def small(place: Path) -> Iterator[Path]:
     """A file system of four megabytes."""
-    try:
-        with mounted(place / "small", "-t", "tmpfs", "-o", "size=4m", "tmpfs") as directory:
-            yield directory
-    except UnmountableError as error:
-        pytest.skip(f"may not mount: {error}")
-
-
-def fill(directory: Path) -> None:
-    """Leave no space at all."""
-    with (directory / "filler").open("ab", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(4096))
-        except OSError as error:
-            assert error.errno == errno.ENOSPC
+    with small_disk(place / "small", "4m") as directory:
+        yield directory
 
 
 @pytest.mark.parametrize("subject", first_of([HEAL, LOSSY, REINDEX, CONVERT], 2), ids=str)

@@ -251,7 +251,7 @@ def retention_configs(topic: str, sources: Sources) -> RetentionConfigs | None:
     remote = _flag(sources, topic, "remote.storage.enable")
     copied = remote and not _flag(sources, topic, "remote.log.copy.disable")
     limits = []
-    unset = sources.config is None
+    unseen = sources.config is None
     for name, default in (("retention.ms", DEFAULT_RETENTION_MS), ("retention.bytes", -1)):
         limit = sources.number(topic, name)
         own = sources.number(topic, f"local.{name}") if copied else None
@@ -266,8 +266,8 @@ def retention_configs(topic: str, sources: Sources) -> RetentionConfigs | None:
         remote=copied,
         cleaner=sources.find(topic, "log.cleaner.enable") is None
         or _flag(sources, topic, "log.cleaner.enable"),
-        policy_guessed=unset and sources.find(topic, "cleanup.policy") is None,
-        limits_guessed=unset
+        policy_guessed=unseen and sources.find(topic, "cleanup.policy") is None,
+        limits_guessed=unseen
         and None in (sources.find(topic, name) for name in ("retention.ms", "retention.bytes")),
         copy_disabled=remote and not copied,
     )

@@ -10,7 +10,7 @@ Spec: ``UnifiedLog.deleteSegments``, ``LocalLog.deleteSegmentFiles``,
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from typing import Final
@@ -122,6 +122,19 @@ class PartitionSpace:
     errors: tuple[SourceError, ...] = ()
 
 
+def aged(segments: Iterable[OldSegment]) -> Iterator[tuple[int, OldSegment]]:
+    """Yield ``segments`` of a log, each with the largest timestamp up to it in ms.
+
+    One whose timestamp is unknown ends them.
+    """
+    largest = 0
+    for segment in segments:
+        if segment.largest_ms is None:
+            return
+        largest = max(largest, segment.largest_ms)
+        yield largest, segment
+
+
 def measure_all(tasks: Sequence[SpaceTask]) -> list[PartitionSpace]:
     """Measure partitions. Runs in a task."""
     return [measure(task) for task in tasks]
@@ -165,7 +178,7 @@ def _measure(
             last, end = _last(task, segments[-1], files, sealed)
             due = _decide(task, [*sealed, last], end)
             growth = _growth(task, segments, files, sealed, oldest)
-            reach = end if task.alone else task.high_watermark
+            reach = _reach(task, end)
             if task.listing:
                 ends = [*(segment.base_offset for segment in segments[1:]), end]
                 old = tuple(_old(segments[: due.within], files, [*sealed, last], ends))
@@ -282,12 +295,17 @@ def _last(
     return AgedSegment(last.base_offset, size, largest), end
 
 
+def _reach(task: SpaceTask, end: int) -> int | None:
+    """Return the offset over which no deletion goes, None if it is unknown."""
+    return end if task.alone else task.high_watermark
+
+
 def _decide(task: SpaceTask, segments: Sequence[AgedSegment], end: int) -> DueSegments:
     return due_segments(
         segments,
         task.configs,
         log_start=task.log_start or 0,
-        high_watermark=end if task.alone else task.high_watermark,
+        high_watermark=_reach(task, end),
         log_end=end,
         now_ms=task.now_ms,
         copied=task.copied,

@@ -144,23 +144,22 @@ class Survey:
 
         Corruption before the last valid batch does not matter to it.
         """
-        uncertain = not self.complete or self.hides_end or (self.size and self.last_offset is None)
+        uncertain = not self.complete or self._at_end or (self.size and self.last_offset is None)
         return None if uncertain else self.end_offset
-
-    @property
-    def hides_end(self) -> bool:
-        """Whether damage follows the last sound batch."""
-        return any(gap.offset_after is None for gap in self.gaps)
 
     @property
     def written_end(self) -> int | None:
         """As ``known_end``, but a torn write and preallocated room may follow the last record."""
-        at_end = (gap for gap in self.gaps if gap.offset_after is None)
-        if not self.complete or not all(gap.damage.is_tail for gap in at_end):
+        if not self.complete or not all(gap.damage.is_tail for gap in self._at_end):
             return None
         # Without a batch and without damage, a quick survey found no batch to start from.
         found = self.last_offset is not None or not self.size or self.gaps
         return self.end_offset if found else None
+
+    @property
+    def _at_end(self) -> list[Gap]:
+        """The damages that follow the last sound batch."""
+        return [gap for gap in self.gaps if gap.offset_after is None]
 
     @property
     def damages(self) -> int:

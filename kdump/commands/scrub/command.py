@@ -15,7 +15,7 @@ from kdump.ui.command import Command
 from kdump.ui.exits import NOTHING_READ
 from kdump.ui.options.rate import rate_option
 from kdump.ui.options.reports import fail_on_option, format_option, info_option, quiet_option
-from kdump.ui.options.state import DEFAULT_AGE, max_age_option, read_duration, state_option
+from kdump.ui.options.state import DEFAULT_AGE, max_age_option, state_option
 from kdump.ui.options.targets import (
     TargetOptions,
     find_scope,
@@ -23,6 +23,7 @@ from kdump.ui.options.targets import (
     optional_path_options,
     say_wrong_paths,
 )
+from kdump.ui.options.values import read_duration
 from kdump.ui.progress import progress_option
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import click
 from kdump.ui.command import Command
 from kdump.ui.options.jobs import jobs_option, reading_jobs
 from kdump.ui.options.reports import format_option, wide_option
-from kdump.ui.options.size import read_size
 from kdump.ui.options.targets import TargetOptions, find_read_scope, target_options
+from kdump.ui.options.values import read_size
 from kdump.ui.progress import progress_option
 
 if TYPE_CHECKING:

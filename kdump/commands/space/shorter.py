@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from kdump.audit.commands import Remedy, retention_command
 from kdump.audit.facts.cluster import Configs
-from kdump.audit.sizes.measure import PartitionSpace
+from kdump.audit.sizes.measure import PartitionSpace, aged
 from kdump.values import frozen
 
 #: Records that are younger than that are not deleted.
@@ -56,10 +56,10 @@ def shorter_retention(
     It frees less if no more is old enough. ``configs`` are the topics' own.
     """
     ages = sorted(
-        (time_ms, size, offsets, found.name.topic)
+        (time_ms, segment.bytes, segment.offsets, found.name.topic)
         for found in partitions
         if found.name is not None and may_be_shorter(found)
-        for time_ms, size, offsets in _ages(found)
+        for time_ms, segment in aged(found.old[0 if found.due is None else found.due.count :])
         if time_ms <= now_ms - _LEAST_MS
     )
     freed: dict[str, _Freed] = defaultdict(_Freed)
@@ -92,19 +92,6 @@ def shorter_retention(
             )
         )
     return tuple(result)
-
-
-def _ages(found: PartitionSpace) -> Iterator[tuple[int, int, int]]:
-    """Yield of each segment that is not due the largest timestamp up to it, bytes and offsets.
-
-    A segment whose age is unknown ends them.
-    """
-    largest = 0
-    for segment in found.old[0 if found.due is None else found.due.count :]:
-        if segment.largest_ms is None:
-            return
-        largest = max(largest, segment.largest_ms)
-        yield largest, segment.bytes, segment.offsets
 
 
 def may_be_shorter(found: PartitionSpace) -> bool:

@@ -11,10 +11,7 @@ from enum import Enum
 from typing import Final
 
 from kdump.audit.facts.retention import Hold, RetentionConfigs
-from kdump.audit.facts.small_files import (
-    DirectoryFacts,
-    read_topic_id,
-)
+from kdump.audit.facts.small_files import DirectoryFacts, read_topic_id
 from kdump.audit.facts.space import Space
 from kdump.audit.run.spread import Spread
 from kdump.audit.sizes.files import TreeSpace, file_space, tree_space

@@ -14,9 +14,8 @@ from functools import partial
 from itertools import takewhile
 
 from kdump.audit.facts.retention import Hold, RetentionConfigs
-from kdump.audit.sizes.measure import OldSegment, PartitionSpace
+from kdump.audit.sizes.measure import OldSegment, PartitionSpace, aged
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
-from kdump.values import frozen
 
 #: Chooses the segments of each partition that go, from the oldest on.
 Choose = Callable[[Sequence[PartitionSpace]], list[Sequence[OldSegment]]]
@@ -101,47 +100,25 @@ def _leading(goes: Callable[[PartitionSpace, OldSegment], bool]) -> Choose:
     return choose
 
 
-@frozen
-class Aged:
-    """An old segment, by the largest timestamp up to it in its log."""
-
-    time_ms: int
-    partition: int
-    segment: OldSegment
-
-
 def freeing(wanted_bytes: int, latest_ms: int) -> Choose:
     """Return a choice that frees ``wanted_bytes`` or more: the oldest records of all partitions.
 
-    None is younger than ``latest_ms``. It frees less if no more are old enough.
+    None is younger than ``latest_ms``. It frees less if no more are old enough. In each log, a
+    segment whose files have other hard links frees nothing, and keeps all later ones.
     """
 
     def choose(partitions: Sequence[PartitionSpace]) -> list[Sequence[OldSegment]]:
-        aged = sorted(
-            (each for number, found in enumerate(partitions) for each in _aged(number, found)),
-            key=lambda each: (each.time_ms, each.partition, each.segment.base_offset),
+        ages = sorted(
+            (time_ms, number, segment.base_offset, segment.bytes)
+            for number, found in enumerate(partitions)
+            for time_ms, segment in takewhile(lambda old: old[1].bytes, aged(_free_to_go(found)))
         )
         left, gone = wanted_bytes, [0] * len(partitions)
-        for each in takewhile(lambda each: each.time_ms <= latest_ms, aged):
-            if left <= 0:
+        for time_ms, number, _, size in ages:
+            if left <= 0 or time_ms > latest_ms:
                 break
-            left -= each.segment.bytes
-            gone[each.partition] += 1
+            left -= size
+            gone[number] += 1
         return [found.old[:count] for found, count in zip(partitions, gone, strict=True)]
 
     return choose
-
-
-def _aged(number: int, found: PartitionSpace) -> list[Aged]:
-    """Return the segments of a partition that may go and free space.
-
-    They end at one whose age is unknown, or whose files have other hard links.
-    """
-    aged: list[Aged] = []
-    latest = 0
-    for segment in _free_to_go(found):
-        if segment.largest_ms is None or not segment.bytes:
-            break
-        latest = max(latest, segment.largest_ms)
-        aged.append(Aged(latest, number, segment))
-    return aged

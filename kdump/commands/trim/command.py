@@ -13,10 +13,9 @@ import click
 from kdump.ui.command import Command
 from kdump.ui.options.jobs import jobs_option, reading_jobs
 from kdump.ui.options.reports import format_option
-from kdump.ui.options.size import read_size
-from kdump.ui.options.state import read_duration
 from kdump.ui.options.targets import TargetOptions, find_read_scope, repair_target_options
-from kdump.ui.repairs.repairing import EXIT_CODES
+from kdump.ui.options.values import read_duration, read_size
+from kdump.ui.repairs.repairing import EXIT_CODES, assume_stopped_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,11 +75,7 @@ _KEEP_S: Final = 3600
     multiple=True,
     help="With --apply: agree to the plan with this id. Without it, the terminal asks for the id.",
 )
-@click.option(
-    "--assume-stopped",
-    is_flag=True,
-    help="Continue although kdump cannot show that no broker runs.",
-)
+@assume_stopped_option
 @format_option("Print for people, or JSON Lines.")
 @jobs_option()
 @repair_target_options

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from kdump.audit.commands import Remedy
 from kdump.commands.trim.plan import TrimmedPartition, TrimPlan
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable, time_text
 from kdump.storage.paths import AnyPath
 from kdump.ui import jsonl
 from kdump.ui.paragraphs import paragraph, wrap
+from kdump.ui.repairs.text import command_lines
 from kdump.ui.table import FIELDS, Column, ReportTable
 from kdump.ui.units import count_text, short_size_text, size_text
 
@@ -22,15 +24,11 @@ _NAMED: Final = 3
 Emit = Callable[[str], None]
 
 
-def _size(size_bytes: int) -> str:
-    return short_size_text(size_bytes) if size_bytes else "0"
-
-
 def _second(time_ms: int) -> str:
     return f"{time_text(time_ms)[:19]}Z"
 
 
-def print_plan(emit: Emit, plan: TrimPlan, apply: Sequence[str] | None) -> None:
+def print_plan(emit: Emit, plan: TrimPlan, apply: Remedy | None) -> None:
     """Print what goes and what stays; ``apply`` is the command that carries it out, if shown."""
     if plan.parts:
         what = shell_text(("kdump", "trim", *plan.arguments))
@@ -56,8 +54,8 @@ def print_plan(emit: Emit, plan: TrimPlan, apply: Sequence[str] | None) -> None:
     for error in plan.errors:
         emit(paragraph("unreadable", printable(str(error))))
     if apply is not None and plan.parts:
-        emit("apply")
-        emit(f"  {shell_text(apply)}")
+        for line in command_lines("apply", apply):
+            emit(line)
 
 
 def _loss_text(plan: TrimPlan) -> str:
@@ -88,7 +86,7 @@ _PARTS: Final = ReportTable[TrimmedPartition](
     (
         Column("PARTITION", None, lambda part: part.old.path.name),
         Column(None, FIELDS, lambda part: jsonl.path_field(part.old.path)),
-        Column("FREES", "bytes", lambda part: part.bytes, _size),
+        Column("FREES", "bytes", lambda part: part.bytes, short_size_text),
         Column(None, "segments", lambda part: len(part.old.segments)),
         Column(None, "first_offset", lambda part: part.first_offset),
         Column(None, "last_offset", lambda part: part.last_offset),

@@ -12,7 +12,7 @@ from kdump.ui.command import Command
 from kdump.ui.exits import Ending
 from kdump.ui.options.reports import format_option
 from kdump.ui.options.targets import LogPath
-from kdump.ui.repairs.repairing import partitions
+from kdump.ui.repairs.repairing import assume_stopped_option, partitions
 
 if TYPE_CHECKING:
     from kdump.audit.targets.target import Target
@@ -44,12 +44,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Remove the backup for good, which frees its space; needs --plan.",
 )
-@click.option(
-    "--assume-stopped",
-    is_flag=True,
-    help="Continue although kdump cannot show that no broker runs, for example on a network file "
-    "system, or in a container that has the partition without its log directory.",
-)
+@assume_stopped_option
 @format_option("Print for people, or JSON Lines: a header, a line for each backup, a summary.")
 def undo(
     paths: tuple[Path, ...],

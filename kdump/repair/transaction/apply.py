@@ -37,6 +37,7 @@ from kdump.repair.transaction.plan import (
     Line,
     Plan,
     RebuiltIndex,
+    changed_since,
     encode_loss,
     with_paths,
 )
@@ -140,11 +141,7 @@ def _check_unchanged(plan: Plan) -> None:
         if stamp_of(checkpoint_path(plan, step)) != step.before
     ]
     if changed or identity != plan.identity:
-        what = ", ".join(changed[:5]) or "another directory"
-        raise Refused(
-            f"{plan.partition}: expected the files that the plan was made for, found other files "
-            f"({what}): plan again"
-        )
+        raise changed_since(plan.partition, ", ".join(changed[:5]) or "another directory")
 
 
 def _prepare(

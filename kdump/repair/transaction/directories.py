@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from kdump.errors import Refused
+from kdump.repair.transaction.plan import changed_since
 from kdump.storage.ownership import open_safely
 from kdump.storage.rights import Rights, acting, is_root
 
@@ -102,10 +103,7 @@ def open_as_owner(path: Path, identity: tuple[int, int] | None = None) -> Iterat
     """
     with open_directory(path) as directory:
         if identity not in (None, directory.identity):
-            raise Refused(
-                f"{path}: expected the files that the plan was made for, found other files "
-                "(another directory): plan again"
-            )
+            raise changed_since(path, "another directory")
         with acting(directory.rights):
             _check_reach(directory)
             yield directory

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from kdump.audit.survey.recovery import Span
 from kdump.audit.targets.target import Target
+from kdump.errors import Refused
 from kdump.format.lines.shell import operand
 from kdump.storage.paths import as_local
 from kdump.values import frozen
@@ -326,6 +327,14 @@ class Plan:
         """The bytes of new files and of replaced checkpoint files, which stay in the backup."""
         rewritten = sum(step.size + step.before_size for step in self.rewrites)
         return sum(put.size for put in self.puts) + rewritten
+
+
+def changed_since(partition: Path, what: str) -> Refused:
+    """Return the refusal of a plan whose files changed after it was made; ``what`` did."""
+    return Refused(
+        f"{partition}: expected the files that the plan was made for, found other files ({what}): "
+        "plan again"
+    )
 
 
 def encode(plan: Plan) -> dict[str, Any]:

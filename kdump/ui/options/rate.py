@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kdump.ui.options.group import Decorator
+from kdump.ui.options.values import read_size
 
 if TYPE_CHECKING:
     from kdump.audit.targets.target import Target
@@ -40,12 +41,7 @@ def reading_rate(asked: int | None, targets: Iterable[Target]) -> int:
     return asked
 
 
-def _rate(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    from kdump.ui.units import parse_size
-
-    if text is None or text == "none":
-        return None if text is None else 0
-    try:
-        return parse_size(text.removesuffix("/s"))
-    except ValueError as error:
-        raise click.BadParameter(str(error), param=parameter) from error
+def _rate(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    if text == "none":
+        return 0
+    return read_size(context, parameter, text and text.removesuffix("/s"))

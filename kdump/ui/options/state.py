@@ -10,6 +10,7 @@ import click
 from kdump.errors import UsageError
 from kdump.ui.options.group import Decorator, option_group
 from kdump.ui.options.targets import LogPath
+from kdump.ui.options.values import read_duration
 from kdump.values import frozen
 
 if TYPE_CHECKING:
@@ -42,16 +43,6 @@ def max_age_option(*, default: str | None, more: str = "") -> Decorator:
         show_default=True,
         help=f"Read each segment again after this time, such as 30d or 12h.{more}",
     )
-
-
-def read_duration(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    """Return the seconds of a duration, None without the option."""
-    from kdump.ui.units import parse_duration
-
-    try:
-        return None if text is None else parse_duration(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param=parameter) from error
 
 
 @frozen

@@ -39,6 +39,14 @@ EXIT_CODES = (
 )
 
 
+assume_stopped_option = click.option(
+    "--assume-stopped",
+    is_flag=True,
+    help="Continue although kdump cannot show that no broker runs, for example on a network file "
+    "system, or in a container that has the partition without its log directory.",
+)
+
+
 @frozen
 class RepairOptions:
     """The command and its options, as far as all repairs have them.
@@ -95,13 +103,7 @@ def repair_options(name: str) -> Decorator:
             help="With --apply: agree to the plan with this id, which loses records. Without it, "
             "the terminal asks for the id. Repeatable.",
         ),
-        click.option(
-            "--assume-stopped",
-            is_flag=True,
-            help="Continue although kdump cannot show that no broker runs, for example on a "
-            "network file system, or in a container that has the partition without its log "
-            "directory.",
-        ),
+        assume_stopped_option,
         click.option(
             "--full-proof",
             is_flag=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+
+import pytest
 
 _MEMORY = Path("/dev/shm")
 
@@ -49,6 +52,26 @@ def mounted(directory: Path, *arguments: str) -> Iterator[Path]:
         yield directory.resolve()
     finally:
         subprocess.run(["umount", str(directory)], check=True)
+
+
+@contextmanager
+def small_disk(directory: Path, size: str) -> Iterator[Path]:
+    """A file system in memory of this size; where that may not be, the test is skipped."""
+    try:
+        with mounted(directory, "-t", "tmpfs", "-o", f"size={size}", "tmpfs") as small:
+            yield small
+    except UnmountableError as error:
+        pytest.skip(f"may not mount: {error}")
+
+
+def fill(directory: Path) -> None:
+    """Leave no space at all."""
+    with (directory / "filler").open("ab", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
 
 
 @contextmanager
