@@ -66,7 +66,7 @@ _GROUPS: Final = {
     },
 }
 #: It is not listed with the others: the last line of ``--help`` says what it is for.
-_HELP: Final = {
+_HELP: Final[dict[str, str]] = {
     "help": "kdump.commands.help.command:help_page",
 }
 _COMMANDS: Final = _HELP | {
