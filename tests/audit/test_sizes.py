@@ -88,8 +88,8 @@ def test_leftovers_and_shared_files_count_apart(data: Path, tmp_path: Path) -> N
     index.rename(tmp_path / "elsewhere")
     index.symlink_to(tmp_path / "elsewhere")
     found = one(path)
-    assert {*found.leftovers} == {".deleted", ".kdump", FOREIGN}
-    assert found.leftovers[FOREIGN] == BLOCK
+    assert {*found.beside} == {".deleted", ".kdump", FOREIGN}
+    assert found.beside[FOREIGN].bytes == BLOCK
     assert found.linked == allocated(log, tmp_path / "elsewhere")
     assert found.old[0].bytes == allocated(log.with_suffix(".timeindex"))
 

@@ -88,18 +88,27 @@ class OldSegment:
 
 
 @frozen
+class Beside:
+    """Files and directories beside the log of a partition: their bytes and names."""
+
+    bytes: int
+    names: tuple[str, ...]
+
+
+@frozen
 class PartitionSpace:
     """The bytes that a partition takes on its file system.
 
     ``bytes`` is the sum of all files, ``log_bytes`` of the ``.log`` files of its ``segments``, by
     what the file system has allocated. ``linked`` are bytes of files with other hard links, and of
-    targets of links: they are not in ``bytes``. ``leftovers`` are the bytes of what a broker does
-    not load, by suffix: ``.kdump`` for backups, ``FOREIGN`` for what is not Kafka's. ``oldest_ms``
+    targets of links: they are not in ``bytes``. ``beside`` is what a broker does not load, by
+    suffix: ``.kdump`` for backups, ``FOREIGN`` for what is not Kafka's. ``oldest_ms``
     is the time of the first record, and ``newest_ms`` of the last write. ``due`` is what retention
     deletes at its next check, ``due_bytes`` of all files of these segments, ``due_log_bytes`` of
     their logs, with ``due_offsets`` offsets. ``old`` are the segments that shorter retention could
     delete, from the first on, if the task asks for them, and ``reach`` is the offset over which no
-    deletion goes, None if it is unknown. ``errors`` are of what could not be read.
+    deletion goes, None if it is unknown. ``log_end`` is the log end offset, or the base of the last
+    segment where it was not read. ``errors`` are of what could not be read.
     """
 
     path: AnyPath
@@ -108,7 +117,7 @@ class PartitionSpace:
     log_bytes: int = 0
     segments: int = 0
     linked: int = 0
-    leftovers: Mapping[str, int] = field(default_factory=dict)
+    beside: Mapping[str, Beside] = field(default_factory=dict)
     oldest_ms: int | None = None
     newest_ms: int | None = None
     configs: RetentionConfigs | None = None
@@ -119,6 +128,7 @@ class PartitionSpace:
     growth: Growth = field(default_factory=Growth)
     old: tuple[OldSegment, ...] = ()
     reach: int | None = None
+    log_end: int | None = None
     errors: tuple[SourceError, ...] = ()
 
 
@@ -158,9 +168,10 @@ def _measure(
 ) -> PartitionSpace:
     """Raise VanishedError for a file that is gone meanwhile, if ``again``."""
     errors: list[SourceError] = []
-    leftovers: dict[str, int] = defaultdict(int)
+    beside: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for suffix, path in _leftovers(partition):
-        leftovers[suffix] += files[path.name].bytes if path.name in files else 0
+        if path.name in files:
+            beside[suffix].append((path.name, files[path.name].bytes))
     inside = linked = 0
     for entry in partition.entries:
         if entry.type is EntryType.DIRECTORY:
@@ -168,10 +179,11 @@ def _measure(
             inside += tree.bytes
             linked += tree.linked
             errors += tree.errors
-            leftovers[FOLDERS if entry.name.name == FOLDERS else FOREIGN] += tree.bytes
+            suffix = FOLDERS if entry.name.name == FOLDERS else FOREIGN
+            beside[suffix].append((entry.name.name, tree.bytes))
     segments = partition.segments
     oldest = _oldest_ms(segments)
-    due, growth, old, reach = None, Growth(), tuple[OldSegment, ...](), None
+    due, growth, old, reach, end = None, Growth(), tuple[OldSegment, ...](), None, None
     if _has_retention(task, segments):
         try:
             sealed = [_aged(segment, files) for segment in segments[:-1]]
@@ -197,7 +209,11 @@ def _measure(
         sum(log.bytes for log in logs),
         len(segments),
         sum(file.linked for file in files.values()) + linked,
-        {suffix: size for suffix, size in leftovers.items() if size},
+        {
+            suffix: Beside(sum(size for _, size in found), tuple(sorted(name for name, _ in found)))
+            for suffix, found in beside.items()
+            if any(size for _, size in found)
+        },
         oldest,
         max((log.written_ms for log in logs), default=None),
         task.configs,
@@ -208,6 +224,7 @@ def _measure(
         growth,
         old,
         reach,
+        end,
         tuple(errors),
     )
 

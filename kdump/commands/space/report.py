@@ -9,9 +9,9 @@ from kdump.audit.commands import trim_command
 from kdump.audit.facts.retention import Hold
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.facts.space import BLOCK_BYTES, Space
+from kdump.audit.sizes.leftovers import Leftover
 from kdump.commands.space.space import (
     FileSystem,
-    Leftover,
     LeftoverSpace,
     SpaceReport,
     TopicSpace,
@@ -33,6 +33,8 @@ from kdump.values import frozen
 _ABOUT: Final = {
     Leftover.DELETED: "segments that a broker was deleting (.deleted): startup removes them",
     Leftover.CLEANED: "unfinished compaction (.cleaned): startup removes them",
+    Leftover.CLEANED_AND_SWAP: "unfinished compaction (.cleaned) beside .swap files: never delete "
+    "these, startup decides over both",
     Leftover.SWAP: "finished compaction (.swap): never delete these, they are the log",
     Leftover.TEMPORARY: "unfinished small files: the broker replaces or ignores them",
     Leftover.DELETE: "partitions that a broker was deleting (-delete), of deleted topics or after "
@@ -41,6 +43,8 @@ _ABOUT: Final = {
     "replicas in sync are on other nodes: they may go",
     Leftover.STRAY: "-stray directories that may be the only replica: compare before you delete "
     "one",
+    Leftover.FUTURE_GONE: "-future directories; by the metadata log the topic is deleted, or its "
+    "replicas in sync are on other nodes: they may go",
     Leftover.FUTURE: "moves between log directories that are not finished (-future)",
     Leftover.BACKUPS: "backups of repairs: kdump undo lists them, --discard frees them",
     Leftover.UNNAMED: "segments in directories whose names are no partition's: they may be the "

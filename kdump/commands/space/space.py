@@ -2,61 +2,27 @@
 
 from __future__ import annotations
 
-import stat
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Final
 
 from kdump.audit.facts.retention import Hold, RetentionConfigs
-from kdump.audit.facts.small_files import DirectoryFacts, read_topic_id
+from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.facts.space import Space
 from kdump.audit.run.spread import Spread
-from kdump.audit.sizes.files import TreeSpace, file_space, tree_space
+from kdump.audit.sizes.files import TreeSpace
 from kdump.audit.sizes.growth import Growth
-from kdump.audit.sizes.measure import FOREIGN as FOREIGN_FILES
+from kdump.audit.sizes.leftovers import Leftover, LeftoverFiles, leftovers_of, other_entries
 from kdump.audit.sizes.measure import PartitionSpace
 from kdump.audit.sizes.tasks import measure_targets
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.scope import Scope, directories_of
-from kdump.audit.targets.target import identity, without_nested
+from kdump.audit.targets.target import without_nested
 from kdump.commands.space.shorter import ShorterRetention, shorter_retention
 from kdump.errors import SourceError, UsageError
-from kdump.storage.logdir import EntryType, Segment
-from kdump.storage.names import PARTITION_METADATA, REMOTE_INDEX_CACHE, FileKind
+from kdump.storage.logdir import Segment
 from kdump.storage.paths import AnyPath
-from kdump.storage.repair_record import FOLDERS
 from kdump.values import frozen
-
-
-class Leftover(Enum):
-    """What takes space and belongs to no log that a broker loads."""
-
-    DELETED = "deleted"
-    CLEANED = "cleaned"
-    SWAP = "swap"
-    TEMPORARY = "temporary"
-    DELETE = "delete-directories"
-    STRAY_GONE = "stray-directories"
-    STRAY = "stray-directories-in-doubt"
-    FUTURE = "future-directories"
-    BACKUPS = "backups"
-    UNNAMED = "unnamed-partitions"
-    REMOTE_CACHE = "remote-index-cache"
-    FOREIGN = "foreign"
-
-
-_BY_SUFFIX: Final = {
-    ".deleted": Leftover.DELETED,
-    ".cleaned": Leftover.CLEANED,
-    ".swap": Leftover.SWAP,
-    ".tmp": Leftover.TEMPORARY,
-    ".part": Leftover.TEMPORARY,
-    FOLDERS: Leftover.BACKUPS,
-    FOREIGN_FILES: Leftover.FOREIGN,
-}
 
 
 @dataclass(slots=True)
@@ -84,8 +50,7 @@ class TopicSpace:
 
     def add(self, found: PartitionSpace) -> None:
         """Add a partition of the topic."""
-        leftovers = sum(found.leftovers.values())
-        self.bytes += found.bytes - leftovers
+        self.bytes += found.bytes - sum(each.bytes for each in found.beside.values())
         self.partitions += 1
         self.segments += found.segments
         self.linked += found.linked
@@ -192,8 +157,8 @@ def find_space(
             sums.errors.append(found)
         else:
             sums.add(found)
-    for kind, tree, path in () if selected else _others(directories):
-        sums.add_tree(kind, tree, path)
+    for left, tree in () if selected else other_entries(directories):
+        sums.add_tree(left, tree)
     return SpaceReport(
         tuple(_systems(directories, sums.growths)),
         tuple(facts for facts in directories if facts.space is None),
@@ -227,8 +192,8 @@ class _Sums:
         self.partitions += 1
         self.bytes += found.bytes
         self.linked += found.linked
-        for kind, size in _leftovers(found, self._context):
-            self._add_leftover(kind, size, found.path)
+        for left in leftovers_of(found, self._context):
+            self._add_leftover(left)
         self.growths[found.path.parent] += found.growth
         name = found.name
         if name is not None and not name.suffix:
@@ -236,12 +201,12 @@ class _Sums:
         if found.old:
             self._aged.append(found)
 
-    def add_tree(self, kind: Leftover, tree: TreeSpace, path: AnyPath) -> None:
+    def add_tree(self, left: LeftoverFiles, tree: TreeSpace) -> None:
         """Add what is beside the partitions."""
         self.errors += tree.errors
         self.bytes += tree.bytes
         self.linked += tree.linked
-        self._add_leftover(kind, tree.bytes, path)
+        self._add_leftover(left)
 
     def wish(self, free: int) -> Wish:
         """Return what frees so many bytes."""
@@ -252,10 +217,11 @@ class _Sums:
         shorter = shorter_retention(self._aged, own, wanted, now_ms) if wanted > 0 else ()
         return Wish(free, due_bytes, shorter)
 
-    def _add_leftover(self, kind: Leftover, size: int, path: AnyPath) -> None:
-        if size:
-            known = self.leftovers.setdefault(kind, LeftoverSpace(kind, 0, 0, path))
-            known.bytes += size
+    def _add_leftover(self, left: LeftoverFiles) -> None:
+        if left.bytes:
+            new = LeftoverSpace(left.kind, 0, 0, left.path)
+            known = self.leftovers.setdefault(left.kind, new)
+            known.bytes += left.bytes
             known.places += 1
 
 
@@ -280,65 +246,6 @@ def _systems(
             growth += growths.get(facts.directory.path, Growth())
         if space is not None:
             yield FileSystem(space, tuple(found), growth)
-
-
-def _leftovers(found: PartitionSpace, context: Context) -> Iterator[tuple[Leftover, int]]:
-    """Yield the kinds of what a partition has beside its log, with their bytes."""
-    own = sum(found.leftovers.values())
-    for suffix, size in found.leftovers.items():
-        yield _BY_SUFFIX[suffix], size
-    name = found.name
-    if name is None:
-        yield Leftover.UNNAMED, found.bytes - own
-    elif name.suffix == "delete":
-        yield Leftover.DELETE, found.bytes - own
-    elif name.suffix == "future":
-        yield Leftover.FUTURE, found.bytes - own
-    elif name.suffix == "stray":
-        gone = _is_gone(found, context)
-        yield Leftover.STRAY_GONE if gone else Leftover.STRAY, found.bytes - own
-
-
-def _is_gone(found: PartitionSpace, context: Context) -> bool:
-    """Return whether the metadata log shows that no one needs the log of a ``-stray`` directory.
-
-    Its topic is deleted, or its replicas in sync are on other nodes.
-    """
-    node, name = context.nodes.get(found.path.parent), found.name
-    topic_id = read_topic_id(found.path / PARTITION_METADATA)
-    if node is None or node.image is None or name is None or topic_id is None:
-        return False
-    if topic_id in node.image.deleted:
-        return True
-    replicas = node.image.replicas.get(topic_id, {}).get(name.partition)
-    if replicas is None or node.node_id is None:
-        return False
-    return bool(replicas.in_sync) and node.node_id not in replicas.nodes
-
-
-def _others(
-    directories: Iterable[DirectoryFacts],
-) -> Iterator[tuple[Leftover, TreeSpace, AnyPath]]:
-    """Yield the entries at the top of log directories that are neither partitions nor small files.
-
-    Log directories inside others are measured as such.
-    """
-    own = [identity(facts.directory.path) for facts in directories]
-    roots = {each for each in own if each is not None}
-    for facts in directories:
-        for entry in facts.directory.entries:
-            if entry.type is EntryType.DIRECTORY:
-                tree = tree_space(entry.path, roots)
-                kind = Leftover.UNNAMED if tree.segments else Leftover.FOREIGN
-                if entry.name.name == REMOTE_INDEX_CACHE:
-                    kind = Leftover.REMOTE_CACHE
-                yield kind, tree, entry.path
-            elif entry.name.kind is FileKind.UNKNOWN and entry.type is EntryType.FILE:
-                with suppress(OSError):
-                    status = entry.path.lstat()
-                    if stat.S_ISREG(status.st_mode):
-                        space = file_space(status, link=False)
-                        yield Leftover.FOREIGN, TreeSpace(space.bytes, space.linked), entry.path
 
 
 def _least(one: int | None, other: int | None) -> int | None:

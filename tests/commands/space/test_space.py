@@ -87,7 +87,8 @@ def test_what_belongs_to_no_log_is_named_by_its_kind(data: Path) -> None:
     partition = data / "codec-none-0"
     for suffix in (".deleted", ".cleaned", ".swap", ".tmp"):
         name = "leader-epoch-checkpoint" if suffix == ".tmp" else f"{900:020}.log"
-        (partition / f"{name}{suffix}").write_bytes(bytes(BLOCK))
+        place = data / "codec-gzip-0" if suffix == ".cleaned" else partition
+        (place / f"{name}{suffix}").write_bytes(bytes(BLOCK))
     (partition / ".kdump" / "0a").mkdir(parents=True)
     (partition / ".kdump" / "0a" / "tail").write_bytes(bytes(2 * BLOCK))
     (data / "heap.hprof").write_bytes(bytes(5 * BLOCK))
@@ -104,6 +105,15 @@ def test_what_belongs_to_no_log_is_named_by_its_kind(data: Path) -> None:
     assert found["backups"] == (2 * BLOCK, 1)
     assert found["foreign"] == (8 * BLOCK, 2)
     assert found["delete-directories"][1] == found["future-directories"][1] == 1
+
+
+def test_cleaned_files_beside_swap_files_are_one_thing(data: Path) -> None:
+    """Startup removes both; without the first it would take the second for the whole log."""
+    for suffix in (".cleaned", ".swap"):
+        (data / "codec-none-0" / f"{900:020}.log{suffix}").write_bytes(bytes(BLOCK))
+    found = leftovers(kdump("space", data, searching=False))
+    assert "cleaned" not in found
+    assert found["cleaned-beside-swap"] == (BLOCK, 1)
 
 
 @pytest.mark.parametrize(
