@@ -34,13 +34,15 @@ def measure_targets(
     spread: Spread,
     *,
     listing: bool = False,
+    high_watermark: int | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[Target, PartitionSpace | SourceError]]:
     """Yield each partition of ``targets`` with its bytes, in any order; ``listing``: old segments.
 
-    ``on_progress`` gets the number of partitions that are done.
+    ``high_watermark`` is that of partitions without a line in the checkpoint. ``on_progress`` gets
+    the number of partitions that are done.
     """
-    tasks = [_task(target, context, listing=listing) for target in targets]
+    tasks = [_task(target, context, high_watermark, listing=listing) for target in targets]
     starts = range(0, len(tasks), _PARTITIONS)
     chunks = [tasks[at : at + _PARTITIONS] for at in starts]
     sizes = [len(chunk) for chunk in chunks]
@@ -55,7 +57,9 @@ def measure_targets(
                 yield target, SourceError(target.path, text)
 
 
-def _task(target: Target, context: Context, *, listing: bool) -> SpaceTask:
+def _task(
+    target: Target, context: Context, high_watermark: int | None, *, listing: bool
+) -> SpaceTask:
     name, node = directory_name(target.path), context.node(target)
     now_ms = context.now_ms
     if name is None:
@@ -67,12 +71,13 @@ def _task(target: Target, context: Context, *, listing: bool) -> SpaceTask:
         topic_id = read_topic_id(target.path / PARTITION_METADATA)
         ranges = node.remote.ranges(name.topic, name.partition, topic_id)
     marks = None if target.directory is None else target.directory.high_watermarks
+    line = checkpoint_line(marks, name)
     others = node.copies(name.topic, name.partition)
     return SpaceTask(
         target.path,
         name,
         configs,
-        checkpoint_line(marks, name),
+        high_watermark if line is None else line,
         log_start_line(target.directory, name),
         others is not None and not others.nodes,
         now_ms,

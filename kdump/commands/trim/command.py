@@ -64,6 +64,13 @@ _KEEP_S: Final = 3600
     help="Remove what a broker would delete at its first check of retention.",
 )
 @click.option(
+    "--high-watermark",
+    metavar="OFFSET",
+    type=click.IntRange(0, 2**63 - 1),
+    help="The high watermark of one partition whose checkpoint has none, such as that of another "
+    "replica.",
+)
+@click.option(
     "--apply",
     "applying",
     is_flag=True,
@@ -85,6 +92,7 @@ def trim(
     free: int | None,
     keep_s: int,
     by_retention: bool,
+    high_watermark: int | None,
     applying: bool,
     confirm: tuple[str, ...],
     assume_stopped: bool,
@@ -121,8 +129,11 @@ def trim(
     found = list(without_nested(partitions(scope)))
     now_ms = scope.context.now_ms
     offset = int(before) if before and _OFFSET.fullmatch(before) else None
-    if offset is not None and len(found) != 1:
-        raise UsageError(f"--before {before}: expected one partition, found {len(found)}")
+    for option, value in (("--before", offset), ("--high-watermark", high_watermark)):
+        if value is not None and len(found) != 1:
+            raise UsageError(f"{option} {value}: expected one partition, found {len(found)}")
+    if high_watermark is not None:
+        arguments = (*arguments, "--high-watermark", str(high_watermark))
     plan = plan_trim(
         found,
         scope.context,
@@ -132,6 +143,7 @@ def trim(
         assume_stopped=assume_stopped,
         wanted_bytes=free,
         up_to=offset or 0,
+        high_watermark=high_watermark,
     )
     run = _Run(plan, tuple(root.path for root in scope.roots), targets.words)
     return run.finish(form, confirm, applying=applying, assume_stopped=assume_stopped)

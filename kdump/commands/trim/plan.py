@@ -125,11 +125,14 @@ def plan_trim(
     assume_stopped: bool,
     wanted_bytes: int | None = None,
     up_to: int = 0,
+    high_watermark: int | None = None,
 ) -> TrimPlan:
     """Return what goes of the partitions ``targets``.
 
-    Raise UsageError if one does not reach offset ``up_to``, or if ``wanted_bytes`` are to be free
-    on several file systems; Refused beside a running broker; SourceError.
+    ``high_watermark`` is that of a partition whose checkpoint has none. Raise UsageError if the
+    checkpoint has one, or the log ends before it; if a partition does not reach offset ``up_to``;
+    if ``wanted_bytes`` are to be free on several file systems. Raise Refused beside a running
+    broker; SourceError.
     """
     for target in targets:
         if target.error is None and (not target.stopped or target.directory is None):
@@ -138,13 +141,17 @@ def plan_trim(
     errors = [target.error for target in targets if target.error is not None]
     kept: list[tuple[AnyPath, str]] = []
     readable = [target for target in targets if target.error is None]
-    for target, found in measure_targets(readable, context, spread, listing=True):
+    for target, found in measure_targets(
+        readable, context, spread, listing=True, high_watermark=high_watermark
+    ):
         if isinstance(found, SourceError):
             errors.append(found)
         elif found.errors:
             errors += found.errors
         elif (reason := why_kept(found) or _in_the_way(found)) is not None:
             kept.append((target.path, reason))
+        elif high_watermark is not None and (wrong := _wrong_mark(found, high_watermark)):
+            raise UsageError(f"--high-watermark {high_watermark}: {wrong}")
         elif found.reach is not None and found.reach < up_to:
             raise UsageError(
                 f"{target.path}: expected an offset up to the high watermark, {found.reach}, found "
@@ -182,6 +189,15 @@ def _in_the_way(found: PartitionSpace) -> str | None:
         return f"interrupted repair {record.id}: {finish_or_undo(record, path)}"
     links = (name for old in found.old for name in old.files if (path / name).is_symlink())
     return next((f"{name} is a symbolic link" for name in links), None)
+
+
+def _wrong_mark(found: PartitionSpace, high_watermark: int) -> str | None:
+    """Return why a high watermark that was given cannot be that of a partition."""
+    if found.reach != high_watermark:
+        return f"{found.path} has its own, {found.reach}: leave the option out"
+    if found.log_end is not None and high_watermark > found.log_end:
+        return f"expected an offset up to the log end of {found.path}, {found.log_end}"
+    return None
 
 
 def _check_one_system(targets: Sequence[Target]) -> None:

@@ -275,6 +275,27 @@ def test_nothing_goes_from_the_high_watermark_on(tmp_path: Path) -> None:
     assert "no checkpoint has its high watermark" in ran.out
 
 
+def test_a_high_watermark_that_no_checkpoint_has_can_be_given(tmp_path: Path) -> None:
+    data = copy_fixture("4.3.1/replicas", tmp_path / "data") / "1"
+    marks, partition = data / "replication-offset-checkpoint", data / "in-turn-0"
+    given = "--before", "1s", "--high-watermark"
+    ran = trim(*given, "40", partition)
+    assert ran.code == exits.USAGE
+    assert "has its own, 101: leave the option out" in ran.err
+    marks.write_text("0\n0\n")
+    files = plan(*given, "40", partition)[0]["in-turn-0"]
+    assert {Path(name).stem for name in files} == {f"{0:020}"}
+    ran = trim(*given, "102", partition)
+    assert ran.code == exits.USAGE
+    assert "expected an offset up to the log end" in ran.err
+    ran = trim(*given, "40", data)
+    assert ran.code == exits.USAGE
+    assert "expected one partition" in ran.err
+    ran = trim(*given, "40", partition)
+    assert run(shlex.split(ran.out.strip().splitlines()[-1])[1:]).code == exits.OK
+    assert bases(partition)[0] > 0
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
