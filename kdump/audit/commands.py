@@ -60,6 +60,12 @@ def trim_command(directories: Iterable[AnyPath], free_bytes: int) -> Remedy:
     return "kdump", "trim", "--config", "server.properties", "--free", str(free_bytes), *places
 
 
+def leftovers_command(directories: Iterable[AnyPath]) -> Remedy:
+    """Return the command that plans to remove what no log of a stopped broker needs."""
+    places = (operand(place_of(directory)) for directory in directories)
+    return "kdump", "trim", "--leftovers", *places
+
+
 def reindex_command(partition: AnyPath) -> Remedy:
     """Return the command that rebuilds indexes and producer snapshots."""
     return "kdump", "reindex", operand(place_of(partition))

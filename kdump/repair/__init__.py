@@ -3,7 +3,8 @@
 rewrite/      Rewriting logs: conversion to magic 2, and the proof by reading back.
 transaction/  A repair as a transaction: plan, steps, progress on disk, undo.
 content/      The content of small files that repairs write.
-removal       remove_segments(): the oldest segments of a partition removed, segment by segment.
+removal       The oldest segments of a partition removed, segment by segment, or files that no log
+              needs.
 newdir/       New partition directories.
 healing/      The logs of a healed partition: damaged and missing parts, taken from copies of it.
 """

@@ -1,8 +1,9 @@
-"""remove_segments(): the oldest segments of a partition removed, segment by segment.
+"""The oldest segments of a partition removed, segment by segment, or files that no log needs.
 
 No file is written before space is free, and no step leaves a state that a broker cannot start from:
 of each segment the log goes first, and the next segment only once its files are gone from the disk.
-Leader epochs are cut after that. A process that is killed leaves a shorter log.
+Leader epochs are cut after that. A process that is killed leaves a shorter log. Files that no log
+needs go in any order.
 
 Spec: ``LogLoader.load``, which deletes indexes without a log, and takes the larger of the first
 base offset and the checkpointed log start offset.
@@ -28,6 +29,7 @@ from kdump.repair.transaction.lock import check_readers, check_stopped, hold_loc
 from kdump.repair.transaction.plan import Stamp, changed_since
 from kdump.storage.access import read_end
 from kdump.storage.names import HIGH_WATERMARK_CHECKPOINT, LEADER_EPOCH_CHECKPOINT
+from kdump.storage.repair_record import FOLDERS
 from kdump.storage.source import status_of
 from kdump.values import frozen
 
@@ -58,6 +60,20 @@ class OldSegments:
         return self.segments[-1].end_offset
 
 
+@frozen
+class UnusedFiles:
+    """Files in the directory at ``path`` that no log needs; ``whole``: the directory goes too.
+
+    ``identity`` is the device and inode of the directory. ``files`` has the stamps of what goes.
+    """
+
+    path: Path
+    log_directory: Path
+    identity: tuple[int, int]
+    files: Mapping[str, Stamp]
+    whole: bool
+
+
 def remove_segments(
     old: OldSegments, removed: Callable[[int], None], *, assume_stopped: bool
 ) -> bool:
@@ -69,10 +85,15 @@ def remove_segments(
     try:
         return _remove(old, removed, frozenset(), assume_stopped=assume_stopped)
     except Refused as error:
-        if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in _NO_ROOM:
+        if not _finds_no_room(error):
             raise
         # Not even an empty lock file finds room: no broker can start until the first log is gone.
-        gone = _remove_first_log(old, assume_stopped=assume_stopped)
+        name = old.segments[0].files[0]
+        check_stopped(old.path, assume_stopped=assume_stopped)
+        with open_as_owner(old.path, old.identity):
+            _check_unchanged(old, frozenset())
+            disk.unlink(old.path / name)
+        gone = frozenset({name})
         try:
             return _remove(old, removed, gone, assume_stopped=assume_stopped)
         except Refused as again:
@@ -117,14 +138,59 @@ def _tidy(old: OldSegments, last: OldSegment) -> bool:
     return old.remote or _cut_epochs(old.path, log_start)
 
 
-def _remove_first_log(old: OldSegments, *, assume_stopped: bool) -> frozenset[str]:
-    """Remove the oldest log without the lock, for which there is no room; return its name."""
-    name = old.segments[0].files[0]
-    check_stopped(old.path, assume_stopped=assume_stopped)
-    with open_as_owner(old.path, old.identity):
-        _check_unchanged(old, frozenset())
-        disk.unlink(old.path / name)
-    return frozenset({name})
+def remove_unused(unused: UnusedFiles, *, assume_stopped: bool) -> None:
+    """Remove files that no log needs.
+
+    Raises Refused if nothing was removed before the error, else SourceError.
+    """
+    try:
+        _remove_unused(unused, frozenset(), assume_stopped=assume_stopped)
+    except Refused as error:
+        if not _finds_no_room(error) or not unused.files:
+            raise
+        name = min(unused.files)
+        check_stopped(unused.path, assume_stopped=assume_stopped)
+        with open_as_owner(unused.path, unused.identity):
+            _check_unused(unused, frozenset())
+            disk.unlink(unused.path / name)
+        try:
+            _remove_unused(unused, frozenset({name}), assume_stopped=assume_stopped)
+        except Refused as again:
+            raise SourceError(unused.path, f"{again}: only {name} is gone") from again
+
+
+def _remove_unused(unused: UnusedFiles, gone: frozenset[str], *, assume_stopped: bool) -> None:
+    """Remove what is not ``gone``."""
+    with hold_lock(
+        unused.path, unused.log_directory, identity=unused.identity, assume_stopped=assume_stopped
+    ):
+        _check_unused(unused, gone)
+        left = sorted(unused.files.keys() - gone)
+        check_readers(unused.path, left)
+        try:
+            if unused.whole:
+                disk.remove_tree(unused.path)
+            else:
+                disk.unlink_all([unused.path / name for name in left])
+        except (OSError, Refused) as error:
+            raise SourceError(unused.path, f"{unused.path}: {error}") from error
+
+
+def _finds_no_room(error: Refused) -> bool:
+    """Return whether the disk has no room for a lock file."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in _NO_ROOM
+
+
+def _check_unused(unused: UnusedFiles, gone: frozenset[str]) -> None:
+    """Raise Refused unless all files but those ``gone`` are as when the plan was made."""
+    _check_owner(unused.path, unused.log_directory)
+    stamps = {name: unused.files[name] for name in unused.files.keys() - gone}
+    changed = _changed(unused.path, stamps)
+    if unused.whole:
+        names = {name for name, _ in disk.list_directory(unused.path)}
+        changed += sorted(names - unused.files.keys() - {FOLDERS})
+    if changed:
+        raise changed_since(unused.path, ", ".join(changed[:5]))
 
 
 def _check_unchanged(old: OldSegments, gone: frozenset[str]) -> None:
@@ -132,23 +198,26 @@ def _check_unchanged(old: OldSegments, gone: frozenset[str]) -> None:
 
     The partition must belong to the owner of the log directory, whose checkpoints decide.
     """
+    changed = _changed(old.path, {name: old.files[name] for name in old.files.keys() - gone})
     if old.log_directory is not None:
-        uid, owner = status_of(old.path).st_uid, status_of(old.log_directory).st_uid
-        if uid != owner:
-            raise Refused(
-                f"{old.path}: expected user {owner}, who owns {old.log_directory}, to own it, "
-                f"found user {uid}"
-            )
-    changed = [
-        name
-        for name, stamp in sorted(old.files.items())
-        if name not in gone and stamp_of(old.path / name) != stamp
-    ]
-    if old.log_directory is not None:
+        _check_owner(old.path, old.log_directory)
         marks = old.log_directory / HIGH_WATERMARK_CHECKPOINT
         changed += [marks.name] if stamp_of(marks) != old.marks else []
     if changed:
         raise changed_since(old.path, ", ".join(changed[:5]))
+
+
+def _changed(path: Path, stamps: Mapping[str, Stamp]) -> list[str]:
+    """Return the names of files in the directory at ``path`` that have other stamps."""
+    return [name for name, stamp in sorted(stamps.items()) if stamp_of(path / name) != stamp]
+
+
+def _check_owner(path: Path, log_directory: Path) -> None:
+    uid, owner = status_of(path).st_uid, status_of(log_directory).st_uid
+    if uid != owner:
+        raise Refused(
+            f"{path}: expected user {owner}, who owns {log_directory}, to own it, found user {uid}"
+        )
 
 
 def _cut_epochs(partition: Path, log_start: int) -> bool:

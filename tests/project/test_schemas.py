@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
 
 from kdump.audit.finding_code import Outcome, Severity
 from kdump.audit.replay.fates import Fate
+from kdump.audit.sizes.leftovers import MAY_GO, Leftover
 from kdump.audit.startup.outcome import RecoveryReason, Release
 from kdump.audit.verdicts.state import RunState
 from kdump.cli.main import cli
@@ -198,6 +199,8 @@ ENUMS: dict[str, set[str] | set[str | None]] = {
     "explain code severity": values(Severity),
     "explain message about": values(LogSubject) | {"unknown"},
     "check file status": values(FileFault) | {"equal"},
+    "space leftovers kind": values(Leftover),
+    "trim leftovers kind": {each.value for each in MAY_GO},
     "reindex pending state": values(RepairState),
     "undo backup state": values(RepairState),
     "salvage receipt left reason": values(Reason, Why),
@@ -259,6 +262,7 @@ def runs(top: Path, lossy: Path) -> Iterator[Ran]:
     yield of("space", "--free", "40KiB", clean)
     (top / "server.properties").write_text("node.id=1\n")
     yield of("trim", "--config", top / "server.properties", "--free", "40KiB", clean)
+    yield of("trim", "--leftovers", lossy.parent)
     left.unlink()
     yield of("dump", "--records", "--limit", "3", lossy)
     preallocated = top / "00000000000000000000.index"

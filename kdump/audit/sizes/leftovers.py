@@ -42,6 +42,31 @@ class Leftover(Enum):
     FOREIGN = "foreign"
 
 
+#: What is left of a log, and whether it may go. No sentence allows a file to be deleted by hand
+#: that a broker may still need.
+ABOUT: Final = {
+    Leftover.DELETED: "segments that a broker was deleting (.deleted): startup removes them",
+    Leftover.CLEANED: "unfinished compaction (.cleaned): startup removes them",
+    Leftover.CLEANED_AND_SWAP: "unfinished compaction (.cleaned) beside .swap files: never delete "
+    "these, startup decides over both",
+    Leftover.SWAP: "finished compaction (.swap): never delete these, they are the log",
+    Leftover.TEMPORARY: "unfinished small files: the broker replaces or ignores them",
+    Leftover.DELETE: "partitions that a broker was deleting (-delete), of deleted topics or after "
+    "a move: the broker removes them",
+    Leftover.STRAY_GONE: "-stray directories; by the metadata log the topic is deleted, or its "
+    "replicas in sync are on other nodes: they may go",
+    Leftover.STRAY: "-stray directories that may be the only replica: compare before you delete "
+    "one",
+    Leftover.FUTURE_GONE: "-future directories; by the metadata log the topic is deleted, or its "
+    "replicas in sync are on other nodes: they may go",
+    Leftover.FUTURE: "moves between log directories that are not finished (-future)",
+    Leftover.BACKUPS: "backups of repairs: kdump undo lists them, --discard frees them",
+    Leftover.UNNAMED: "segments in directories whose names are no partition's: they may be the "
+    "only copy",
+    Leftover.REMOTE_CACHE: "indexes of remote segments (remote-log-index-cache): those of a "
+    "stopped broker may go, it fetches them again",
+    Leftover.FOREIGN: "files that kdump does not know",
+}
 #: The kinds that a stopped broker does not need.
 MAY_GO: Final = frozenset(
     {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from kdump.audit.commands import trim_command
+from kdump.audit.commands import leftovers_command, trim_command
 from kdump.audit.facts.retention import Hold
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.facts.space import BLOCK_BYTES, Space
-from kdump.audit.sizes.leftovers import Leftover
+from kdump.audit.sizes.leftovers import ABOUT, MAY_GO
 from kdump.commands.space.space import (
     FileSystem,
     LeftoverSpace,
@@ -27,32 +27,6 @@ from kdump.ui.table import FIELDS, Column, ReportTable
 from kdump.ui.units import count_text, duration_text, short_age_text, short_size_text, size_text
 from kdump.ui.verdicts.forecast_text import space_text
 from kdump.values import frozen
-
-#: What is left of a log, and whether it may go. No sentence allows a file to be deleted by hand
-#: that a broker may still need.
-_ABOUT: Final = {
-    Leftover.DELETED: "segments that a broker was deleting (.deleted): startup removes them",
-    Leftover.CLEANED: "unfinished compaction (.cleaned): startup removes them",
-    Leftover.CLEANED_AND_SWAP: "unfinished compaction (.cleaned) beside .swap files: never delete "
-    "these, startup decides over both",
-    Leftover.SWAP: "finished compaction (.swap): never delete these, they are the log",
-    Leftover.TEMPORARY: "unfinished small files: the broker replaces or ignores them",
-    Leftover.DELETE: "partitions that a broker was deleting (-delete), of deleted topics or after "
-    "a move: the broker removes them",
-    Leftover.STRAY_GONE: "-stray directories; by the metadata log the topic is deleted, or its "
-    "replicas in sync are on other nodes: they may go",
-    Leftover.STRAY: "-stray directories that may be the only replica: compare before you delete "
-    "one",
-    Leftover.FUTURE_GONE: "-future directories; by the metadata log the topic is deleted, or its "
-    "replicas in sync are on other nodes: they may go",
-    Leftover.FUTURE: "moves between log directories that are not finished (-future)",
-    Leftover.BACKUPS: "backups of repairs: kdump undo lists them, --discard frees them",
-    Leftover.UNNAMED: "segments in directories whose names are no partition's: they may be the "
-    "only copy",
-    Leftover.REMOTE_CACHE: "indexes of remote segments (remote-log-index-cache): those of a "
-    "stopped broker may go, it fetches them again",
-    Leftover.FOREIGN: "files that kdump does not know",
-}
 
 
 @frozen
@@ -155,16 +129,19 @@ def print_space(
     if report.leftovers:
         emit("")
     for left in report.leftovers:
-        about = f"{_ABOUT[left.kind]}; {_places(left)}"
+        about = f"{ABOUT[left.kind]}; {_places(left)}"
         emit(paragraph(size_text(left.bytes), printable(about)))
+    directories = [facts for system in report.systems for facts in system.directories]
+    stopped = bool(directories) and all(facts.stopped for facts in directories)
+    if stopped and any(left.kind in MAY_GO for left in report.leftovers):
+        emit(command_line(leftovers_command(facts.directory.path for facts in directories)))
     emit("")
     for label, text in _closing(report, config=config):
         emit(paragraph(label, text))
     if report.wish is not None:
         for line in _wish_lines(report.wish):
             emit(line)
-        directories = [facts for system in report.systems for facts in system.directories]
-        if directories and all(facts.stopped for facts in directories):
+        if stopped:
             for line in _trim_lines(report.wish, directories):
                 emit(line)
     for error in report.errors:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit.commands import Remedy
-from kdump.commands.trim.plan import TrimPlan
+from kdump.commands.trim.plan import TrimmedLeftovers, TrimPlan
 from kdump.errors import KdumpError, Refused, Unfinished
-from kdump.repair.removal import remove_segments
+from kdump.repair.removal import remove_segments, remove_unused
 
 _SIGNALS: Final = {KeyboardInterrupt: "SIGINT", SystemExit: "SIGTERM"}
 
@@ -21,16 +21,19 @@ def carry_out(
     *,
     assume_stopped: bool,
 ) -> list[Path]:
-    """Remove all that a plan names; ``removed`` gets the bytes of each segment that is gone.
+    """Remove all that a plan names; ``removed`` gets the bytes of what is gone.
 
     Returns the partitions whose leader epochs could not be cut. Raises Refused if nothing was
     removed; Unfinished, with the command that ``resume`` returns.
     """
     uncut = []
-    for number, part in enumerate(plan.parts):
+    for number, part in enumerate(plan.places):
         try:
-            if not remove_segments(part.old, removed, assume_stopped=assume_stopped):
-                uncut.append(part.old.path)
+            if isinstance(part, TrimmedLeftovers):
+                remove_unused(part.gone, assume_stopped=assume_stopped)
+                removed(part.bytes)
+            elif not remove_segments(part.gone, removed, assume_stopped=assume_stopped):
+                uncut.append(part.gone.path)
         except (KdumpError, OSError, KeyboardInterrupt, SystemExit) as error:
             if number == 0 and isinstance(error, Refused):
                 raise

@@ -64,6 +64,12 @@ _KEEP_S: Final = 3600
     help="Remove what a broker would delete at its first check of retention.",
 )
 @click.option(
+    "--leftovers",
+    is_flag=True,
+    help="Remove what no log needs: .deleted and .cleaned files, -delete directories, and -stray "
+    "and -future directories that by the metadata log are of no use.",
+)
+@click.option(
     "--high-watermark",
     metavar="OFFSET",
     type=click.IntRange(0, 2**63 - 1),
@@ -92,6 +98,7 @@ def trim(
     free: int | None,
     keep_s: int,
     by_retention: bool,
+    leftovers: bool,
     high_watermark: int | None,
     applying: bool,
     confirm: tuple[str, ...],
@@ -112,6 +119,10 @@ def trim(
     give its server.properties with --config. With remote storage, only segments that are copied go.
     The plan names what stays, and why.
 
+    With --leftovers no log loses a record. A startup would delete most of what goes then, once it
+    has found room. .swap files stay, and so do -stray and -future directories that may be the only
+    replica, backups of repairs, and files that kdump does not know.
+
     A partition may have other replicas. If this node leads after its start, the other replicas
     delete the same offsets. If another node leads, consumers can read them there.
 
@@ -120,11 +131,12 @@ def trim(
     """
     from kdump.audit.run.spread import Workers
     from kdump.audit.targets.target import without_nested
+    from kdump.commands.trim.leftovers import plan_leftovers
     from kdump.commands.trim.plan import plan_trim
     from kdump.errors import UsageError
     from kdump.ui.repairs.repairing import partitions
 
-    arguments = _arguments(before, free, keep_s, by_retention=by_retention)
+    arguments = _arguments(before, free, keep_s, by_retention=by_retention, leftovers=leftovers)
     scope = find_read_scope(targets, stores=False)
     found = list(without_nested(partitions(scope)))
     now_ms = scope.context.now_ms
@@ -133,24 +145,37 @@ def trim(
         if value is not None and len(found) != 1:
             raise UsageError(f"{option} {value}: expected one partition, found {len(found)}")
     if high_watermark is not None:
+        if leftovers:
+            raise UsageError("--leftovers: expected no --high-watermark beside it")
         arguments = (*arguments, "--high-watermark", str(high_watermark))
-    plan = plan_trim(
-        found,
-        scope.context,
-        _choice(before, offset, free, now_ms - 1000 * keep_s, now_ms),
-        Workers(reading_jobs(jobs, found)),
-        arguments=arguments,
-        assume_stopped=assume_stopped,
-        wanted_bytes=free,
-        up_to=offset or 0,
-        high_watermark=high_watermark,
-    )
+    spread = Workers(reading_jobs(jobs, found))
+    if leftovers:
+        plan = plan_leftovers(
+            found,
+            scope,
+            spread,
+            arguments=arguments,
+            assume_stopped=assume_stopped,
+            selected=bool(targets.topics or targets.excluded),
+        )
+    else:
+        plan = plan_trim(
+            found,
+            scope.context,
+            _choice(before, offset, free, now_ms - 1000 * keep_s, now_ms),
+            spread,
+            arguments=arguments,
+            assume_stopped=assume_stopped,
+            wanted_bytes=free,
+            up_to=offset or 0,
+            high_watermark=high_watermark,
+        )
     run = _Run(plan, tuple(root.path for root in scope.roots), targets.words)
     return run.finish(form, confirm, applying=applying, assume_stopped=assume_stopped)
 
 
 def _arguments(
-    before: str | None, free: int | None, keep_s: int, *, by_retention: bool
+    before: str | None, free: int | None, keep_s: int, *, by_retention: bool, leftovers: bool
 ) -> tuple[str, ...]:
     """Return the options that decide what goes. Raise UsageError unless it is one."""
     from kdump.errors import UsageError
@@ -163,9 +188,13 @@ def _arguments(
         given.append(("--free", str(free), *keep))
     if by_retention:
         given.append(("--by-retention",))
+    if leftovers:
+        given.append(("--leftovers",))
     if len(given) != 1:
         words = " and ".join(words[0] for words in given) or "none"
-        raise UsageError(f"expected one of --before, --free and --by-retention, found {words}")
+        raise UsageError(
+            f"expected one of --before, --free, --by-retention and --leftovers, found {words}"
+        )
     return given[0]
 
 
@@ -221,8 +250,8 @@ class _Run:
             emit_plan(click.echo, plan, self._paths)
         else:
             print_plan(click.echo, plan, None if applying else apply)
-        ending = Ending(unread=bool(plan.errors), problems=bool(plan.parts) and not applying)
-        if applying and plan.parts:
+        ending = Ending(unread=bool(plan.errors), problems=bool(plan.places) and not applying)
+        if applying and plan.places:
             ending |= self._carry_out(confirm, assume_stopped=assume_stopped)
         done, code = self._uncut is not None, ending.exit_code
         if form == "json":
@@ -241,7 +270,12 @@ class _Run:
         from kdump.ui.units import size_text
 
         plan = self._plan
-        question = f"This loses {plan.offsets:,} offsets for good. Type {plan.id} to continue"
+        what = (
+            f"removes {size_text(plan.bytes)}"
+            if plan.leftovers
+            else (f"loses {plan.offsets:,} offsets")
+        )
+        question = f"This {what} for good. Type {plan.id} to continue"
         try:
             consent(str(self._paths[0]), plan.id, question, confirm)
             self._uncut = carry_out(plan, self._count, self._command, assume_stopped=assume_stopped)

@@ -10,17 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from pathlib import Path
 from typing import Final
 
 from kdump.audit.facts.cluster import Copies
 from kdump.audit.run.spread import Spread
+from kdump.audit.sizes.leftovers import Leftover
 from kdump.audit.sizes.measure import OldSegment, PartitionSpace
 from kdump.audit.sizes.tasks import measure_targets
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.commands.trim.bound import Choose, why_kept
 from kdump.errors import SourceError, UsageError, VanishedError
-from kdump.repair.removal import OldSegments
+from kdump.repair.removal import OldSegments, UnusedFiles
 from kdump.repair.transaction.fingerprint import stamp_of
 from kdump.repair.transaction.lock import check_stopped, finish_or_undo, interrupted_repair
 from kdump.repair.transaction.plan import log_directory_of
@@ -38,42 +40,52 @@ _ID_LENGTH: Final = 8
 class TrimmedPartition:
     """A partition that loses its oldest segments; ``copies`` are its other replicas, if known."""
 
-    old: OldSegments
+    gone: OldSegments
     copies: Copies | None
 
     @property
     def bytes(self) -> int:
         """The bytes that its removal frees."""
-        return sum(segment.bytes for segment in self.old.segments)
+        return sum(segment.bytes for segment in self.gone.segments)
 
     @property
     def first_offset(self) -> int:
         """The first offset that goes."""
-        return self.old.segments[0].base_offset
+        return self.gone.segments[0].base_offset
 
     @property
     def last_offset(self) -> int:
         """The last offset that goes."""
-        return self.old.log_start - 1
+        return self.gone.log_start - 1
 
     @property
     def offsets(self) -> int:
         """The number of offsets that go."""
-        return self.old.log_start - self.first_offset
+        return self.gone.log_start - self.first_offset
 
     @property
     def newest_ms(self) -> int | None:
         """The largest timestamp of what goes, None if it is unknown."""
-        times = [segment.largest_ms for segment in self.old.segments]
+        times = [segment.largest_ms for segment in self.gone.segments]
         return max((time for time in times if time is not None), default=None)
+
+
+@frozen
+class TrimmedLeftovers:
+    """Leftovers of one kind that go from a directory; ``bytes`` are freed."""
+
+    kind: Leftover
+    gone: UnusedFiles
+    bytes: int
 
 
 @dataclass(frozen=True)
 class TrimPlan:
     """The partitions that lose segments, by path; ``kept`` are the others, with the reason.
 
-    ``arguments`` are the options that decide, ``wanted_bytes`` those that are to be free, None if
-    any number is. ``errors`` are of what could not be read.
+    ``leftovers`` go instead of segments. ``arguments`` are the options that decide,
+    ``wanted_bytes`` those that are to be free, None if any number is. ``errors`` are of what could
+    not be read.
     """
 
     arguments: tuple[str, ...]
@@ -81,35 +93,41 @@ class TrimPlan:
     kept: tuple[tuple[AnyPath, str], ...]
     errors: tuple[SourceError, ...]
     wanted_bytes: int | None = None
+    leftovers: tuple[TrimmedLeftovers, ...] = ()
 
     @property
     def bytes(self) -> int:
         """The bytes that it frees."""
-        return sum(part.bytes for part in self.parts)
+        return sum(place.bytes for place in self.places)
 
     @property
     def offsets(self) -> int:
         """The number of offsets that are lost: remote storage has none of them."""
-        return sum(part.offsets for part in self.parts if not part.old.remote)
+        return sum(part.offsets for part in self.parts if not part.gone.remote)
 
     @property
     def segments(self) -> int:
         """The number of segments that go."""
-        return sum(len(part.old.segments) for part in self.parts)
+        return sum(len(part.gone.segments) for part in self.parts)
+
+    @property
+    def places(self) -> tuple[TrimmedPartition | TrimmedLeftovers, ...]:
+        """The directories from which something goes, in this order."""
+        return (*self.parts, *self.leftovers)
 
     @cached_property
     def id(self) -> str:
         """Its name: a digest of all that goes."""
         fields = [
             [
-                part.old.path.name,
-                part.old.identity,
+                place.gone.path.name,
+                place.gone.identity,
                 [
                     [name, stamp.size, stamp.mtime_ns]
-                    for name, stamp in sorted(part.old.files.items())
+                    for name, stamp in sorted(place.gone.files.items())
                 ],
             ]
-            for part in self.parts
+            for place in self.places
         ]
         text = json.dumps([self.arguments, fields], separators=(",", ":"))
         return sha256(text.encode()).hexdigest()[:_ID_LENGTH]
@@ -184,11 +202,20 @@ def plan_trim(
 def _in_the_way(found: PartitionSpace) -> str | None:
     """Return what keeps a partition from being changed, None for nothing. Raise SourceError."""
     path = as_local(found.path)
-    record = interrupted_repair(path)
-    if record is not None:
-        return f"interrupted repair {record.id}: {finish_or_undo(record, path)}"
     links = (name for old in found.old for name in old.files if (path / name).is_symlink())
-    return next((f"{name} is a symbolic link" for name in links), None)
+    unfinished = why_unfinished(path)
+    return unfinished or next((f"{name} is a symbolic link" for name in links), None)
+
+
+def why_unfinished(path: Path) -> str | None:
+    """Return why an interrupted repair keeps a directory as it is, None without one.
+
+    Raise SourceError.
+    """
+    record = interrupted_repair(path)
+    if record is None:
+        return None
+    return f"interrupted repair {record.id}: {finish_or_undo(record, path)}"
 
 
 def _wrong_mark(found: PartitionSpace, high_watermark: int) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit.commands import Remedy
-from kdump.commands.trim.plan import TrimmedPartition, TrimPlan
+from kdump.commands.trim.plan import TrimmedLeftovers, TrimmedPartition, TrimPlan
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable, time_text
 from kdump.storage.paths import AnyPath
@@ -30,21 +30,24 @@ def _second(time_ms: int) -> str:
 
 def print_plan(emit: Emit, plan: TrimPlan, apply: Remedy | None) -> None:
     """Print what goes and what stays; ``apply`` is the command that carries it out, if shown."""
-    if plan.parts:
+    if plan.places:
         what = shell_text(("kdump", "trim", *plan.arguments))
         for line in wrap(printable(f"PLAN {plan.id}  {what}: nothing is changed yet"), 0):
             emit(line)
         emit(paragraph("LOSS", _loss_text(plan)))
-        for line in _PARTS.text(plan.parts, wide=True):
+        for line in _PARTS.text(plan.parts, wide=True) if plan.parts else ():
+            emit(line)
+        for line in _LEFTOVERS.text(plan.leftovers, wide=False) if plan.leftovers else ():
             emit(line)
         for text in _about_copies(plan):
             emit(paragraph("replicas", text))
-        places = dict.fromkeys(part.old.log_directory for part in plan.parts)
+        places = dict.fromkeys(part.gone.log_directory for part in plan.parts)
         for place in filter(None, places):
             shown = shell_text(("kdump", "groups", operand(place)))
             emit(paragraph("groups", f"consumers that have yet to read what goes: {shown}"))
     else:
-        emit("nothing to do: no segment may go")
+        what = "leftovers" if plan.arguments == ("--leftovers",) else "segment"
+        emit(f"nothing to do: no {what} may go")
     if plan.wanted_bytes is not None and plan.bytes < plan.wanted_bytes:
         short = f"{size_text(plan.bytes)} of {size_text(plan.wanted_bytes)}"
         short += ": nothing more may go, or is older than --keep"
@@ -53,12 +56,18 @@ def print_plan(emit: Emit, plan: TrimPlan, apply: Remedy | None) -> None:
         emit(paragraph(label, printable(text)))
     for error in plan.errors:
         emit(paragraph("unreadable", printable(str(error))))
-    if apply is not None and plan.parts:
+    if apply is not None and plan.places:
         for line in command_lines("apply", apply):
             emit(line)
 
 
 def _loss_text(plan: TrimPlan) -> str:
+    if plan.leftovers:
+        places = count_text(len(plan.leftovers), "place")
+        return (
+            f"no log loses an offset; leftovers in {places} go, which frees "
+            f"{size_text(plan.bytes)}. There is NO BACKUP"
+        )
     gone = (
         f"{count_text(plan.segments, 'segment')} of {count_text(len(plan.parts), 'partition')} go, "
         f"which frees {size_text(plan.bytes)}"
@@ -70,7 +79,7 @@ def _loss_text(plan: TrimPlan) -> str:
 
 
 def _copies_text(part: TrimmedPartition) -> str:
-    if part.old.remote:
+    if part.gone.remote:
         return "remote storage"
     if part.copies is None:
         return "unknown"
@@ -78,16 +87,16 @@ def _copies_text(part: TrimmedPartition) -> str:
 
 
 def _file_names(part: TrimmedPartition) -> list[str]:
-    return [name for segment in part.old.segments for name in segment.files]
+    return [name for segment in part.gone.segments for name in segment.files]
 
 
 _PARTS: Final = ReportTable[TrimmedPartition](
     "trim",
     (
-        Column("PARTITION", None, lambda part: part.old.path.name),
-        Column(None, FIELDS, lambda part: jsonl.path_field(part.old.path)),
+        Column("PARTITION", None, lambda part: part.gone.path.name),
+        Column(None, FIELDS, lambda part: jsonl.path_field(part.gone.path)),
         Column("FREES", "bytes", lambda part: part.bytes, short_size_text),
-        Column(None, "segments", lambda part: len(part.old.segments)),
+        Column(None, "segments", lambda part: len(part.gone.segments)),
         Column(None, "first_offset", lambda part: part.first_offset),
         Column(None, "last_offset", lambda part: part.last_offset),
         Column("GONE", None, lambda part: f"{part.first_offset}..{part.last_offset}"),
@@ -95,16 +104,29 @@ _PARTS: Final = ReportTable[TrimmedPartition](
         Column(None, "files", _file_names),
         Column("ALSO ON", None, _copies_text),
         Column(None, "replicas", lambda part: part.copies and list(part.copies.nodes)),
-        Column(None, "in_remote_storage", lambda part: part.old.remote),
+        Column(None, "in_remote_storage", lambda part: part.gone.remote),
+    ),
+)
+
+
+_LEFTOVERS: Final = ReportTable[TrimmedLeftovers](
+    "leftovers",
+    (
+        Column("PLACE", None, lambda left: left.gone.path.name),
+        Column(None, FIELDS, lambda left: jsonl.path_field(left.gone.path)),
+        Column("WHAT", "kind", lambda left: left.kind.value),
+        Column("FREES", "bytes", lambda left: left.bytes, short_size_text),
+        Column(None, "files", lambda left: [*map(jsonl.path_value, sorted(left.gone.files))]),
+        Column(None, "directory", lambda left: left.gone.whole),
     ),
 )
 
 
 def _about_copies(plan: TrimPlan) -> Iterator[str]:
     """Yield what the other replicas of all partitions do."""
-    if any(part.old.remote for part in plan.parts):
+    if any(part.gone.remote for part in plan.parts):
         yield "remote storage has copies of what goes there: consumers go on reading them"
-    others = [part.copies for part in plan.parts if not part.old.remote]
+    others = [part.copies for part in plan.parts if not part.gone.remote]
     if any(copies is None or copies.nodes for copies in others):
         yield (
             "ALSO ON nodes: where this node leads after its start, they delete these offsets too; "
@@ -124,7 +146,10 @@ def _kept(plan: TrimPlan) -> Iterator[tuple[str, str]]:
 
 def print_done(emit: Emit, plan: TrimPlan, uncut: Sequence[Path]) -> None:
     """Print that all of a plan is done; ``uncut`` are partitions with their old leader epochs."""
-    text = f"DONE {plan.id}  {size_text(plan.bytes)} in {count_text(plan.segments, 'segment')}"
+    where = count_text(plan.segments, "segment")
+    if plan.leftovers:
+        where = count_text(len(plan.leftovers), "place")
+    text = f"DONE {plan.id}  {size_text(plan.bytes)} in {where}"
     for line in wrap(f"{text} are gone. Does a broker start now?", 0):
         emit(line)
     if uncut:
@@ -134,7 +159,7 @@ def print_done(emit: Emit, plan: TrimPlan, uncut: Sequence[Path]) -> None:
             "first segment is missing"
         )
         emit(paragraph("note", printable(text)))
-    roots = dict.fromkeys(part.old.log_directory or part.old.path for part in plan.parts)
+    roots = dict.fromkeys(place.gone.log_directory or place.gone.path for place in plan.places)
     emit(f"  {shell_text(('kdump', 'next-start', *map(operand, roots)))}")
 
 
@@ -143,6 +168,8 @@ def emit_plan(emit: Emit, plan: TrimPlan, asked: Iterable[AnyPath]) -> None:
     emit(jsonl.line("header", jsonl.header("trim", asked)))
     for part in plan.parts:
         emit(_PARTS.json(part))
+    for left in plan.leftovers:
+        emit(_LEFTOVERS.json(left))
     for path, reason in plan.kept:
         emit(jsonl.line("kept", {**jsonl.path_field(path), "reason": reason}))
     for error in plan.errors:
@@ -159,6 +186,7 @@ def emit_summary(
         "done": done,
         "partitions": len(plan.parts),
         "segments": plan.segments,
+        "leftovers": len(plan.leftovers),
         "offsets": plan.offsets,
         "bytes": plan.bytes,
         "wanted_bytes": plan.wanted_bytes,

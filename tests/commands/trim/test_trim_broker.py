@@ -225,3 +225,30 @@ def test_a_loader_opens_the_log_after_each_call(
             break
     assert ran.code == 0
     assert seen == {0, 48, 100}
+
+
+def test_a_broker_deletes_the_same_leftovers(tmp_path: Path) -> None:
+    """After a trim of leftovers it finds what it leaves itself, and goes on with it."""
+    unique, lot = "0123456789abcdef0123456789abcdef", "codec-lz4-0"
+    tops = tmp_path / "as-it-was", tmp_path / "trimmed"
+    for top in tops:
+        data = copy_fixture("4.3.1/clean", top)
+        shutil.copytree(data / lot, data / f"gone-0.{unique}-delete")
+        (data / lot / f"{0:020}.index.deleted").write_bytes(bytes(100))
+        (data / "codec-gzip-0" / f"{0:020}.log.cleaned").write_bytes(bytes(100))
+        (data / "remote-log-index-cache").mkdir()
+        (data / "remote-log-index-cache" / "7_x.index").write_bytes(bytes(100))
+    argv = "trim", "--leftovers", str(tops[1])
+    (summary,) = kdump(*argv).of("summary")
+    assert summary["leftovers"] == 4
+    assert words(*argv, "--apply", "--confirm", summary["id"]).code == 0
+
+    def left(top: Path) -> set[str]:
+        found = (str(path.relative_to(top)) for path in top.rglob("*") if path.is_file())
+        return {name for name in found if name.startswith(("codec-", "gone-"))}
+
+    for top in tops:
+        with Broker("4.3.1", top, {**SETTINGS, "file.delete.delay.ms": "1"}):
+            until(lambda top=top: not [*top.glob("*-delete")], 60)  # type: ignore[misc]
+    assert left(tops[0]) == left(tops[1])
+    assert not {Path(name).suffix for name in left(tops[0])} & {".deleted", ".cleaned"}
