@@ -111,6 +111,12 @@ def undo_command(partition: AnyPath, plan_id: str) -> Remedy:
     return "kdump", "undo", operand(place_of(partition)), "--plan", plan_id, "--apply"
 
 
+def saved_undo_command(directory: AnyPath, partition: AnyPath) -> Remedy:
+    """Return the command that brings segments back from a backup in ``directory``."""
+    saved, place = operand(place_of(directory)), operand(place_of(partition))
+    return "kdump", "undo", place, "--backup", saved, "--apply"
+
+
 def _of_kafka(tool: str, *words: str) -> Remedy:
     """Return a command of Kafka that asks a broker."""
     return tool, "--bootstrap-server", "HOST:PORT", *words

@@ -1,10 +1,12 @@
 """What all repairs share: plans, durable steps, undo, and the content of new files.
 
-rewrite/      Rewriting logs: conversion to magic 2, and the proof by reading back.
-transaction/  A repair as a transaction: plan, steps, progress on disk, undo.
-content/      The content of small files that repairs write.
-removal       The oldest segments of a partition removed, segment by segment, or files that no log
-              needs.
-newdir/       New partition directories.
-healing/      The logs of a healed partition: damaged and missing parts, taken from copies of it.
+rewrite/        Rewriting logs: conversion to magic 2, and the proof by reading back.
+transaction/    A repair as a transaction: plan, steps, progress on disk, undo.
+content/        The content of small files that repairs write.
+removal         The oldest segments of a partition removed, segment by segment, or files that no log
+                needs.
+saved_segments  Segments saved on another file system before they are removed, and brought back from
+                there.
+newdir/         New partition directories.
+healing/        The logs of a healed partition: damaged and missing parts, taken from copies of it.
 """

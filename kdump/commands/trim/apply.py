@@ -10,6 +10,7 @@ from kdump.audit.commands import Remedy
 from kdump.commands.trim.plan import TrimmedLeftovers, TrimPlan
 from kdump.errors import KdumpError, Refused, Unfinished
 from kdump.repair.removal import remove_segments, remove_unused
+from kdump.repair.saved_segments import save_segments
 
 _SIGNALS: Final = {KeyboardInterrupt: "SIGINT", SystemExit: "SIGTERM"}
 
@@ -20,11 +21,13 @@ def carry_out(
     resume: Callable[[], Remedy],
     *,
     assume_stopped: bool,
+    backup: Path | None = None,
 ) -> list[Path]:
     """Remove all that a plan names; ``removed`` gets the bytes of what is gone.
 
-    Returns the partitions whose leader epochs could not be cut. Raises Refused if nothing was
-    removed; Unfinished, with the command that ``resume`` returns.
+    With ``backup`` the segments of each partition are saved there first. Returns the partitions
+    whose leader epochs could not be cut. Raises Refused if nothing was removed; Unfinished, with
+    the command that ``resume`` returns.
     """
     uncut = []
     for number, part in enumerate(plan.places):
@@ -32,7 +35,10 @@ def carry_out(
             if isinstance(part, TrimmedLeftovers):
                 remove_unused(part.gone, assume_stopped=assume_stopped)
                 removed(part.bytes)
-            elif not remove_segments(part.gone, removed, assume_stopped=assume_stopped):
+                continue
+            if backup is not None:
+                save_segments(part.gone, backup, plan.id, assume_stopped=assume_stopped)
+            if not remove_segments(part.gone, removed, assume_stopped=assume_stopped):
                 uncut.append(part.gone.path)
         except (KdumpError, OSError, KeyboardInterrupt, SystemExit) as error:
             if number == 0 and isinstance(error, Refused):

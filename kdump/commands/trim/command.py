@@ -6,6 +6,7 @@ Spec: ``UnifiedLog.deleteOldSegments``, ``DeleteRecords``.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 import click
@@ -18,8 +19,6 @@ from kdump.ui.options.values import read_duration, read_size
 from kdump.ui.repairs.repairing import EXIT_CODES, assume_stopped_option
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kdump.commands.trim.bound import Choose
     from kdump.commands.trim.plan import TrimPlan
     from kdump.storage.paths import AnyPath
@@ -77,6 +76,12 @@ _KEEP_S: Final = 3600
     "replica.",
 )
 @click.option(
+    "--backup",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Save what goes in DIR first, on another file system, so that kdump undo brings it back.",
+)
+@click.option(
     "--apply",
     "applying",
     is_flag=True,
@@ -100,6 +105,7 @@ def trim(
     by_retention: bool,
     leftovers: bool,
     high_watermark: int | None,
+    backup: Path | None,
     applying: bool,
     confirm: tuple[str, ...],
     assume_stopped: bool,
@@ -109,9 +115,10 @@ def trim(
     """Remove the oldest segments of stopped partitions, so that a broker has room to start.
 
     PATH is a partition directory or a log directory. Whole segments go, with their indexes, from
-    the oldest on. The active segment stays, and so does all from the high watermark on. There is no
-    backup, and nothing is written before room is free: it works where no byte and no inode is left.
-    --apply needs the id of the plan.
+    the oldest on. The active segment stays, and so does all from the high watermark on. Nothing is
+    written there before room is free: it works where no byte and no inode is left. There is no
+    backup, unless --backup names a directory of another file system. --apply needs the id of the
+    plan.
 
     Partitions whose cleanup.policy does not delete, topics of Kafka itself and the metadata log
     stay as they are, and so does a partition whose policy is unknown, or whose high watermark is,
@@ -148,6 +155,10 @@ def trim(
         if leftovers:
             raise UsageError("--leftovers: expected no --high-watermark beside it")
         arguments = (*arguments, "--high-watermark", str(high_watermark))
+    if backup is not None:
+        if leftovers:
+            raise UsageError("--leftovers: expected no --backup beside it")
+        arguments = (*arguments, "--backup", str(backup))
     spread = Workers(reading_jobs(jobs, found))
     if leftovers:
         plan = plan_leftovers(
@@ -169,6 +180,7 @@ def trim(
             wanted_bytes=free,
             up_to=offset or 0,
             high_watermark=high_watermark,
+            backup=backup,
         )
     run = _Run(plan, tuple(root.path for root in scope.roots), targets.words)
     return run.finish(form, confirm, applying=applying, assume_stopped=assume_stopped)
@@ -270,15 +282,21 @@ class _Run:
         from kdump.ui.units import size_text
 
         plan = self._plan
-        what = (
-            f"removes {size_text(plan.bytes)}"
-            if plan.leftovers
-            else (f"loses {plan.offsets:,} offsets")
-        )
-        question = f"This {what} for good. Type {plan.id} to continue"
+        what = f"This loses {plan.offsets:,} offsets for good"
+        if plan.leftovers:
+            what = f"This removes {size_text(plan.bytes)} for good"
+        elif plan.backup is not None:
+            what = f"This removes {plan.offsets:,} offsets"
+        question = f"{what}. Type {plan.id} to continue"
         try:
             consent(str(self._paths[0]), plan.id, question, confirm)
-            self._uncut = carry_out(plan, self._count, self._command, assume_stopped=assume_stopped)
+            self._uncut = carry_out(
+                plan,
+                self._count,
+                self._command,
+                assume_stopped=assume_stopped,
+                backup=plan.backup,
+            )
         except (Refused, Unfinished) as error:
             text = str(error)
             if isinstance(error, Unfinished):

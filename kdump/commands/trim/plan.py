@@ -23,6 +23,7 @@ from kdump.audit.targets.target import Target
 from kdump.commands.trim.bound import Choose, why_kept
 from kdump.errors import SourceError, UsageError, VanishedError
 from kdump.repair.removal import OldSegments, UnusedFiles
+from kdump.repair.saved_segments import check_backup_directory
 from kdump.repair.transaction.fingerprint import stamp_of
 from kdump.repair.transaction.lock import check_stopped, finish_or_undo, interrupted_repair
 from kdump.repair.transaction.plan import log_directory_of
@@ -83,9 +84,9 @@ class TrimmedLeftovers:
 class TrimPlan:
     """The partitions that lose segments, by path; ``kept`` are the others, with the reason.
 
-    ``leftovers`` go instead of segments. ``arguments`` are the options that decide,
-    ``wanted_bytes`` those that are to be free, None if any number is. ``errors`` are of what could
-    not be read.
+    ``leftovers`` go instead of segments, which are saved in ``backup`` first, unless it is None.
+    ``arguments`` are the options that decide, ``wanted_bytes`` those that are to be free, None if
+    any number is. ``errors`` are of what could not be read.
     """
 
     arguments: tuple[str, ...]
@@ -94,6 +95,7 @@ class TrimPlan:
     errors: tuple[SourceError, ...]
     wanted_bytes: int | None = None
     leftovers: tuple[TrimmedLeftovers, ...] = ()
+    backup: Path | None = None
 
     @property
     def bytes(self) -> int:
@@ -144,13 +146,14 @@ def plan_trim(
     wanted_bytes: int | None = None,
     up_to: int = 0,
     high_watermark: int | None = None,
+    backup: Path | None = None,
 ) -> TrimPlan:
     """Return what goes of the partitions ``targets``.
 
     ``high_watermark`` is that of a partition whose checkpoint has none. Raise UsageError if the
     checkpoint has one, or the log ends before it; if a partition does not reach offset ``up_to``;
     if ``wanted_bytes`` are to be free on several file systems. Raise Refused beside a running
-    broker; SourceError.
+    broker, and if ``backup`` is no place for a backup; SourceError.
     """
     for target in targets:
         if target.error is None and (not target.stopped or target.directory is None):
@@ -194,8 +197,17 @@ def plan_trim(
         for (target, _), segments in zip(measured, chosen, strict=True)
         if not segments
     ]
+    if backup is not None:
+        needed = sum(stamp.size for part in parts for stamp in part.gone.files.values())
+        for part in parts:
+            check_backup_directory(backup, part.gone, needed)
     return TrimPlan(
-        arguments, tuple(parts), tuple(sorted(kept, key=str)), tuple(errors), wanted_bytes
+        arguments,
+        tuple(parts),
+        tuple(sorted(kept, key=str)),
+        tuple(errors),
+        wanted_bytes,
+        backup=backup,
     )
 
 

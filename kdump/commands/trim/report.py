@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from kdump.audit.commands import Remedy
+from kdump.audit.commands import Remedy, saved_undo_command
 from kdump.commands.trim.plan import TrimmedLeftovers, TrimmedPartition, TrimPlan
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable, time_text
@@ -68,14 +68,18 @@ def _loss_text(plan: TrimPlan) -> str:
             f"no log loses an offset; leftovers in {places} go, which frees "
             f"{size_text(plan.bytes)}. There is NO BACKUP"
         )
+    saved = "There is NO BACKUP"
+    if plan.backup is not None:
+        saved = f"{plan.backup} gets a backup, from which kdump undo brings them back"
     gone = (
         f"{count_text(plan.segments, 'segment')} of {count_text(len(plan.parts), 'partition')} go, "
         f"which frees {size_text(plan.bytes)}"
     )
     if not plan.offsets:
-        return f"no offset is lost; {gone}. There is NO BACKUP"
+        return printable(f"no offset is lost; {gone}. {saved}")
     lost = f"{plan.offsets:,} offsets are lost; {gone}"
-    return f"{lost}. There is NO BACKUP: nothing brings these records back"
+    forever = ": nothing brings these records back" if plan.backup is None else ""
+    return printable(f"{lost}. {saved}{forever}")
 
 
 def _copies_text(part: TrimmedPartition) -> str:
@@ -159,6 +163,10 @@ def print_done(emit: Emit, plan: TrimPlan, uncut: Sequence[Path]) -> None:
             "first segment is missing"
         )
         emit(paragraph("note", printable(text)))
+    if plan.backup is not None:
+        for part in plan.parts:
+            for line in command_lines("undo", saved_undo_command(plan.backup, part.gone.path)):
+                emit(line)
     roots = dict.fromkeys(place.gone.log_directory or place.gone.path for place in plan.places)
     emit(f"  {shell_text(('kdump', 'next-start', *map(operand, roots)))}")
 

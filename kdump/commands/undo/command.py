@@ -17,6 +17,7 @@ from kdump.ui.repairs.repairing import assume_stopped_option, partitions
 if TYPE_CHECKING:
     from kdump.audit.targets.target import Target
     from kdump.storage.repair_record import RepairRecord
+    from kdump.ui.repairs.report import BackupReport
 
 
 @click.command(
@@ -44,6 +45,12 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Remove the backup for good, which frees its space; needs --plan.",
 )
+@click.option(
+    "--backup",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="List, or with --apply undo, what kdump trim has saved in DIR; the newest first.",
+)
 @assume_stopped_option
 @format_option("Print for people, or JSON Lines: a header, a line for each backup, a summary.")
 def undo(
@@ -51,6 +58,7 @@ def undo(
     plan_id: str | None,
     apply: bool,
     discard: bool,
+    backup: Path | None,
     assume_stopped: bool,
     form: Literal["text", "json"],
 ) -> int:
@@ -62,6 +70,9 @@ def undo(
     restores the lines of the partition; the files have the time of the undo. An interrupted repair
     can be undone too. Once a broker has changed a file of the repair, undo refuses and changes
     nothing. The backup then stays in .kdump, in the partition directory.
+
+    With --backup, the segments that kdump trim has saved in DIR come back, and so do the leader
+    epochs. A broker may have run since then, as long as the log still begins where the trim ended.
     """
     from kdump.errors import KdumpError, Unfinished, UsageError
     from kdump.format.lines.shell import shell_text
@@ -74,6 +85,8 @@ def undo(
 
     if discard and (plan_id is None or apply):
         raise click.UsageError("--discard needs --plan ID, and does not take --apply.")
+    if backup is not None and (plan_id is not None or discard):
+        raise click.UsageError("--backup takes neither --plan nor --discard: a backup is in DIR.")
     scope = find_scope(TargetOptions(paths), stores=False)
     targets = partitions(scope)
     report = BackupReport(form, scope)
@@ -83,6 +96,9 @@ def undo(
             if target.error is not None:
                 raise target.error
             path = as_local(target.path)
+            if backup is not None:
+                _undo_trim(backup, target, report, apply=apply, assume_stopped=assume_stopped)
+                continue
             records = _select(path, plan_id)
             if apply or discard:
                 begun = [
@@ -122,6 +138,29 @@ def undo(
     if resume is not None:
         click.echo(resume, err=True)
     return ending.exit_code
+
+
+def _undo_trim(
+    directory: Path,
+    target: Target,
+    report: BackupReport,
+    *,
+    apply: bool,
+    assume_stopped: bool,
+) -> None:
+    """List the segments that a trim has saved, or bring the newest ones back."""
+    from kdump.repair.saved_segments import restore_segments, saved_segments
+    from kdump.repair.transaction.plan import log_directory_of
+    from kdump.storage.paths import as_local
+
+    path = as_local(target.path)
+    found = saved_segments(directory, path)
+    for saved in found[-1:] if apply else found:
+        if apply:
+            restore_segments(saved, path, log_directory_of(target), assume_stopped=assume_stopped)
+            report.change(saved.record, path, discarded=False)
+        else:
+            report.saved(saved.record, path, directory)
 
 
 def _select(partition: Path, plan_id: str | None) -> Sequence[RepairRecord]:

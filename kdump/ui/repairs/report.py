@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 import click
 
-from kdump.audit.commands import undo_command
+from kdump.audit.commands import saved_undo_command, undo_command
 from kdump.audit.finding_code import Severity
 from kdump.audit.targets.scope import Scope
 from kdump.audit.verdicts.next_start import next_start
@@ -221,6 +221,17 @@ class BackupReport:
             click.echo(line)
         self._listed |= not with_plan
         for line in self._plan_text_lines(record, partition, refused) if with_plan else ():
+            click.echo(line)
+
+    def saved(self, record: RepairRecord, partition: Path, directory: Path) -> None:
+        """Print a backup of a trim in ``directory``, with the command that brings it back."""
+        self.count += 1
+        if self._json:
+            click.echo(jsonl.line("backup", _backup_fields(record, partition)))
+            return
+        for line in backup_lines(record, partition):
+            click.echo(line)
+        for line in command_lines("undo", saved_undo_command(directory, partition)):
             click.echo(line)
 
     def _plan_text_lines(

@@ -252,3 +252,36 @@ def test_a_broker_deletes_the_same_leftovers(tmp_path: Path) -> None:
             until(lambda top=top: not [*top.glob("*-delete")], 60)  # type: ignore[misc]
     assert left(tops[0]) == left(tops[1])
     assert not {Path(name).suffix for name in left(tops[0])} & {".deleted", ".cleaned"}
+
+
+def test_what_a_backup_has_is_served_again(small: Path, tmp_path: Path) -> None:
+    """Also where a broker has run and written in between."""
+    data, now_ms = tmp_path / "data", time.time_ns() // 1_000_000
+    config = tmp_path / "server.properties"
+    config.write_text("node.id=1\n")
+    with Broker("4.3.1", data, SETTINGS) as broker:
+        topics: dict[str, Any] = {
+            name: {"config": {"retention.ms": "-1"}, "partitions": partitions}
+            for name, partitions in (("old", 2), ("new", 1))
+        }
+        create_topics(broker, topics)
+        write(broker, {"old": {"records": records(900, 2, now_ms - 30 * DAY_MS)}})
+        write(broker, {"new": {"records": records(300, 1, now_ms - 2 * DAY_MS)}})
+        before = {each: read(broker, each, tmp_path / each) for each in (READ, COMMITTED)}
+        broker.stop()
+        argv = "trim", "--config", config, "--backup", small, "--before", "1d", data
+        planned = words(*argv)
+        assert words(*printed(planned.out, "kdump trim")).code == 0
+        broker.start()
+        write(broker, {"old": {"records": records(20, 2, now_ms)}})
+        between = read(broker, READ, tmp_path / "between")
+        assert min(between["old-0"]) > 0
+        broker.stop()
+        assert words("undo", "--backup", small, data, "--apply").code == 0
+        broker.start()
+        for isolation in (READ, COMMITTED):
+            after = read(broker, isolation, tmp_path / f"after-{isolation}")
+            for name, held in before[isolation].items():
+                assert {offset: after[name].get(offset) for offset in held} == held, name
+    found = kdump("verify", data).of("finding")
+    assert [each for each in found if each["severity"] == "error"] == []
