@@ -42,6 +42,7 @@ class Harm(Enum):
     REFETCHED = "refetched"  # replicas are created again, empty, and fetched from their leaders
     METADATA_FETCHED = "metadata-fetched"  # the metadata log is fetched from a quorum, if one runs
     METADATA_CUT = "metadata-cut"  # a part of the cluster's metadata is forgotten
+    METADATA_SHORT = "metadata-short"  # the metadata log goes on without records that it had
     SHORTENED = "shortened"  # segments make way for files that hold fewer records
     EMPTIED = "emptied"  # where a write finds no space, the segment that is recovered is emptied
 

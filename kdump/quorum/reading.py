@@ -13,6 +13,7 @@ from typing import Final
 
 from kdump.audit.checks.broker_rights import BROKER_DENIED
 from kdump.audit.checks.meta_properties import META_PROPERTIES_MISSING, META_PROPERTIES_UNREADABLE
+from kdump.audit.checks.metadata import METADATA_END_MISSING
 from kdump.audit.checks.node import BOOTSTRAP_MALFORMED
 from kdump.audit.facts.cluster import Configs
 from kdump.audit.facts.small_files import DirectoryFacts
@@ -133,9 +134,19 @@ def read_replica(
         log=batches,
         first_base=segments[0].base_offset if segments else None,
         cuts=() if verdict.forecast is None else verdict.forecast.cuts,
+        reached=_reached(verdict),
         refusals=(*refusals, *_log_refusals(verdict), *_space_refusals(directory, verdict)),
         errors=(*batches.errors, *unread),
     )
+
+
+def _reached(verdict: Verdict) -> int | None:
+    """Return the offset up to which a log went once, None if it ends there."""
+    for finding in verdict.findings:
+        if finding.code is METADATA_END_MISSING and finding.offsets is not None:
+            last = finding.offsets.last
+            return None if last is None else last + 1
+    return None
 
 
 def _without_log(root: Root, static: VoterSet | None, error: SourceError) -> MetadataReplica:

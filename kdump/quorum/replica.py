@@ -66,6 +66,7 @@ class MetadataReplica:
     cuts          Where recovery cuts the log at the next start.
     refusals      Why the node does not start; empty if it starts.
     errors        What could not be read.
+    reached       The offset up to which the log went once, None if nothing shows one past its end.
     """
 
     path: AnyPath
@@ -82,6 +83,7 @@ class MetadataReplica:
     cuts: tuple[LogCut, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     errors: tuple[SourceError, ...] = ()
+    reached: int | None = None
 
     # --- the node
 

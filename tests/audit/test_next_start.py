@@ -256,7 +256,7 @@ def test_a_metadata_log_is_cut_like_any_other(tmp_path: Path) -> None:
 
 
 def test_a_metadata_log_below_its_snapshot_begins_anew(tmp_path: Path) -> None:
-    (beyond,) = [recipe for recipe in RECIPES if "metadata-snapshot-beyond-end" in recipe.expected]
+    beyond, _ = (each for each in RECIPES if "metadata-snapshot-beyond-end" in each.expected)
     beyond.write(tmp_path)
     (snapshot,) = (tmp_path / METADATA).glob("*.checkpoint")
     end = int(snapshot.name.partition("-")[0])

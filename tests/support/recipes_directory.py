@@ -856,6 +856,24 @@ RECIPES = (
     ),
     _metadata("snapshot-beyond", "metadata-snapshot-beyond-end", _checkpoint(7)),
     _metadata("snapshot-at-end", "", _checkpoint(6)),
+    _metadata(
+        "end-gone",
+        "metadata-end-missing",
+        lambda _: {f"{forge_metadata.METADATA}/{9:020}.snapshot": forge.snapshot()},
+    ),
+    _metadata(
+        "end-gone-epoch",
+        "epochs-beyond-end metadata-end-missing",
+        lambda _: {f"{forge_metadata.METADATA}/{_EPOCHS}": b"0\n2\n0 0\n1 9\n"},
+    ),
+    _metadata(
+        "end-in-snapshot",
+        "metadata-snapshot-beyond-end",
+        lambda known: {
+            **_checkpoint(9)(known),
+            f"{forge_metadata.METADATA}/{9:020}.snapshot": forge.snapshot(),
+        },
+    ),
     _metadata("snapshot-partial", "leftover-temporary", _checkpoint(9, ending=".part")),
     _metadata("snapshot-deleted", "leftover-deleted", _checkpoint(2, ending=".deleted")),
     _metadata(

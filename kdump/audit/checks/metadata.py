@@ -1,7 +1,7 @@
 """Checks of the KRaft metadata log: whether it is there, snapshots, records, ``quorum-state``.
 
 Spec: ``KafkaMetadataLog.recoverSnapshots``, ``RecordsSnapshotReader``, ``FileQuorumStateStore``;
-KOD 9, checks 36 and 42.
+KOD 9, checks 36, 42 and 44.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from typing import Final
 
 from kdump.audit.evidence import Evidence, NodeEvidence
 from kdump.audit.facts.metadata_log import MissingMetadata, QuorumFacts
+from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.finding_code import FindingCode, Harm, Outcome, Severity
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command, file_finding
 from kdump.errors import DecodeError
 from kdump.metadata.replay import Note
+from kdump.storage.paths import AnyPath
 
 METADATA_LOG_MISSING: Final = FindingCode(
     "metadata-log-missing",
@@ -191,6 +193,24 @@ METADATA_SNAPSHOT_BEYOND_END: Final = FindingCode(
     check=36,
 )
 
+METADATA_END_MISSING: Final = FindingCode(
+    "metadata-end-missing",
+    Severity.ERROR,
+    "The metadata log, or its newest snapshot, ends before offsets that it had: a producer "
+    "snapshot, a leader epoch or an index without its log lies after the end. A segment was "
+    "removed or truncated by hand, or a power failure took the end of the log.",
+    "The node takes what is left for the whole log. As the only voter it goes on without the "
+    "missing changes of topics, partitions and configs, and brokers truncate their own copies. As "
+    "one of several voters or as a broker it fetches them from the leader.",
+    "Do not start the node first. If other voters have the records, start a majority of them "
+    "before it: kdump quorum shows how far each log reaches. If the node is the only voter, "
+    "restore __cluster_metadata-0 from a backup, or copy the whole directory of a broker whose log "
+    "reaches further, and delete quorum-state in the copy.",
+    check=44,
+    harm=Harm.METADATA_SHORT,
+    loses=True,
+)
+
 _METADATA_VERSION: Final = "metadata.version"
 #: The level of 3.3-IV3, the least that brokers from 4.0 on support.
 _LEAST_LEVEL: Final = 7
@@ -346,10 +366,59 @@ def check_metadata_snapshots(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def check_metadata_end(evidence: Evidence) -> Iterator[Finding]:
+    """Check the end of the metadata log against what it had (44).
+
+    No broker writes the offsets of this log to a checkpoint. A log without a record and without a
+    snapshot is gone as a whole, which ``check_metadata_log`` reports.
+    """
+    facts = evidence.facts
+    if facts is None or not facts.stopped or not evidence.is_metadata_log:
+        return
+    end, shown = metadata_end(evidence), list(_reached(facts))
+    if end is None or not shown:
+        return
+    offset, path = max(shown, key=lambda pair: pair[0])
+    if offset > end > 0:
+        yield file_finding(
+            METADATA_END_MISSING,
+            path,
+            f"a log up to offset {offset}",
+            f"an end at {end}",
+            offsets=Offsets(end, offset - 1),
+        )
+
+
+def metadata_end(evidence: Evidence) -> int | None:
+    """Return the offset from which a metadata log goes on, None if it is not certain.
+
+    It is the end of the newest usable snapshot if the log does not reach it.
+    """
+    end = evidence.log_end if evidence.target.segments else 0
+    if end is None or evidence.facts is None:
+        return None
+    used = (each for each in evidence.facts.metadata_snapshots if each.fault is None or each.torn)
+    return max([end, *(snapshot.end_offset for snapshot in used)])
+
+
+def _reached(facts: PartitionFacts) -> Iterator[tuple[int, AnyPath]]:
+    """Yield offsets up to which the log went once, each with the file that shows it."""
+    for offset, read in facts.snapshots.items():
+        yield offset, read.path
+    epochs = facts.epochs
+    if epochs is not None:
+        for entry in epochs.value or ():
+            yield entry.start_offset, epochs.path
+    for orphan in facts.partition.orphans:
+        if orphan.name.canonical and orphan.name.base_offset is not None:
+            yield orphan.name.base_offset, orphan.path
+
+
 CHECKS: Final = (
     check_quorum_state,
     check_metadata_topic_id,
     check_metadata_snapshots,
+    check_metadata_end,
     check_metadata_records,
 )
 NODE_CHECKS: Final = (check_metadata_log, check_features, check_replay)

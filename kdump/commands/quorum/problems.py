@@ -19,6 +19,7 @@ class ProblemKind(Enum):
     DIRECTORY_ID_DIFFERS = "directory-id-differs"
     NODE_TWICE = "node-twice"
     LOG_CUT = "log-cut"
+    LOG_END_MISSING = "log-end-missing"
     TORN_TAIL = "torn-tail"
     SNAPSHOT_DAMAGED = "snapshot-damaged"
     LOGS_DIVERGE = "logs-diverge"
@@ -67,9 +68,9 @@ class Problem:
 
 
 def copy_problems(
-    replica: MetadataReplica, voters: VoterSet | None
+    replica: MetadataReplica, voters: VoterSet | None, reach: int
 ) -> Iterator[tuple[ProblemKind, str]]:
-    """Yield the problems of one copy."""
+    """Yield the problems of one copy; ``reach`` is the offset up to which any copy goes."""
     for error in replica.errors:
         yield ProblemKind.UNREADABLE, str(error)
     for refusal in replica.refusals:
@@ -89,6 +90,12 @@ def copy_problems(
         )
     elif damage is not None:
         yield ProblemKind.LOG_CUT, _cut_text(replica)
+    if replica.reached is not None and replica.reached > reach:
+        yield (
+            ProblemKind.LOG_END_MISSING,
+            f"its other files show that its log went up to offset {replica.reached}: no given copy "
+            f"has the metadata from offset {reach} on",
+        )
     for snapshot in replica.snapshots[:-1]:
         if snapshot.fault is not None:
             yield ProblemKind.SNAPSHOT_DAMAGED, f"{snapshot.path}: {snapshot.fault}"

@@ -178,9 +178,11 @@ class Quorum:
     def problems(self) -> tuple[Problem, ...]:
         """All problems and notes: those of single copies, of pairs, of the quorum."""
         found: list[Problem] = []
+        reach = max((replica.end.offset for replica in self.replicas), default=0)
         for number, replica in enumerate(self.replicas):
             found += (
-                Problem(kind, (number,), text) for kind, text in copy_problems(replica, self.voters)
+                Problem(kind, (number,), text)
+                for kind, text in copy_problems(replica, self.voters, reach)
             )
         found += self._pairs()
         found += self._quorum()

@@ -70,7 +70,12 @@ def _elected(quorum: Quorum) -> Iterator[str]:
         for loss in leader.losses:
             if leader is not best or loss.loss.changes:
                 yield loss_text(quorum, leader, loss)
-    if not best.changes:
+    if any(problem.kind is ProblemKind.LOG_END_MISSING for problem in quorum.problems):
+        yield (
+            f"If {first} leads, the offsets that no given copy has are lost for good: look for a "
+            "backup, or for a broker whose metadata log reaches further, before you start it."
+        )
+    elif not best.changes:
         yield f"If {first} leads, no change of the metadata that can be read here is lost."
     for number in best.unreadable:
         yield (

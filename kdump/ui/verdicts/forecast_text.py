@@ -36,6 +36,7 @@ _HARMS: Final = {
     Harm.REFETCHED: "creates missing replicas again and fetches them from their leaders",
     Harm.METADATA_FETCHED: "fetches the metadata log again, from a majority that has to run first",
     Harm.METADATA_CUT: "starts without the metadata at the end of a torn snapshot",
+    Harm.METADATA_SHORT: "goes on without the end of the metadata log: an only voter loses it",
     Harm.UNSERVED: "does not serve all partitions",
     Harm.FOLLOWED: "shortens replicas: if one of them leads, others delete what it lacks",
     Harm.EMPTIED: "may empty segments that it recovers, where a write finds no space",
