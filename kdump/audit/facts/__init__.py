@@ -9,6 +9,7 @@ denied_files    The files of a log directory that the broker's user may not open
 space           The free space of the file system that holds a log directory.
 small_files     The small files of log directories and partitions, read and decoded.
 retention       What retention deletes of a log at a broker's next check, and what holds the rest.
+compaction      What the cleaner would clean of a compacted log, and what keeps it from that.
 missing_start   Whether a log lacks its first segments, and whether retention can have deleted them.
 cluster         Topics, replicas and configs from the node's own metadata log.
 settings        The topic settings that apply: metadata log, cleaner checkpoint,

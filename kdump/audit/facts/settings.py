@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from kdump.audit.facts.cluster import ALL_BROKERS, ClusterImage, Configs
+from kdump.audit.facts.compaction import NEVER, CompactionConfigs
 from kdump.audit.facts.retention import RetentionConfigs
 from kdump.audit.facts.small_files import DEFAULT_RETENTION_MS, TopicSettings
 from kdump.errors import SourceError, UsageError
@@ -29,6 +30,8 @@ _DEFAULT_POLICY: Final = frozenset({"delete"})
 #: The value of a local limit of retention that stands for the other limit.
 _AS_ABOVE: Final = -2
 _DEFAULT_TRANSACTION_MS: Final = 900_000
+_DEFAULT_RATIO: Final = 0.5
+_DEFAULT_DELETE_RETENTION_MS: Final = 86_400_000
 #: That of 4.0 and later (KIP-1030); before, it is 1.
 _DEFAULT_RECOVERY_THREADS: Final = 2
 
@@ -46,6 +49,10 @@ _SYNONYMS: Final = {
     "local.retention.ms": {"log.local.retention.ms": 1},
     "local.retention.bytes": {"log.local.retention.bytes": 1},
     "log.cleaner.enable": {"log.cleaner.enable": 1},
+    "min.cleanable.dirty.ratio": {"log.cleaner.min.cleanable.ratio": 1},
+    "min.compaction.lag.ms": {"log.cleaner.min.compaction.lag.ms": 1},
+    "max.compaction.lag.ms": {"log.cleaner.max.compaction.lag.ms": 1},
+    "delete.retention.ms": {"log.cleaner.delete.retention.ms": 1},
 }
 
 
@@ -264,13 +271,44 @@ def retention_configs(topic: str, sources: Sources) -> RetentionConfigs | None:
         retention_ms=max(limits[0], -1),
         retention_bytes=max(limits[1], -1),
         remote=copied,
-        cleaner=sources.find(topic, "log.cleaner.enable") is None
-        or _flag(sources, topic, "log.cleaner.enable"),
+        cleaner=_has_cleaner(topic, sources),
         policy_guessed=unseen and sources.find(topic, "cleanup.policy") is None,
         limits_guessed=unseen
         and None in (sources.find(topic, name) for name in ("retention.ms", "retention.bytes")),
         copy_disabled=remote and not copied,
     )
+
+
+def compaction_configs(topic: str, sources: Sources) -> CompactionConfigs | None:
+    """Return the configs of ``topic`` that the cleaner goes by; None if it is not compacted.
+
+    None also if its configs are unknown, or the ratio is not a number. What neither the metadata
+    log nor ``server.properties`` sets has Kafka's default.
+    """
+    if not sources.has_own(topic) or "compact" not in _policies(sources, topic):
+        return None
+    found = sources.find(topic, "min.cleanable.dirty.ratio")
+    try:
+        ratio = _DEFAULT_RATIO if found is None else float(found[0])
+    except ValueError:
+        return None
+
+    def lag(name: str, default: int) -> int:
+        number = sources.number(topic, name)
+        return default if number is None else number
+
+    return CompactionConfigs(
+        ratio,
+        lag("min.compaction.lag.ms", 0),
+        lag("max.compaction.lag.ms", NEVER),
+        lag("delete.retention.ms", _DEFAULT_DELETE_RETENTION_MS),
+        _has_cleaner(topic, sources),
+    )
+
+
+def _has_cleaner(topic: str, sources: Sources) -> bool:
+    name = "log.cleaner.enable"
+    return sources.find(topic, name) is None or _flag(sources, topic, name)
 
 
 def _flag(sources: Sources, topic: str, name: str) -> bool:

@@ -2,6 +2,8 @@
 
 files      The bytes that files take on their file system.
 growth     How fast logs grow, and when their file system is full.
+cleaning   What of a compacted partition waits for the cleaner: its segments, checkpoint and
+           transactions.
 measure    The bytes of one partition: what its files take, and what retention deletes of them.
 tasks      measure_targets(): the partitions of a run measured, each with what lies outside of it.
 leftovers  What takes space in a log directory and belongs to no log that a broker loads.

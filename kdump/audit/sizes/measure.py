@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import field
 from typing import Final
 
+from kdump.audit.facts.compaction import NEVER, CleanableLog
 from kdump.audit.facts.retention import (
     AgedSegment,
     DueSegments,
@@ -23,6 +24,7 @@ from kdump.audit.facts.retention import (
     due_segments,
 )
 from kdump.audit.run.quick_survey import quick_survey
+from kdump.audit.sizes.cleaning import CleanerFacts, cleaning_of
 from kdump.audit.sizes.files import FileSpace, files_in, tree_space
 from kdump.audit.sizes.growth import GrownSegment, Growth, growth_of
 from kdump.errors import SourceError, VanishedError
@@ -52,7 +54,8 @@ class SpaceTask:
     ``alone`` says that it has no other replica, so that its high watermark is its end.
     ``configs`` are None if the topic is unknown. ``written_ms`` is the time up to which its broker
     has written, by the checkpoints of a stopped one. ``copied`` is the highest offset in remote
-    storage, None if it is unknown. ``listing`` asks for its old segments.
+    storage, None if it is unknown. ``listing`` asks for its old segments. ``cleaner`` has what the
+    cleaner goes by, None if the topic is not compacted, or its configs are unknown.
     """
 
     path: AnyPath
@@ -65,6 +68,7 @@ class SpaceTask:
     written_ms: int
     copied: int | None = None
     listing: bool = False
+    cleaner: CleanerFacts | None = None
 
 
 @frozen
@@ -108,7 +112,8 @@ class PartitionSpace:
     their logs, with ``due_offsets`` offsets. ``old`` are the segments that shorter retention could
     delete, from the first on, if the task asks for them, and ``reach`` is the offset over which no
     deletion goes, None if it is unknown. ``log_end`` is the log end offset, or the base of the last
-    segment where it was not read. ``errors`` are of what could not be read.
+    segment where it was not read. ``errors`` are of what could not be read. ``cleanable`` is what
+    the cleaner makes of a compacted log, None if that is unknown.
     """
 
     path: AnyPath
@@ -130,6 +135,7 @@ class PartitionSpace:
     reach: int | None = None
     log_end: int | None = None
     errors: tuple[SourceError, ...] = ()
+    cleanable: CleanableLog | None = None
 
 
 def aged(segments: Iterable[OldSegment]) -> Iterator[tuple[int, OldSegment]]:
@@ -184,6 +190,7 @@ def _measure(
     segments = partition.segments
     oldest = _oldest_ms(segments)
     due, growth, old, reach, end = None, Growth(), tuple[OldSegment, ...](), None, None
+    cleanable = None
     if _has_retention(task, segments):
         try:
             sealed = [_aged(segment, files) for segment in segments[:-1]]
@@ -194,6 +201,16 @@ def _measure(
             if task.listing:
                 ends = [*(segment.base_offset for segment in segments[1:]), end]
                 old = tuple(_old(segments[: due.within], files, [*sealed, last], ends))
+            if task.cleaner is not None:
+                cleanable = cleaning_of(
+                    task.cleaner,
+                    partition,
+                    [*sealed, last],
+                    files,
+                    log_start=task.log_start or 0,
+                    high_watermark=NEVER if task.alone else task.high_watermark,
+                    now_ms=task.now_ms,
+                )
         except SourceError as error:
             if again and isinstance(error, VanishedError):
                 raise
@@ -226,6 +243,7 @@ def _measure(
         reach,
         end,
         tuple(errors),
+        cleanable,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from kdump.audit.facts.settings import Sources, retention_configs
+from kdump.audit.facts.settings import Sources, compaction_configs, retention_configs
 from kdump.audit.facts.small_files import (
     DirectoryFacts,
     checkpoint_line,
@@ -16,12 +16,14 @@ from kdump.audit.facts.small_files import (
     read_topic_id,
 )
 from kdump.audit.run.spread import Spread, failure_text
+from kdump.audit.sizes.cleaning import CleanerFacts
 from kdump.audit.sizes.measure import PartitionSpace, SpaceTask, measure_all
 from kdump.audit.targets.context import Context
+from kdump.audit.targets.future_logs import FutureFate
 from kdump.audit.targets.target import Target
 from kdump.errors import SourceError
 from kdump.storage.logdir import directory_name
-from kdump.storage.names import PARTITION_METADATA
+from kdump.storage.names import PARTITION_METADATA, DirectoryName
 from kdump.storage.workers import progress_counter
 
 #: The partitions of a task: their files are asked for in one process.
@@ -42,7 +44,10 @@ def measure_targets(
     ``high_watermark`` is that of partitions without a line in the checkpoint. ``on_progress`` gets
     the number of partitions that are done.
     """
-    tasks = [_task(target, context, high_watermark, listing=listing) for target in targets]
+    cleaners = _Cleaners(context)
+    tasks = [
+        _task(target, context, cleaners, high_watermark, listing=listing) for target in targets
+    ]
     starts = range(0, len(tasks), _PARTITIONS)
     chunks = [tasks[at : at + _PARTITIONS] for at in starts]
     sizes = [len(chunk) for chunk in chunks]
@@ -58,7 +63,12 @@ def measure_targets(
 
 
 def _task(
-    target: Target, context: Context, high_watermark: int | None, *, listing: bool
+    target: Target,
+    context: Context,
+    cleaners: _Cleaners,
+    high_watermark: int | None,
+    *,
+    listing: bool,
 ) -> SpaceTask:
     name, node = directory_name(target.path), context.node(target)
     now_ms = context.now_ms
@@ -66,7 +76,8 @@ def _task(
         return SpaceTask(target.path, None, None, None, None, False, now_ms, now_ms)
     topic_id = None
     ranges: Sequence[tuple[int, int]] = ()
-    configs = retention_configs(name.topic, Sources(node.image, context.config, node.node_id))
+    sources = Sources(node.image, context.config, node.node_id)
+    configs = retention_configs(name.topic, sources)
     if configs is not None and configs.remote and node.remote is not None:
         topic_id = read_topic_id(target.path / PARTITION_METADATA)
         ranges = node.remote.ranges(name.topic, name.partition, topic_id)
@@ -84,7 +95,36 @@ def _task(
         _written_ms(target.directory, now_ms),
         None if node.remote is None else ranges[-1][1] if ranges else -1,
         listing,
+        None if name.suffix else cleaners.facts(target, name, sources),
     )
+
+
+class _Cleaners:
+    """The cleaners of nodes: their checkpoints, and the partitions that they leave to a move."""
+
+    def __init__(self, context: Context) -> None:
+        self._nodes = {facts.directory.path: group for group in context.siblings for facts in group}
+        self._moving = {
+            future.current for future in context.futures if future.fate is FutureFate.CONTINUES
+        }
+
+    def facts(self, target: Target, name: DirectoryName, sources: Sources) -> CleanerFacts | None:
+        """Return what the cleaner goes by for a partition, None if it is not compacted.
+
+        A broker reads the checkpoints of all its log directories as one.
+        """
+        configs = compaction_configs(name.topic, sources)
+        if configs is None or target.directory is None:
+            return None
+        group = self._nodes.get(target.directory.directory.path, (target.directory,))
+        reads = [facts.cleaner_offsets for facts in group if facts.cleaner_offsets is not None]
+        lines = {checkpoint_line(read, name) for read in reads} - {None}
+        return CleanerFacts(
+            configs,
+            min((line for line in lines if line is not None), default=None),
+            known=len(lines) <= 1 and all(read.value is not None for read in reads),
+            moving=target.path in self._moving,
+        )
 
 
 def _written_ms(facts: DirectoryFacts | None, now_ms: int) -> int:

@@ -59,9 +59,15 @@ def space(
     ones. The configs of topics come from the metadata log; without it, nothing counts as due.
     Without --config, a topic that sets no retention is taken to have the default of Kafka, 7 days.
 
+    Of compacted topics, kdump says which partition the cleaner takes next, and what keeps it from
+    the others: the dirty ratio, a compaction lag, the active segment, the high watermark, an open
+    transaction, a move, or log.cleaner.enable. Dirty bytes are those that the broker compares with
+    min.cleanable.dirty.ratio. How much cleaning frees is unknown: the keys decide. Tombstones go in
+    a cleaning that comes delete.retention.ms after the first one that has reached them.
+
     At the rates of the last day and the last week, kdump forecasts when the file system is full.
-    It takes into account what retention will delete in that time. Of compacted topics, it does not
-    know how much compaction removes: they count as not growing.
+    It takes into account what retention will delete in that time. Compacted topics count as not
+    growing.
 
     With --free, kdump prints the retention that frees so much beyond what is due. It takes the
     oldest records of all topics with retention, or of those that --topic selects, and none that is
@@ -69,8 +75,9 @@ def space(
     left as they are. Each command has one that restores the configs of the topic. The broker has to
     run: it deletes segments at its next check, and so do all other brokers with replicas.
 
-    kdump reads names, sizes and small files, and the last entry of the time index of each segment.
-    It changes nothing, and can run while a broker is running.
+    kdump reads names, sizes and small files, and the last entry of the time index of each segment;
+    of compacted topics, a producer snapshot, and up to 16 MiB of the active segment if a
+    transaction was open as it began. It changes nothing, and can run while a broker is running.
     """
     from kdump.audit.run.spread import Workers
     from kdump.commands.space.report import emit_space, print_space

@@ -10,6 +10,8 @@ from kdump.audit.facts.retention import Hold
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.facts.space import BLOCK_BYTES, Space
 from kdump.audit.sizes.leftovers import ABOUT, MAY_GO
+from kdump.commands.space.cleaner import CleanerTurn
+from kdump.commands.space.cleaner_text import cleaner_hold, cleaner_sentences, compaction_fields
 from kdump.commands.space.space import (
     FileSystem,
     LeftoverSpace,
@@ -35,6 +37,7 @@ class _Row:
 
     topic: TopicSpace
     now_ms: int
+    cleaners: tuple[CleanerTurn, ...]
 
 
 def _age(row: _Row) -> str | None:
@@ -61,6 +64,8 @@ def _policy(topic: TopicSpace) -> str:
 
 def _held(row: _Row) -> str | None:
     held = row.topic.held
+    if {*held} == {Hold.COMPACTION}:
+        return cleaner_hold(row.topic)
     return max(held, key=lambda hold: held[hold]).value if held else None
 
 
@@ -99,6 +104,7 @@ _TOPICS: Final = ReportTable[_Row](
         Column("HELD BY", None, _held),
         Column(None, "held", lambda row: _held_fields(row.topic)),
         Column(None, "next_due_ms", lambda row: row.topic.until_ms),
+        Column(None, FIELDS, lambda row: compaction_fields(row.topic, row.cleaners)),
     ),
 )
 
@@ -121,7 +127,7 @@ def print_space(
                 emit(line)
     for facts in report.unlocated:
         emit(printable(f"{facts.directory.path}: the free space is unknown"))
-    rows = [_Row(topic, now_ms) for topic in report.topics]
+    rows = [_Row(topic, now_ms, report.cleaners) for topic in report.topics]
     if rows:
         emit("")
         for line in _TOPICS.text(rows, wide=wide):
@@ -136,7 +142,8 @@ def print_space(
     if stopped and any(left.kind in MAY_GO for left in report.leftovers):
         emit(command_line(leftovers_command(facts.directory.path for facts in directories)))
     emit("")
-    for label, text in _closing(report, config=config):
+    *closing, measured = _closing(report, config=config)
+    for label, text in (*closing, *cleaner_sentences(report, now_ms), measured):
         emit(paragraph(label, text))
     if report.wish is not None:
         for line in _wish_lines(report.wish):
@@ -167,8 +174,8 @@ def _closing(report: SpaceReport, *, config: bool) -> Iterator[tuple[str, str]]:
     if not config and any(topic.configs is not None for topic in report.topics):
         yield (
             "configs",
-            "from the metadata log; what it does not set has Kafka's default (7 days), unless "
-            "server.properties sets it: --config FILE",
+            "from the metadata log; what it does not set has Kafka's default (7 days, dirty ratio "
+            "0.5), unless server.properties sets it: --config FILE",
         )
     if any(topic.held.get(Hold.UNKNOWN) for topic in report.topics):
         yield (
@@ -281,7 +288,7 @@ def emit_space(
         }
         emit(jsonl.line("file_system", fields))
     for topic in report.topics:
-        emit(_TOPICS.json(_Row(topic, now_ms)))
+        emit(_TOPICS.json(_Row(topic, now_ms, report.cleaners)))
     for left in report.leftovers:
         fields = {
             "kind": left.kind.value,

@@ -18,6 +18,7 @@ from kdump.audit.sizes.tasks import measure_targets
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.scope import Scope, directories_of
 from kdump.audit.targets.target import without_nested
+from kdump.commands.space.cleaner import CleanerTurn, CompactedPartition, cleaner_turns
 from kdump.commands.space.shorter import ShorterRetention, shorter_retention
 from kdump.errors import SourceError, UsageError
 from kdump.storage.logdir import Segment
@@ -30,7 +31,8 @@ class TopicSpace:
     """The sums of a topic's partitions; fields are those of ``PartitionSpace``.
 
     ``held`` has the bytes of logs that retention leaves, by what holds the first of them, and
-    ``until_ms`` the first time at which the age of a segment lets it go.
+    ``until_ms`` the first time at which the age of a segment lets it go. ``compacted`` has the
+    partitions if the topic is compacted.
     """
 
     topic: str
@@ -47,6 +49,7 @@ class TopicSpace:
     held: dict[Hold, int] = field(default_factory=lambda: defaultdict(int))
     until_ms: int | None = None
     growth: Growth = field(default_factory=Growth)
+    compacted: list[CompactedPartition] = field(default_factory=list)
 
     def add(self, found: PartitionSpace) -> None:
         """Add a partition of the topic."""
@@ -61,6 +64,13 @@ class TopicSpace:
         self.due_bytes += found.due_bytes
         self.due_offsets += found.due_offsets
         self.growth += found.growth
+        if found.name is not None and found.configs is not None and found.configs.compact:
+            unfinished = ".cleaned" in found.beside
+            self.compacted.append(
+                CompactedPartition(
+                    found.path, found.name, found.log_bytes, found.cleanable, unfinished
+                )
+            )
         if found.due is not None:
             self.due_segments += found.due.count
             if found.due.hold is not None:
@@ -111,7 +121,7 @@ class SpaceReport:
     ``topics`` and ``leftovers`` are in the order of their bytes. ``errors`` are of what could not
     be read, ``unlocated`` are log directories whose file system does not tell its space. ``linked``
     are bytes of files with other hard links, which are not in ``bytes``. ``wish`` is None unless
-    bytes are to be free.
+    bytes are to be free. ``cleaners`` are those of the nodes that have something to clean.
     """
 
     systems: tuple[FileSystem, ...]
@@ -123,6 +133,7 @@ class SpaceReport:
     bytes: int
     linked: int
     wish: Wish | None = None
+    cleaners: tuple[CleanerTurn, ...] = ()
 
 
 def find_space(
@@ -169,6 +180,11 @@ def find_space(
         sums.bytes,
         sums.linked,
         None if free is None else sums.wish(free),
+        cleaner_turns(
+            (each for topic in sums.topics.values() for each in topic.compacted),
+            directories,
+            scope.context,
+        ),
     )
 
 

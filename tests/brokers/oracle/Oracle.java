@@ -22,13 +22,16 @@ import java.lang.management.ManagementFactory;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 
 /**
  * Runs a broker's own code on request: one JSON object a line on standard input, one answer a line on standard output.
  *
  * <p>{@code load} opens a partition directory as a starting broker does and closes it as a stopping one does;
- * {@code dump} runs Kafka's DumpLogSegments. The answer to a request that fails for any reason of ours, not of the
+ * {@code dump} runs Kafka's DumpLogSegments; {@code clean} asks the cleaner's manager what it would clean of the logs
+ * in a log directory, and in which order. The answer to a request that fails for any reason of ours, not of the
  * broker's, is {@code {"failed": stack trace}}. Must never end before its standard input does.
  */
 public final class Oracle {
@@ -91,6 +94,7 @@ public final class Oracle {
             return switch (operation) {
                 case "load" -> load(request);
                 case "dump" -> dump(request);
+                case "clean" -> clean(request);
                 default -> throw new IllegalArgumentException("unknown op " + operation);
             };
         } catch (Throwable failure) {
@@ -143,6 +147,32 @@ public final class Oracle {
         answer.put("message", refusal.getMessage());
         answer.put("offline", offline);
         logLines.take().forEach(answer.putArray("messages")::add);
+        return answer;
+    }
+
+    private ObjectNode clean(JsonNode request) throws Exception {
+        Time time = stopped(request.required("now_ms").asLong());
+        List<Broker.Log> logs = new ArrayList<>();
+        for (JsonNode wanted : request.required("logs")) {
+            File directory = new File(wanted.required("directory").asText());
+            Map<String, String> config = JSON.convertValue(wanted.required("config"), new TypeReference<>() { });
+            Broker.Log log = broker.load(directory, config, wanted.required("log_start").asLong(), 0, true,
+                Integer.MAX_VALUE, time, new DeferredScheduler());
+            log.raiseHighWatermark(wanted.required("high_watermark").asLong());
+            logs.add(log);
+        }
+        ObjectNode answer = JSON.createObjectNode();
+        File directory = new File(request.required("directory").asText());
+        Cleaning.of(directory, logs, time).forEach((name, cleaning) -> answer.putObject(name)
+            .put("first_dirty", cleaning.firstDirty())
+            .put("before", cleaning.before())
+            .put("clean_bytes", cleaning.cleanBytes())
+            .put("dirty_bytes", cleaning.dirtyBytes())
+            .put("ratio", cleaning.ratio())
+            .put("forced", cleaning.forced())
+            .put("turn", cleaning.turn()));
+        logs.forEach(Broker.Log::flushAndClose);
+        logLines.take();
         return answer;
     }
 

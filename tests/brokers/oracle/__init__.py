@@ -70,6 +70,22 @@ class Refused:
     messages: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """A log as the cleaner's manager sees it (``LogToClean``).
+
+    ``turn`` is the number of logs that it takes before, -1 if it does not take this one.
+    """
+
+    first_dirty: int
+    before: int
+    clean_bytes: int
+    dirty_bytes: int
+    ratio: float
+    forced: bool
+    turn: int
+
+
 class Oracle:
     """A release's loader and dump tool. Its JVM starts with the first request, and again after a
     failure. Raises OracleError; what the broker thinks of a directory is never an exception."""
@@ -139,6 +155,20 @@ class Oracle:
             return Refused(answer["error"], answer["message"], answer["offline"], messages)
         segments = tuple(answer["segments"])
         return Loaded(answer["log_start_offset"], answer["log_end_offset"], segments, messages)
+
+    def clean(
+        self, directory: Path, logs: Mapping[str, Mapping[str, object]], now_ms: int
+    ) -> dict[str, Cleaning]:
+        """What the cleaner's manager makes of partitions in a log directory, by their names.
+
+        Each of ``logs`` has ``config``, ``log_start`` and ``high_watermark``. The checkpoint of the
+        cleaner is the one in ``directory``. Files are changed as by ``load`` after a clean stop.
+        """
+        wanted = [{"directory": str(directory / name), **facts} for name, facts in logs.items()]
+        answer = self._ask(
+            {"op": "clean", "directory": str(directory), "logs": wanted, "now_ms": now_ms}
+        )
+        return {name: Cleaning(**found) for name, found in answer.items()}
 
     def dump(self, *args: str) -> tuple[bytes, bytes]:
         """The stdout and stderr of DumpLogSegments with these arguments.

@@ -34,6 +34,11 @@ final class Broker {
             return log.logSegments().stream().map(LogSegment::baseOffset).toList();
         }
 
+        /** What ReplicaManager does as the replicas follow. */
+        void raiseHighWatermark(long offset) throws IOException {
+            log.updateHighWatermark(offset);
+        }
+
         /** What LogManager does with each log at a clean stop. */
         void flushAndClose() {
             Ends.beforeClose(log);
