@@ -45,6 +45,9 @@ _SHARED_MAP = re.compile(
     r"^([0-9a-f]+-[0-9a-f]+) [r-]([w-])[x-]s \S+ \S+ \d+ +(/.*)$", re.MULTILINE
 )
 
+#: What the kernel appends to the path of an open file that was removed.
+_DELETED = " (deleted)"
+
 # f_type of statfs: on these, a process on another machine may have files open, invisible here.
 _NETWORK_FILE_SYSTEMS = {
     0x6969: "NFS",
@@ -91,7 +94,9 @@ class Use:
 
     ``file`` is the path as that process sees it. ``writes`` says whether the process is able to
     change the file, None if that cannot be read. ``file_id`` is the device and inode of the file,
-    None if they cannot be read.
+    None if they cannot be read. ``unlinked_bytes`` is what a file takes on disk that has no name
+    any more: it is freed once no process has it open. None for a file with a name, or if the file
+    cannot be asked.
     """
 
     process: Process
@@ -99,6 +104,7 @@ class Use:
     writes: bool | None
     mapped: bool = False
     file_id: tuple[int, int] | None = None
+    unlinked_bytes: int | None = None
 
     def __str__(self) -> str:
         how = "mapped" if self.mapped else "open"
@@ -225,6 +231,58 @@ def uses(files: Iterable[AnyPath]) -> Iterator[Use]:
     return (use for use in _open_files(wanted, []) if use.file_id in wanted)
 
 
+@frozen
+class UnlinkedFiles:
+    """Files in log directories that have no name any more, and that a process still has open.
+
+    ``size_bytes`` are their bytes on disk, ``unread`` counts those whose size cannot be read.
+    ``first`` is the former path of one of them.
+    """
+
+    process: Process
+    files: int
+    size_bytes: int
+    unread: int
+    first: str
+
+
+def unlinked_files(
+    directories: Iterable[AnyPath],
+) -> tuple[tuple[UnlinkedFiles, ...], tuple[Process, ...]]:
+    """Return the files without a name in directories, by process, each file once.
+
+    Also return the processes that this process may not inspect. Raises SourceError.
+    """
+    targets = {_key(path) for path in directories if isinstance(path, Path)}
+    if not targets or not (_PROC / "self/fd").is_dir():
+        return (), ()
+    uninspected: list[Process] = []
+    seen: set[object] = set()
+    found: dict[Process, list[Use]] = {}
+    for use in _open_files(targets, uninspected):
+        if not use.file.endswith(_DELETED) or (
+            use.file_id is not None and use.unlinked_bytes is None
+        ):
+            continue
+        identity = use.file_id or (use.process, use.file)
+        if identity not in seen and use.unlinked_bytes != 0:
+            seen.add(identity)
+            found.setdefault(use.process, []).append(use)
+    return (
+        tuple(
+            UnlinkedFiles(
+                process,
+                len(uses),
+                sum(use.unlinked_bytes or 0 for use in uses),
+                sum(use.unlinked_bytes is None for use in uses),
+                min(use.file for use in uses).removesuffix(_DELETED),
+            )
+            for process, uses in found.items()
+        ),
+        tuple(uninspected),
+    )
+
+
 def _hidden_processes() -> str | None:
     """Return which processes are not visible in /proc, None if all are."""
     try:
@@ -307,12 +365,18 @@ def _open_files(targets: set[tuple[int, int]], uninspected: list[Process]) -> It
                     link,
                     _opened_for_writing(entry / "fdinfo" / descriptor.name),
                     file_id=_file_id(descriptor),
+                    unlinked_bytes=_unlinked_bytes(link, descriptor),
                 )
         for link, (address_range, writes) in maps.items():
             file = entry / "map_files" / address_range
             if inside(link, file):
                 yield Use(
-                    _process(int(entry.name)), link, writes, mapped=True, file_id=_file_id(file)
+                    _process(int(entry.name)),
+                    link,
+                    writes,
+                    mapped=True,
+                    file_id=_file_id(file),
+                    unlinked_bytes=_unlinked_bytes(link, file),
                 )
 
 
@@ -396,6 +460,17 @@ class _Inside:
 def _parent(path: str) -> str:
     """Return the parent of an absolute path. A ``Path`` would be slow for thousands of files."""
     return path.rpartition("/")[0] or "/"
+
+
+def _unlinked_bytes(link: str, file: Path) -> int | None:
+    """Return the bytes of an open file that has no name, None if it has one or is not readable."""
+    if not link.endswith(_DELETED):
+        return None
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_blocks * 512 if not status.st_nlink else None
 
 
 def _file_id(file: AnyPath) -> tuple[int, int] | None:

@@ -18,7 +18,13 @@ import pytest
 
 from kdump.errors import SourceError, VanishedError
 from kdump.storage import liveness as module
-from kdump.storage.liveness import BrokerState, Process, liveness, running_directories
+from kdump.storage.liveness import (
+    BrokerState,
+    Process,
+    liveness,
+    running_directories,
+    unlinked_files,
+)
 from support.descriptors import none_left_open
 from support.stand_in import child
 
@@ -552,3 +558,48 @@ def test_a_directory_of_a_container_is_named_below_its_root(
         found = of_process(pid)
         assert found == (Path(f"/proc/{pid}/root{inside}"),)
         assert (found[0] / "orders-0" / BASE).read_bytes() == b"batches"
+
+
+# --- files that were removed
+
+
+def test_removed_files_that_are_open_are_counted_once(log_directory: Path) -> None:
+    first, second = log_directory / "orders-0" / BASE, log_directory / "orders-0" / "0.index"
+    first.write_bytes(bytes(3 * 4096))
+    second.write_bytes(bytes(4096))
+    both = 'import sys; files = [open(path, "r+") for path in sys.argv[1:] for _ in range(2)]'
+    with child(both, first, second) as pid:
+        assert unlinked_files([log_directory])[0] == ()
+        first.unlink()
+        (found,), _ = unlinked_files([log_directory])
+        assert (found.process.pid, found.files, found.unread) == (pid, 1, 0)
+        assert (found.size_bytes, found.first) == (3 * 4096, str(first))
+        shutil.rmtree(log_directory / "orders-0")  # the directory of a file tells it no more
+        (found,), _ = unlinked_files([log_directory])
+        assert (found.files, found.size_bytes) == (2, 4 * 4096)
+        assert unlinked_files([log_directory.parent / "data"])[0] == (found,)
+    assert unlinked_files([log_directory])[0] == ()
+
+
+def test_a_removed_file_with_another_name_is_not_free_to_come(log_directory: Path) -> None:
+    log = log_directory / "orders-0" / BASE
+    os.link(log, log_directory / "orders-0" / "snapshot")
+    with child(OPEN, log):
+        log.unlink()
+        assert unlinked_files([log_directory])[0] == ()
+
+
+def test_a_removed_index_that_is_mapped_is_counted(log_directory: Path) -> None:
+    index = log_directory / "orders-0" / "0.index"
+    index.write_bytes(b"x" * 4096)
+    with child(MAP, index, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE):
+        index.unlink()
+        (found,), _ = unlinked_files([log_directory])
+    # Only root may ask for the size of a map.
+    assert (found.files, found.size_bytes + found.unread * 4096) == (1, 4096)
+
+
+def test_no_directories_have_no_removed_files(log_directory: Path) -> None:
+    assert unlinked_files([]) == ((), ())
+    with pytest.raises(SourceError):
+        unlinked_files([log_directory / "none"])

@@ -54,7 +54,9 @@ def space(
     storage, or no retention at all. It lists what belongs to no log, and whether that may go.
 
     Sizes are the bytes that the file system has allocated. Files with other hard links count as 0,
-    since deleting them frees nothing. Retention decides by segments: it deletes a segment once its
+    since deleting them frees nothing. Removed files that a process still has open are named with
+    it: only its end frees their space. Extents that files share (reflinks), and snapshots of a
+    volume, cannot be seen. Retention decides by segments: it deletes a segment once its
     newest record is too old, so that a segment with one timestamp in the future holds all later
     ones. The configs of topics come from the metadata log; without it, nothing counts as due.
     Without --config, a topic that sets no retention is taken to have the default of Kafka, 7 days.

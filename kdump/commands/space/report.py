@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from kdump.audit.commands import leftovers_command, trim_command
@@ -20,6 +21,7 @@ from kdump.commands.space.space import (
     Wish,
 )
 from kdump.format.lines.text import printable
+from kdump.storage.liveness import UnlinkedFiles
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
 from kdump.storage.paths import AnyPath
 from kdump.ui import jsonl
@@ -132,7 +134,7 @@ def print_space(
         emit("")
         for line in _TOPICS.text(rows, wide=wide):
             emit(line)
-    if report.leftovers:
+    if report.leftovers or report.unlinked:
         emit("")
     for left in report.leftovers:
         about = f"{ABOUT[left.kind]}; {_places(left)}"
@@ -141,6 +143,8 @@ def print_space(
     stopped = bool(directories) and all(facts.stopped for facts in directories)
     if stopped and any(left.kind in MAY_GO for left in report.leftovers):
         emit(command_line(leftovers_command(facts.directory.path for facts in directories)))
+    for unlinked in report.unlinked:
+        emit(paragraph(size_text(unlinked.size_bytes), printable(_unlinked_text(unlinked))))
     emit("")
     *closing, measured = _closing(report, config=config)
     for label, text in (*closing, *cleaner_sentences(report, now_ms), measured):
@@ -159,6 +163,15 @@ def print_space(
 def _places(left: LeftoverSpace) -> str:
     more = f" and {left.places - 1:,} more" if left.places > 1 else ""
     return f"{left.first}{more}"
+
+
+def _unlinked_text(unlinked: UnlinkedFiles) -> str:
+    more = f" and {unlinked.files - 1:,} more" if unlinked.files > 1 else ""
+    unread = f"; the size of {unlinked.unread:,} cannot be read" if unlinked.unread else ""
+    return (
+        f"removed files that {unlinked.process} still has open: free once it ends or closes them; "
+        f"{unlinked.first}{more}{unread}"
+    )
 
 
 def _closing(report: SpaceReport, *, config: bool) -> Iterator[tuple[str, str]]:
@@ -188,6 +201,12 @@ def _closing(report: SpaceReport, *, config: bool) -> Iterator[tuple[str, str]]:
             "linked",
             f"{size_text(report.linked)} in files with other hard links, such as snapshots, or in "
             "targets of links: to delete them here frees nothing",
+        )
+    if report.uninspected:
+        yield (
+            "processes",
+            f"{count_text(len(report.uninspected), 'process', 'processes')} that this user may not "
+            "inspect: removed files that they still have open are not counted",
         )
     yield (
         "measured",
@@ -297,6 +316,16 @@ def emit_space(
             **jsonl.path_field(left.first),
         }
         emit(jsonl.line("leftovers", fields))
+    for unlinked in report.unlinked:
+        fields = {
+            "pid": unlinked.process.pid,
+            "process": unlinked.process.name,
+            "files": unlinked.files,
+            "bytes": unlinked.size_bytes,
+            "unread_files": unlinked.unread,
+            **jsonl.path_field(Path(unlinked.first)),
+        }
+        emit(jsonl.line("removed_files", fields))
     for error in report.errors:
         emit(jsonl.line("unreadable", {**jsonl.path_field(error.path), "reason": str(error)}))
     for each in () if report.wish is None else report.wish.shorter:
@@ -320,6 +349,8 @@ def emit_space(
         "bytes": report.bytes,
         "linked_bytes": report.linked,
         "due_bytes": sum(topic.due_bytes for topic in report.topics),
+        "removed_bytes": sum(each.size_bytes for each in report.unlinked),
+        "uninspected": [process.pid for process in report.uninspected],
     }
     emit(jsonl.line("summary", sums))
     return ending.exit_code

@@ -21,6 +21,7 @@ from kdump.audit.targets.target import without_nested
 from kdump.commands.space.cleaner import CleanerTurn, CompactedPartition, cleaner_turns
 from kdump.commands.space.shorter import ShorterRetention, shorter_retention
 from kdump.errors import SourceError, UsageError
+from kdump.storage.liveness import Process, UnlinkedFiles, unlinked_files
 from kdump.storage.logdir import Segment
 from kdump.storage.paths import AnyPath
 from kdump.values import frozen
@@ -118,10 +119,12 @@ class Wish:
 class SpaceReport:
     """The space of log directories, by file system, by topic and by kind of leftovers.
 
-    ``topics`` and ``leftovers`` are in the order of their bytes. ``errors`` are of what could not
-    be read, ``unlocated`` are log directories whose file system does not tell its space. ``linked``
-    are bytes of files with other hard links, which are not in ``bytes``. ``wish`` is None unless
-    bytes are to be free. ``cleaners`` are those of the nodes that have something to clean.
+    ``topics`` and ``leftovers`` are in the order of their bytes. ``errors`` are of what could not be read, ``unlocated`` are log directories whose file system does not tell
+    its space. ``linked`` are bytes of files with other hard links, which are not in ``bytes``.
+    ``wish`` is None unless bytes are to be free. ``cleaners`` are those of the nodes that have
+    something to clean. ``unlinked`` are files of the log directories that were removed, and that
+    processes still have open; they are in no other sum. Of ``uninspected`` processes that is
+    unknown.
     """
 
     systems: tuple[FileSystem, ...]
@@ -134,6 +137,8 @@ class SpaceReport:
     linked: int
     wish: Wish | None = None
     cleaners: tuple[CleanerTurn, ...] = ()
+    unlinked: tuple[UnlinkedFiles, ...] = ()
+    uninspected: tuple[Process, ...] = ()
 
 
 def find_space(
@@ -170,6 +175,7 @@ def find_space(
             sums.add(found)
     for left, tree in () if selected else other_entries(directories):
         sums.add_tree(left, tree)
+    unlinked, uninspected = _unlinked(() if selected else directories)
     return SpaceReport(
         tuple(_systems(directories, sums.growths)),
         tuple(facts for facts in directories if facts.space is None),
@@ -185,7 +191,18 @@ def find_space(
             directories,
             scope.context,
         ),
+        unlinked,
+        uninspected,
     )
+
+
+def _unlinked(
+    directories: Sequence[DirectoryFacts],
+) -> tuple[tuple[UnlinkedFiles, ...], tuple[Process, ...]]:
+    try:
+        return unlinked_files([facts.directory.path for facts in directories])
+    except SourceError:  # a directory has vanished: what cannot be read in it is said elsewhere
+        return (), ()
 
 
 class _Sums:

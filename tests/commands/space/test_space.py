@@ -11,8 +11,10 @@ import pytest
 
 from kdump.audit.facts.retention import RetentionConfigs
 from kdump.audit.sizes import measure
+from kdump.commands.space import space
 from kdump.errors import SourceError, VanishedError
 from kdump.storage.access import read_end
+from kdump.storage.liveness import Process
 from kdump.storage.logdir import directory_name
 from kdump.storage.paths import AnyPath
 from kdump.ui import exits
@@ -20,6 +22,7 @@ from support.commands import Ran, kdump
 from support.crashing.running import run
 from support.fixtures_loader import copy_fixture, few_first
 from support.forge import TOPIC_ID, batch, partition_metadata, record, write_partition
+from support.stand_in import stand_in
 
 pytestmark = pytest.mark.once
 
@@ -156,7 +159,7 @@ def test_a_segment_is_no_place_to_measure(data: Path) -> None:
 
 def test_text_says_where_configs_are_from(data: Path, tmp_path: Path) -> None:
     text = " ".join(run(["space", str(data)], searching=False).out.split())
-    assert "what it does not set has Kafka's default (7 days)" in text
+    assert "what it does not set has Kafka's default (7 days, " in text
     config = tmp_path / "server.properties"
     config.write_text(f"log.dirs={data}\n")
     text = " ".join(run(["space", "--config", str(config)], searching=False).out.split())
@@ -222,6 +225,35 @@ def test_copies_by_hard_links_count_once_and_are_said(data: Path) -> None:
     assert line["bytes"] == 0
     assert summary(ran)["linked_bytes"] == 2 * line["linked_bytes"]
     assert "linked" in run(["space", str(data)], searching=False).out
+
+
+def test_removed_files_that_a_process_has_open_are_named(data: Path) -> None:
+    """Beside a stand-in of a broker, from whose log directory someone removed two files."""
+    logs = [data / "codec-none-0" / f"{0:020}.log", data / "codec-lz4-0" / f"{0:020}.log"]
+    size = sum(log.stat().st_blocks * 512 for log in logs)
+    with stand_in(data, *logs) as pid:
+        for log in logs:
+            log.unlink()
+        ran = kdump("space", data)
+        text = " ".join(run(["space", str(data)], searching=True).out.split())
+        chosen = kdump("space", "--topic", "codec-none", data)
+    (line,) = ran.of("removed_files")
+    assert (line["pid"], line["files"], line["bytes"]) == (pid, 2, size)
+    assert summary(ran)["removed_bytes"] == size
+    assert f"removed files that process {pid} (python" in text
+    assert f"still has open: free once it ends or closes them; {logs[1]} and 1 more" in text
+    assert list(chosen.of("removed_files")) == []
+    assert list(kdump("space", data).of("removed_files")) == []
+
+
+def test_processes_that_cannot_be_inspected_are_counted(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = Process(4, "java")
+    monkeypatch.setattr(space, "unlinked_files", lambda _: ((), (hidden,)))
+    assert summary(kdump("space", data, searching=False))["uninspected"] == [4]
+    text = " ".join(run(["space", str(data)], searching=False).out.split())
+    assert "1 process that this user may not inspect" in text
 
 
 def test_a_log_directory_inside_another_counts_once(data: Path) -> None:
