@@ -33,6 +33,15 @@ if TYPE_CHECKING:
     help="Print commands of Kafka that set a shorter retention, and free this much, such as 20GB. "
     "The oldest records of all topics go first, on all replicas.",
 )
+@click.option(
+    "--sort",
+    "order",
+    type=click.Choice(["bytes", "name", "due", "growth", "age"]),
+    default="bytes",
+    show_default=True,
+    help="The order of topics: the largest first, by name, those with the most bytes that are due, "
+    "those that grew most in the last day, or those with the oldest record first.",
+)
 @format_option("Tables for people, or JSON Lines.")
 @wide_option
 @jobs_option()
@@ -41,6 +50,7 @@ if TYPE_CHECKING:
 def space(
     targets: TargetOptions,
     free: int | None,
+    order: str,
     form: Literal["text", "json"],
     wide: bool,
     jobs: int | None,
@@ -91,7 +101,7 @@ def space(
     with Progress(progress) as meter:
         meter.expect(scope.count, "partitions")
         selected = bool(targets.topics or targets.excluded)
-        report = find_space(scope, spread, meter.advance, selected=selected, free=free)
+        report = find_space(scope, spread, meter.advance, selected=selected, free=free, order=order)
     now_ms = scope.context.now_ms
     if form == "json":
         return emit_space(click.echo, report, [root.path for root in scope.roots], now_ms)

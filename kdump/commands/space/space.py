@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
+from typing import Final
 
 from kdump.audit.facts.retention import Hold, RetentionConfigs
 from kdump.audit.facts.small_files import DirectoryFacts
@@ -79,6 +81,16 @@ class TopicSpace:
             self.until_ms = _least(self.until_ms, found.due.until_ms)
 
 
+#: The orders of topics by name; each is one of keys that ascend, and names decide between equals.
+ORDERS: Final[Mapping[str, Callable[[TopicSpace], float]]] = {
+    "bytes": lambda topic: -topic.bytes,
+    "name": lambda _: 0,
+    "due": lambda topic: -topic.due_bytes,
+    "growth": lambda topic: -topic.growth.day,
+    "age": lambda topic: inf if topic.oldest_ms is None else topic.oldest_ms,
+}
+
+
 @dataclass(slots=True)
 class LeftoverSpace:
     """The bytes of one kind of leftovers, the number of places, and the first of these."""
@@ -119,7 +131,8 @@ class Wish:
 class SpaceReport:
     """The space of log directories, by file system, by topic and by kind of leftovers.
 
-    ``topics`` and ``leftovers`` are in the order of their bytes. ``errors`` are of what could not be read, ``unlocated`` are log directories whose file system does not tell
+    ``topics`` are in the order that was asked for, ``leftovers`` in that of their bytes. ``errors``
+    are of what could not be read, ``unlocated`` are log directories whose file system does not tell
     its space. ``linked`` are bytes of files with other hard links, which are not in ``bytes``.
     ``wish`` is None unless bytes are to be free. ``cleaners`` are those of the nodes that have
     something to clean. ``unlinked`` are files of the log directories that were removed, and that
@@ -148,8 +161,9 @@ def find_space(
     *,
     selected: bool = False,
     free: int | None = None,
+    order: str = "bytes",
 ) -> SpaceReport:
-    """Measure the partitions of ``scope``; each directory counts once.
+    """Measure the partitions of ``scope``; each directory counts once. ``order``: of ``ORDERS``.
 
     With ``selected`` topics, what else is in log directories is left out. ``free`` asks for the
     retention that frees so many bytes. Raise UsageError for a path of a lone segment, and with
@@ -179,7 +193,7 @@ def find_space(
     return SpaceReport(
         tuple(_systems(directories, sums.growths)),
         tuple(facts for facts in directories if facts.space is None),
-        tuple(sorted(sums.topics.values(), key=lambda topic: (-topic.bytes, topic.topic))),
+        tuple(sorted(sums.topics.values(), key=lambda each: (ORDERS[order](each), each.topic))),
         tuple(sorted(sums.leftovers.values(), key=lambda each: -each.bytes)),
         tuple(sums.errors),
         sums.partitions,

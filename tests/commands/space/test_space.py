@@ -206,6 +206,31 @@ def test_files_inside_a_partition_that_are_not_kafkas(data: Path) -> None:
     assert topics(ran)["codec-none"]["bytes"] == before["bytes"]
 
 
+@pytest.mark.parametrize(
+    ("order", "field", "reverse"),
+    [
+        ("bytes", "bytes", True),
+        ("name", "topic", False),
+        ("due", "due_bytes", True),
+        ("growth", "day_bytes", True),
+        ("age", "oldest_ms", False),
+    ],
+)
+def test_topics_are_in_the_order_that_is_asked_for(
+    order: str, field: str, reverse: bool, data: Path
+) -> None:
+    lines = list(kdump("space", "--sort", order, data, searching=False).of("topic"))
+    values = [line[field] for line in lines if line[field] is not None]
+    assert values == sorted(values, reverse=reverse)
+    assert len({*values}) > 1
+    assert [line for line in lines if line[field] is None] == lines[len(values) :]
+    text = run(["space", "--sort", order, str(data)], searching=False).out
+    shown = [line.split()[1] for line in text.splitlines() if line.startswith("  TOPIC ")]
+    assert shown == [line["topic"] for line in lines]
+    known = kdump("space", data, searching=False)
+    assert {line["topic"] for line in known.of("topic")} == {line["topic"] for line in lines}
+
+
 def test_links_are_not_followed_out_of_the_directory(data: Path, tmp_path: Path) -> None:
     before = summary(kdump("space", data, searching=False))["bytes"]
     elsewhere = tmp_path / "elsewhere"
