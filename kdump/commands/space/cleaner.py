@@ -48,16 +48,17 @@ class CleanerTurn:
     """The cleaner of a node.
 
     ``first`` are the partitions with the highest dirty ratio of those that are ready: it takes one
-    of them next. ``busy`` are those that a running broker is cleaning. ``idle_ms`` is the time
-    since when it could have taken one of ``first``, None unless that is long ago, and ``ended_ms``
-    when it last ended a cleaning, 0 if it never did.
+    of them next; the one that is ready for longest comes first. ``busy`` are those that a running
+    broker is cleaning. ``idle_ms`` is the time since when it could have taken the first one, None
+    unless that is long ago, and ``written_ms`` when its checkpoint was last written, as after each
+    cleaning, 0 without one.
     """
 
     running: bool
     first: tuple[CompactedPartition, ...]
     busy: tuple[CompactedPartition, ...]
     idle_ms: int | None
-    ended_ms: int
+    written_ms: int
 
 
 def cleaner_turns(
@@ -89,15 +90,20 @@ def _turn(
     ready = [(each.log.ratio, each) for each in partitions
              if each.is_ready and each.log is not None and each not in busy]  # fmt: skip
     highest = max((ratio for ratio, _ in ready), default=0)
-    first = tuple(each for ratio, each in ready if ratio == highest)
-    times = [each.log.ready_ms for each in first if each.log is not None]
-    known = [time_ms for time_ms in times if time_ms is not None]
-    since_ms = min(known, default=now_ms)
+    highest_first = [each for ratio, each in ready if ratio == highest]
+    first = tuple(sorted(highest_first, key=lambda each: _ready_ms(each, now_ms)))
+    since_ms = _ready_ms(first[0], now_ms) if first else now_ms
     idle = running and not busy and since_ms < now_ms - _STILL_MS
-    return CleanerTurn(running, first, busy, since_ms if idle else None, _ended_ms(group))
+    return CleanerTurn(running, first, busy, since_ms if idle else None, _written_ms(group))
 
 
-def _ended_ms(group: Iterable[DirectoryFacts]) -> int:
+def _ready_ms(partition: CompactedPartition, now_ms: int) -> int:
+    """Return since when a partition is ready, at the latest."""
+    ready_ms = None if partition.log is None else partition.log.ready_ms
+    return now_ms if ready_ms is None else ready_ms
+
+
+def _written_ms(group: Iterable[DirectoryFacts]) -> int:
     """Return when a cleaner last wrote a checkpoint of these directories, 0 without one."""
     times = [0]
     for facts in group:

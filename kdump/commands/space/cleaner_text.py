@@ -18,7 +18,7 @@ _ABOUT: Final = {
     Wait.RATIO: "below min.cleanable.dirty.ratio",
     Wait.LAG: "within min.compaction.lag.ms",
     Wait.ACTIVE: "in the active segment, which is not cleaned before it rolls",
-    Wait.HIGH_WATERMARK: "after the high watermark: another replica does not follow",
+    Wait.HIGH_WATERMARK: "after the high watermark: another replica lags, or the checkpoint is old",
     Wait.TRANSACTION: "after the start of an open transaction: kdump transactions shows it",
     Wait.MOVE: "of partitions that move to another log directory: they are not cleaned meanwhile",
     Wait.CLEANER_OFF: "by log.cleaner.enable=false: no broker with it compacts, nor deletes what "
@@ -115,14 +115,14 @@ def _turn_text(turn: CleanerTurn) -> str:
 
 def _idle_text(turn: CleanerTurn, idle_ms: int, now_ms: int) -> str:
     waits = f"by its configs it has been ready for {duration_text((now_ms - idle_ms) / 1000)}"
-    if turn.ended_ms > idle_ms:
+    if turn.written_ms > idle_ms:
         return (
-            f"{waits}, and others were cleaned meanwhile: a broker that has failed to clean a "
-            'partition leaves it, and logs "uncleanable"'
+            f"{waits}, and the checkpoint of the cleaner was written meanwhile: a broker that has "
+            'failed to clean a partition leaves it, and logs "uncleanable"'
         )
     ended = "no checkpoint of the cleaner is there"
-    if turn.ended_ms:
-        age = duration_text((now_ms - turn.ended_ms) / 1000)
+    if turn.written_ms:
+        age = duration_text((now_ms - turn.written_ms) / 1000)
         ended = f"the checkpoint of the cleaner has stood still for {age}"
     return (
         f"{waits}, and {ended}: unless the broker has just started, or cleans a large log, its "

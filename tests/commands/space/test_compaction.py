@@ -237,7 +237,7 @@ def test_a_cleaner_that_stands_still_is_said(node: Node) -> None:
     assert "it has been ready for 5 h" in text
     assert "the checkpoint of the cleaner has stood still for 9 h" in text
     aged(data, 5, checkpoint_hours=2)
-    assert "others were cleaned meanwhile" in said(data)
+    assert "the checkpoint of the cleaner was written meanwhile" in said(data)
     (data / "cleaner-offset-checkpoint").unlink()
     assert "no checkpoint of the cleaner is there" in said(data)
     (made / f"{0:020}.log.cleaned").write_bytes(bytes(4096))
