@@ -15,6 +15,7 @@ from kdump.audit.facts.retention import RetentionConfigs
 from kdump.audit.sizes import cleaning
 from kdump.audit.sizes.cleaning import CleanerFacts, first_unstable
 from kdump.audit.sizes.measure import SpaceTask, measure
+from kdump.errors import SourceError
 from kdump.storage.logdir import directory_name, read_partition
 from support.forge import batch, marker, record, snapshot, write_partition
 from support.long_samples import first_of
@@ -339,3 +340,32 @@ def test_an_end_that_may_be_lost_or_is_far_away_is_unknown(
     assert first_unstable(read_partition(path)) is None
     (path / f"{20:020}.snapshot").unlink()
     assert first_unstable(read_partition(path)) is None
+
+
+def test_a_log_that_cannot_be_read_hides_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = made(tmp_path, old(0), opening(10), old(20), opened=10)
+    expected = measure(_task(path)).due
+
+    def failing(*_: Any, **__: Any) -> Any:
+        raise SourceError(path, f"{path}: Input/output error")
+
+    monkeypatch.setattr(cleaning, "walk", failing)
+    found = measure(_task(path))
+    assert (found.cleanable, found.due) == (None, expected)
+    assert [str(error.path) for error in found.errors] == [str(path)]
+
+
+def _task(path: Path) -> SpaceTask:
+    return SpaceTask(
+        path,
+        directory_name(path),
+        RetentionConfigs(False, True, -1, -1),
+        1_000,
+        0,
+        False,
+        NOW_MS,
+        NOW_MS,
+        cleaner=CleanerFacts(CONFIGS, None),
+    )

@@ -10,15 +10,20 @@ from typing import Any
 
 import pytest
 
+from kdump.audit.facts.retention import RetentionConfigs
 from kdump.audit.sizes import measure
 from kdump.audit.sizes.files import tree_space
 from kdump.audit.sizes.measure import FOREIGN, PartitionSpace, measure_all
 from kdump.audit.sizes.tasks import measure_targets
+from kdump.audit.sizes.totals import directory_totals
+from kdump.audit.targets.scope import directories_of
 from kdump.errors import SourceError
 from kdump.storage.access import read_end
+from kdump.storage.logdir import directory_name
 from kdump.storage.paths import AnyPath
 from kdump.ui.options.targets import TargetOptions, find_scope
 from support.fixtures_loader import copy_fixture
+from support.forge import batch, record, write_partition
 
 BLOCK = 4096
 
@@ -132,3 +137,100 @@ def test_a_tree_is_measured_without_other_places(data: Path) -> None:
     apart = tree_space(data, {(own.st_dev, own.st_ino)})
     assert every.bytes - apart.bytes == allocated(*(data / "codec-lz4-0").iterdir())
     assert tree_space(data / "nothing").bytes == 0
+
+
+# --- what retention should have deleted
+
+
+HOUR_MS = 3_600_000
+NOW_MS = 1_800_000_000_000
+
+
+def overdue(
+    path: Path,
+    configs: RetentionConfigs | None,
+    *,
+    written_hours: Sequence[float],
+    high_watermark: int = 1_000,
+) -> int | None:
+    """The segments that count as overdue, of logs that were last written before so many hours."""
+    logs = sorted(path.glob("*.log"))
+    for log, hours in zip(logs, written_hours, strict=True):
+        time_s = NOW_MS / 1000 - hours * 3600
+        os.utime(log, (time_s, time_s))
+    task = measure.SpaceTask(
+        path, directory_name(path), configs, high_watermark, None, False, NOW_MS, NOW_MS
+    )
+    found = measure.measure(task).overdue_bytes
+    if found is None:
+        return None
+    sizes = [
+        sum(each.stat().st_blocks * 512 for each in path.glob(f"{log.stem}.*")) for log in logs
+    ]
+    return next(count for count in range(len(logs) + 1) if sum(sizes[:count]) == found)
+
+
+def three(data: Path, *ages_hours: float) -> Path:
+    """Segments of 1000 bytes, whose records are so old."""
+    batches = {
+        number: [batch(number, [record(bytes(900))], base_timestamp=int(NOW_MS - hours * HOUR_MS))]
+        for number, hours in enumerate(ages_hours)
+    }
+    return write_partition(data, "t", 0, batches)
+
+
+def test_what_is_due_for_an_hour_is_overdue(tmp_path: Path) -> None:
+    path = three(tmp_path, 30, 24.5, 1, 0)
+    day = RetentionConfigs(True, False, 24 * HOUR_MS, -1)
+    written = (30, 24.5, 1, 0)
+    assert (
+        overdue(path, day, written_hours=written) == 1
+    )  # the second one is due since half an hour
+    shorter = RetentionConfigs(True, False, 20 * HOUR_MS, -1)
+    assert overdue(path, shorter, written_hours=written) == 2
+    assert overdue(path, shorter, written_hours=written, high_watermark=1) == 1
+    assert overdue(path, shorter, written_hours=(30, 0.5, 0.4, 0)) == 1
+    assert overdue(path, shorter, written_hours=(0.9, 0.5, 0.4, 0)) == 0
+
+
+def test_a_size_counts_as_it_was_an_hour_ago(tmp_path: Path) -> None:
+    path = three(tmp_path, 30, 20, 10, 0)
+    size = (path / f"{0:020}.log").stat().st_size
+    one = RetentionConfigs(True, False, -1, size)
+    assert overdue(path, one, written_hours=(30, 20, 10, 0)) == 2
+    assert overdue(path, one, written_hours=(30, 20, 0.5, 0)) == 1
+
+
+def test_of_configs_that_may_be_others_nothing_is_overdue(tmp_path: Path) -> None:
+    path = three(tmp_path, 30, 24, 1)
+    written = (30, 24, 1)
+    assert overdue(path, None, written_hours=written) is None
+    for guess in ("policy_guessed", "limits_guessed"):
+        guessed = RetentionConfigs(True, False, HOUR_MS, -1, **{guess: True})
+        assert overdue(path, guessed, written_hours=written) is None
+    compacted = RetentionConfigs(False, True, -1, -1)
+    assert overdue(path, compacted, written_hours=written) == 0
+
+
+def test_totals_of_a_directory(data: Path, tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={data}\n")
+    for given, known in ((None, False), (properties, True)):
+        scope = find_scope(TargetOptions((data,), config=given))
+        directories = directories_of(scope.roots)
+        (found,) = directory_totals(scope.targets, directories, scope.context, here)
+        assert found.path == data
+        assert (found.overdue_bytes is not None) is known
+        assert found.space is not None
+        assert found.growth is not None
+        for topic in ("codec-none", "compacted"):
+            tops = data.glob(f"{topic}-*")
+            assert found.topics[topic] == sum(allocated(*top.iterdir()) for top in tops)
+
+
+def test_totals_lack_the_growth_where_something_is_unread(data: Path) -> None:
+    scope = find_scope(TargetOptions((data,)))
+    shutil.rmtree(data / "codec-lz4-0")
+    (found,) = directory_totals(scope.targets, directories_of(scope.roots), scope.context, here)
+    assert (found.space, found.growth) == (None, None)
+    assert found.topics["codec-none"] > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -147,6 +148,8 @@ def exposition(now: float) -> str:
         "due_bytes": [("", 0), ("", 2e12)],
         "oldest_read_timestamp_seconds": [("", now - 20 * DAY), ("", now - 40 * DAY)],
         "max_age_seconds": [("", 30 * DAY), ("", 30 * DAY)],
+        "retention_overdue_bytes": [("", 0), ("", 1e9)],
+        "full_earliest_seconds": [("", math.inf), ("", DAY)],
     }
     lines = []
     for name, each in values.items():
@@ -183,6 +186,8 @@ def test_a_server_takes_the_rules_and_what_is_written(server: Prometheus) -> Non
         "KdumpProblemsFound": ("ok", "firing"),
         "KdumpScrubMissing": ("ok", "inactive"),
         "KdumpScrubBehind": ("ok", "pending"),
+        "KdumpRetentionBehind": ("ok", "inactive"),
+        "KdumpDiskFilling": ("ok", "pending"),
     }
 
 

@@ -105,7 +105,6 @@ class LeftoverFiles:
 
 def leftovers_of(found: PartitionSpace, context: Context) -> Iterator[LeftoverFiles]:
     """Yield what a partition has beside its log, or the whole of one that no broker serves."""
-    own = sum(each.bytes for each in found.beside.values())
     for suffix, beside in found.beside.items():
         kind = _BY_SUFFIX[suffix]
         if kind is Leftover.CLEANED and ".swap" in found.beside:
@@ -114,7 +113,7 @@ def leftovers_of(found: PartitionSpace, context: Context) -> Iterator[LeftoverFi
             kind = Leftover.CLEANED_AND_SWAP
         yield LeftoverFiles(kind, found.path, beside.bytes, beside.names)
     name = found.name
-    left = found.bytes - own
+    left = found.own_bytes
     if name is None:
         yield LeftoverFiles(Leftover.UNNAMED, found.path, left)
     elif name.suffix == "delete":

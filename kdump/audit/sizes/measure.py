@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
+from itertools import takewhile
 from typing import Final
 
 from kdump.audit.facts.compaction import NEVER, CleanableLog
@@ -42,6 +43,8 @@ _ENTRY: Final = TimeIndex.ENTRY_BYTES
 _HEAD_BYTES: Final = 256
 #: How often a partition is measured whose files a running broker deletes meanwhile.
 _ATTEMPTS: Final = 3
+#: After this time, brokers have checked retention many times: every five minutes by default.
+OVERDUE_MS: Final = 3_600_000
 #: What takes the place of a suffix for files that are not Kafka's.
 FOREIGN: Final = ""
 
@@ -113,7 +116,9 @@ class PartitionSpace:
     delete, from the first on, if the task asks for them, and ``reach`` is the offset over which no
     deletion goes, None if it is unknown. ``log_end`` is the log end offset, or the base of the last
     segment where it was not read. ``errors`` are of what could not be read. ``cleanable`` is what
-    the cleaner makes of a compacted log, None if that is unknown.
+    the cleaner makes of a compacted log, None if that is unknown. ``overdue_bytes`` are of segments
+    that retention could delete ``OVERDUE_MS`` ago, so that many checks have passed them, None if
+    the configs are unknown or may be others in ``server.properties``.
     """
 
     path: AnyPath
@@ -136,6 +141,12 @@ class PartitionSpace:
     log_end: int | None = None
     errors: tuple[SourceError, ...] = ()
     cleanable: CleanableLog | None = None
+    overdue_bytes: int | None = None
+
+    @property
+    def own_bytes(self) -> int:
+        """The bytes of the log and its companions, without what lies beside them."""
+        return self.bytes - sum(each.bytes for each in self.beside.values())
 
 
 def aged(segments: Iterable[OldSegment]) -> Iterator[tuple[int, OldSegment]]:
@@ -190,7 +201,7 @@ def _measure(
     segments = partition.segments
     oldest = _oldest_ms(segments)
     due, growth, old, reach, end = None, Growth(), tuple[OldSegment, ...](), None, None
-    cleanable = None
+    cleanable = overdue = None
     if _has_retention(task, segments):
         try:
             sealed = [_aged(segment, files) for segment in segments[:-1]]
@@ -201,16 +212,13 @@ def _measure(
             if task.listing:
                 ends = [*(segment.base_offset for segment in segments[1:]), end]
                 old = tuple(_old(segments[: due.within], files, [*sealed, last], ends))
-            if task.cleaner is not None:
-                cleanable = cleaning_of(
-                    task.cleaner,
-                    partition,
-                    [*sealed, last],
-                    files,
-                    log_start=task.log_start or 0,
-                    high_watermark=NEVER if task.alone else task.high_watermark,
-                    now_ms=task.now_ms,
-                )
+            overdue = _overdue(task, segments, files, sealed)
+            try:
+                cleanable = _cleanable(task, partition, [*sealed, last], files)
+            except VanishedError:
+                raise
+            except SourceError as error:
+                errors.append(error)
         except SourceError as error:
             if again and isinstance(error, VanishedError):
                 raise
@@ -244,6 +252,7 @@ def _measure(
         end,
         tuple(errors),
         cleanable,
+        overdue,
     )
 
 
@@ -282,6 +291,63 @@ def _growth(
         if segment.log.name in files
     ]
     return growth_of(written, task.configs, oldest_ms, task.written_ms)
+
+
+def _cleanable(
+    task: SpaceTask,
+    partition: Partition,
+    segments: Sequence[AgedSegment],
+    files: Mapping[str, FileSpace],
+) -> CleanableLog | None:
+    if task.cleaner is None:
+        return None
+    return cleaning_of(
+        task.cleaner,
+        partition,
+        segments,
+        files,
+        log_start=task.log_start or 0,
+        high_watermark=NEVER if task.alone else task.high_watermark,
+        now_ms=task.now_ms,
+    )
+
+
+def _overdue(
+    task: SpaceTask,
+    segments: Sequence[Segment],
+    files: Mapping[str, FileSpace],
+    sealed: Sequence[AgedSegment],
+) -> int | None:
+    """Return the bytes of segments that retention by time or size could delete some time ago.
+
+    Only segments count that no one has written since. The log start offset does not: when it was
+    raised is unknown.
+    """
+    configs, then_ms = task.configs, task.now_ms - OVERDUE_MS
+    if configs is None or configs.policy_guessed or configs.limits_guessed:
+        return None
+    if not configs.delete:
+        return 0
+    whole = list(
+        takewhile(
+            lambda pair: (
+                pair[0].log.name in files and files[pair[0].log.name].written_ms <= then_ms
+            ),
+            zip(segments, sealed, strict=False),
+        )
+    )
+    if not whole:
+        return 0
+    due = due_segments(
+        [segment for _, segment in whole],
+        configs,
+        log_start=whole[0][1].base_offset,
+        high_watermark=_reach(task, segments[len(whole)].base_offset),
+        log_end=segments[len(whole)].base_offset,
+        now_ms=then_ms,
+        copied=task.copied,
+    )
+    return sum(_bytes(segment, files) for segment in segments[: due.count])
 
 
 def _old(

@@ -36,15 +36,17 @@ def measure_targets(
     spread: Spread,
     *,
     listing: bool = False,
+    cleaning: bool = False,
     high_watermark: int | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[Target, PartitionSpace | SourceError]]:
     """Yield each partition of ``targets`` with its bytes, in any order; ``listing``: old segments.
 
-    ``high_watermark`` is that of partitions without a line in the checkpoint. ``on_progress`` gets
-    the number of partitions that are done.
+    ``cleaning`` asks for what the cleaner makes of compacted ones. ``high_watermark`` is that of
+    partitions without a line in the checkpoint. ``on_progress`` gets the number of partitions that
+    are done.
     """
-    cleaners = _Cleaners(context)
+    cleaners = _Cleaners(context) if cleaning else None
     tasks = [
         _task(target, context, cleaners, high_watermark, listing=listing) for target in targets
     ]
@@ -65,7 +67,7 @@ def measure_targets(
 def _task(
     target: Target,
     context: Context,
-    cleaners: _Cleaners,
+    cleaners: _Cleaners | None,
     high_watermark: int | None,
     *,
     listing: bool,
@@ -95,7 +97,7 @@ def _task(
         _written_ms(target.directory, now_ms),
         None if node.remote is None else ranges[-1][1] if ranges else -1,
         listing,
-        None if name.suffix else cleaners.facts(target, name, sources),
+        None if name.suffix or cleaners is None else cleaners.facts(target, name, sources),
     )
 
 

@@ -60,7 +60,8 @@ if TYPE_CHECKING:
     "metrics",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Also write metrics into this file, for the textfile collector of node_exporter.",
+    help="Also write metrics into this file, for the textfile collector of node_exporter: of the "
+    "runs, the bytes of each topic, those that outlive their retention, and when disks are full.",
 )
 @click.option(
     "--status",

@@ -6,8 +6,10 @@ Spec: the text exposition format of Prometheus 0.0.4.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Final
 
+from kdump.audit.sizes.totals import DirectoryTotals
 from kdump.history.records import DirectoryStatus
 
 #: The gauges of each log directory: name, help, and value, None where it is unknown.
@@ -56,8 +58,38 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[DirectoryStatus], float | None]],
 )
 
 
-def metrics_lines(status: Sequence[DirectoryStatus]) -> Iterator[str]:
-    """Yield the metrics of log directories as lines that end with their newline."""
+#: The gauges of the space of each log directory, as above; never is infinite.
+_SPACE_GAUGES: Final[tuple[tuple[str, str, Callable[[DirectoryTotals], float | None]], ...]] = (
+    (
+        "retention_overdue_bytes",
+        "The bytes that retention by time or size should have deleted an hour ago.",
+        lambda totals: totals.overdue_bytes,
+    ),
+    (
+        "file_system_free_bytes",
+        "The free space of the file system.",
+        lambda totals: None if totals.space is None else totals.space.free_bytes,
+    ),
+    (
+        "full_earliest_seconds",
+        "The time until the file system is full at the earliest, at the rates of a day and a week.",
+        lambda totals: _full_seconds(totals, 0),
+    ),
+    (
+        "full_latest_seconds",
+        "The time until the file system is full at the latest, at these rates.",
+        lambda totals: _full_seconds(totals, 1),
+    ),
+)
+
+
+def metrics_lines(
+    status: Sequence[DirectoryStatus], totals: Sequence[DirectoryTotals] = ()
+) -> Iterator[str]:
+    """Yield the metrics of log directories as lines that end with their newline.
+
+    ``totals`` are of those whose space was measured.
+    """
     for name, text, value_of in _GAUGES:
         values = ((each, value_of(each)) for each in status)
         yield from _gauge(
@@ -75,6 +107,30 @@ def metrics_lines(status: Sequence[DirectoryStatus]) -> Iterator[str]:
         ],
     )
 
+    for name, text, space_value in _SPACE_GAUGES:
+        found = ((each, space_value(each)) for each in totals)
+        yield from _gauge(
+            name,
+            text,
+            [({"log_dir": str(each.path)}, value) for each, value in found if value is not None],
+        )
+    yield from _gauge(
+        "topic_bytes",
+        "The bytes that a topic takes on disk.",
+        [
+            ({"log_dir": str(each.path), "topic": topic}, size)
+            for each in totals
+            for topic, size in each.topics.items()
+        ],
+    )
+
+
+def _full_seconds(totals: DirectoryTotals, which: int) -> float | None:
+    if totals.space is None or totals.growth is None:
+        return None
+    time_ms = totals.growth.full_ms(totals.space.free_bytes)[which]
+    return inf if time_ms is None else time_ms / 1000
+
 
 def _gauge(
     name: str, text: str, samples: Sequence[tuple[Mapping[str, str], float]]
@@ -84,7 +140,11 @@ def _gauge(
         yield f"# HELP kdump_scrub_{name} {text}\n# TYPE kdump_scrub_{name} gauge\n"
     for labels, value in samples:
         pairs = ",".join(f'{label}="{_escape(content)}"' for label, content in labels.items())
-        yield f"kdump_scrub_{name}{{{pairs}}} {value!r}\n"
+        yield f"kdump_scrub_{name}{{{pairs}}} {_number(value)}\n"
+
+
+def _number(value: float) -> str:
+    return "+Inf" if value == inf else repr(value)
 
 
 def _escape(text: str) -> str:

@@ -15,9 +15,11 @@ from kdump.audit.codes import CODES
 from kdump.audit.finding_code import Severity
 from kdump.audit.findings import Finding
 from kdump.audit.run.reconcile import reconcile_directories, requested_findings
+from kdump.audit.run.spread import Workers
 from kdump.audit.run.verify import beside_broker
-from kdump.audit.targets.scope import Scope
-from kdump.audit.targets.target import Root
+from kdump.audit.sizes.totals import DirectoryTotals, directory_totals
+from kdump.audit.targets.scope import Scope, directories_of
+from kdump.audit.targets.target import Root, without_nested
 from kdump.audit.verdicts.directory_start import Starts
 from kdump.audit.verdicts.next_start import Conclusion
 from kdump.audit.verdicts.verdict import Verdict
@@ -33,7 +35,7 @@ from kdump.history.records import DirectoryRun, DirectoryStatus, ReadPace
 from kdump.history.state import ScrubState
 from kdump.history.state_file import open_state, read_state
 from kdump.output.files import check_metrics, reading_rights, replace_file, writing_rights
-from kdump.storage.logdir import Segment
+from kdump.storage.logdir import LogDirectory, Segment
 from kdump.storage.rights import Rights
 from kdump.storage.throttle import LIVE_RATE
 from kdump.storage.workers import default_jobs
@@ -111,9 +113,9 @@ class _Metrics:
     path: Path
     rights: Rights | None
 
-    def write(self, status: Sequence[DirectoryStatus]) -> None:
-        """Write the metrics of ``status``; node_exporter, which reads them, is another user."""
-        text = "".join(metrics_lines(status))
+    def write(self, status: Sequence[DirectoryStatus], totals: Sequence[DirectoryTotals]) -> None:
+        """Write the metrics; node_exporter, which reads them, is another user."""
+        text = "".join(metrics_lines(status, totals))
         replace_file(self.path, text.encode(), 0o644, self.rights)
 
 
@@ -149,11 +151,13 @@ class _Course:
         found = requested_findings(reconcile_directories(self._scope.context), self._scope)
         report.directories(found)
         stopped_by = None
+        totals: tuple[DirectoryTotals, ...] = ()
         try:
             for verdict in self._run.quick_pass(Conclusion(frozenset())):
                 report.preview(verdict)
                 self._meter.advance(1)
             if self._run.checked_all:
+                totals = () if self._metrics is None else self._totals()
                 self._meter.expect(self._run.take_inventory())
                 self._run.read(self._meter.advance)
         except KeyboardInterrupt:
@@ -181,8 +185,17 @@ class _Course:
                 click.echo(line)
         self._warn(status)
         if self._metrics is not None and self._run.checked_all:
-            self._metrics.write([each for each, _ in status])
+            self._metrics.write([each for each, _ in status], totals)
         return summary.exit_code
+
+    def _totals(self) -> tuple[DirectoryTotals, ...]:
+        """Measure the log directories that are read as a whole."""
+        scope = self._scope
+        roots = [root for root in scope.roots if isinstance(root.content, LogDirectory)]
+        own = without_nested(scope.targets)
+        targets = [target for target in own if target.error is None]
+        spread = Workers(self._run.manners.jobs)
+        return directory_totals(targets, directories_of(roots), scope.context, spread)
 
     def _report(
         self, emit: Callable[[str], None], verdicts: Sequence[Verdict]

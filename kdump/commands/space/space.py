@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
 from kdump.audit.facts.retention import Hold, RetentionConfigs
 from kdump.audit.facts.small_files import DirectoryFacts
-from kdump.audit.facts.space import Space
 from kdump.audit.run.spread import Spread
+from kdump.audit.sizes.file_systems import FileSystem, file_systems
 from kdump.audit.sizes.files import TreeSpace
 from kdump.audit.sizes.growth import Growth
 from kdump.audit.sizes.leftovers import Leftover, LeftoverFiles, leftovers_of, other_entries
@@ -56,7 +56,7 @@ class TopicSpace:
 
     def add(self, found: PartitionSpace) -> None:
         """Add a partition of the topic."""
-        self.bytes += found.bytes - sum(each.bytes for each in found.beside.values())
+        self.bytes += found.own_bytes
         self.partitions += 1
         self.segments += found.segments
         self.linked += found.linked
@@ -99,15 +99,6 @@ class LeftoverSpace:
     bytes: int
     places: int
     first: AnyPath
-
-
-@frozen
-class FileSystem:
-    """A file system with the log directories on it, and the growth of their logs."""
-
-    space: Space
-    directories: tuple[DirectoryFacts, ...]
-    growth: Growth
 
 
 @frozen
@@ -181,7 +172,12 @@ def find_space(
     sums = _Sums(scope.context)
     sums.errors += [target.error for target in scope.targets if target.error is not None]
     for _, found in measure_targets(
-        targets, scope.context, spread, listing=free is not None, on_progress=on_progress
+        targets,
+        scope.context,
+        spread,
+        listing=free is not None,
+        cleaning=True,
+        on_progress=on_progress,
     ):
         if isinstance(found, SourceError):
             sums.errors.append(found)
@@ -191,7 +187,7 @@ def find_space(
         sums.add_tree(left, tree)
     unlinked, uninspected = _unlinked(() if selected else directories)
     return SpaceReport(
-        tuple(_systems(directories, sums.growths)),
+        tuple(file_systems(directories, sums.growths)),
         tuple(facts for facts in directories if facts.space is None),
         tuple(sorted(sums.topics.values(), key=lambda each: (ORDERS[order](each), each.topic))),
         tuple(sorted(sums.leftovers.values(), key=lambda each: -each.bytes)),
@@ -278,21 +274,6 @@ def _check_one_system(directories: Sequence[DirectoryFacts]) -> None:
         raise UsageError(
             f"--free: expected log directories on one file system, found {len(devices)} of them"
         )
-
-
-def _systems(
-    directories: Iterable[DirectoryFacts], growths: Mapping[AnyPath, Growth]
-) -> Iterator[FileSystem]:
-    by_device: dict[int, list[DirectoryFacts]] = defaultdict(list)
-    for facts in directories:
-        if facts.space is not None:
-            by_device[facts.space.device].append(facts)
-    for found in by_device.values():
-        space, growth = found[0].space, Growth()
-        for facts in found:
-            growth += growths.get(facts.directory.path, Growth())
-        if space is not None:
-            yield FileSystem(space, tuple(found), growth)
 
 
 def _least(one: int | None, other: int | None) -> int | None:

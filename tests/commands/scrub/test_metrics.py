@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import stat
@@ -10,17 +11,21 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from kdump.audit.facts.space import Space
+from kdump.audit.sizes.growth import HORIZONS, Growth
+from kdump.audit.sizes.totals import DirectoryTotals
 from kdump.commands.scrub.metrics import metrics_lines
 from kdump.errors import StateError
 from kdump.history.records import DirectoryRun, DirectoryStatus, EndReason, PastRun
 from kdump.output.files import replace_file
+from support.commands import kdump as command
 from support.scrubs import World, rewrite, status
 
 Samples = dict[tuple[str, str, str], float]
 
 
 def samples(text: str) -> Samples:
-    """The samples by name, path and code; every metric is a gauge with a help."""
+    """The samples by name, path, and code or topic; every metric is a gauge with a help."""
     found: Samples = {}
     for family in text_string_to_metric_families(text):
         assert (family.type, family.documentation[-1]) == ("gauge", ".")
@@ -30,7 +35,7 @@ def samples(text: str) -> Samples:
         )
         for sample in family.samples:
             key = sample.name.removeprefix("kdump_scrub_"), sample.labels["log_dir"]
-            found[*key, sample.labels.get("code", "")] = sample.value
+            found[*key, sample.labels.get("code", sample.labels.get("topic", ""))] = sample.value
     return found
 
 
@@ -102,3 +107,63 @@ def test_where_it_cannot_be_written(tmp_path: Path) -> None:
     ran = world.scrub("--prometheus", target)  # found out at the end: the run counts
     assert ran.code == 5
     assert status(world.scrub())["bytes"] == 0
+
+
+def totals(path: str, *, growth: Growth | None, free_bytes: int = 5) -> DirectoryTotals:
+    space = Space(1, 100, free_bytes, None)
+    return DirectoryTotals(
+        Path(path),
+        {"a": 7, "b": 0},
+        None if growth is None else 3,
+        None if growth is None else space,
+        growth,
+    )
+
+
+def test_the_space_of_directories() -> None:
+    """One directory fills its disk at one of its two rates, and of the other nothing is known."""
+    filling = Growth(5, 0, tuple(range(len(HORIZONS))))
+    known = [totals("/a", growth=filling), totals("/b", growth=None)]
+    text = "".join(metrics_lines([of("/a"), of("/b")], known))
+    found = samples(text)
+    assert found["topic_bytes", "/a", "a"] == 7
+    assert found["topic_bytes", "/b", "b"] == 0
+    assert found["retention_overdue_bytes", "/a", ""] == 3
+    assert found["file_system_free_bytes", "/a", ""] == 5
+    assert found["full_earliest_seconds", "/a", ""] == HORIZONS[5] / 1000
+    assert found["full_latest_seconds", "/a", ""] == math.inf
+    assert 'kdump_scrub_full_latest_seconds{log_dir="/a"} +Inf\n' in text
+    unknown = {"retention_overdue_bytes", "file_system_free_bytes", "full_earliest_seconds"}
+    assert not {name for name, path, _ in found if path == "/b"} & unknown
+
+
+def test_the_space_is_what_kdump_space_says(tmp_path: Path) -> None:
+    world = World.make(tmp_path, "4.3.1/clean")
+    config = tmp_path / "server.properties"
+    config.write_text(f"log.dirs={world.data}\nlog.retention.ms=1000\n")
+    file, path = tmp_path / "kdump.prom", str(world.data)
+    for log in world.data.glob("*/*.log"):
+        os.utime(log, (1_790_000_000, 1_790_000_000))
+    world.scrub("--prometheus", file, "--config", config)
+    found = samples(file.read_text())
+    ran = command("space", "--config", config, world.data, searching=False)
+    for line in ran.of("topic"):
+        assert found["topic_bytes", path, line["topic"]] == line["bytes"]
+    (system,) = ran.of("file_system")
+    assert 0 < found["file_system_free_bytes", path, ""] <= system["total_bytes"]
+    for name in ("full_earliest_seconds", "full_latest_seconds"):
+        assert found[name, path, ""] > 0
+    assert found["retention_overdue_bytes", path, ""] >= 0
+    bare = tmp_path / "bare.prom"
+    world.scrub("--prometheus", bare)  # without the file, retention may be another one
+    assert found.keys() - samples(bare.read_text()).keys() == {
+        ("retention_overdue_bytes", path, "")
+    }
+
+
+def test_of_a_partition_alone_no_space_is_written(tmp_path: Path) -> None:
+    world = World.make(tmp_path)
+    file = tmp_path / "kdump.prom"
+    partition = world.data / "codec-none-0"
+    command("scrub", partition, "--state", world.state, "--prometheus", file, searching=False)
+    assert not [name for name, _, _ in samples(file.read_text()) if name == "topic_bytes"]
