@@ -229,6 +229,7 @@ ELSEWHERE = {
         "space",
         "unreadable",
     ): "tests/commands/space/test_space.py: a partition that cannot be listed",
+    ("space", "removed_files"): "tests/commands/space: files that a process still has open",
     ("trim", "unreadable"): "tests/commands/trim: a partition that cannot be measured",
     ("transactions", "undecodable"): "tests/commands/transactions: a record that no release has",
     **{

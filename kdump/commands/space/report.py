@@ -10,8 +10,8 @@ from kdump.audit.commands import leftovers_command, trim_command
 from kdump.audit.facts.retention import Hold
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.facts.space import BLOCK_BYTES, Space
-from kdump.audit.sizes.leftovers import ABOUT, MAY_GO
 from kdump.audit.sizes.file_systems import FileSystem
+from kdump.audit.sizes.leftovers import ABOUT, MAY_GO
 from kdump.commands.space.cleaner import CleanerTurn
 from kdump.commands.space.cleaner_text import cleaner_hold, cleaner_sentences, compaction_fields
 from kdump.commands.space.space import (
