@@ -103,7 +103,8 @@ def resume_command(partition: AnyPath, record: RepairRecord) -> Remedy:
     if record.state is RepairState.UNDOING or record.command is None:
         return undo_command(partition, record.id)
     confirm = ("--confirm", record.id) if record.lossy else ()
-    return "kdump", record.command, operand(place_of(partition)), "--apply", *confirm
+    to = () if record.target is None else ("--to", operand(Path(record.target)))
+    return "kdump", record.command, *to, operand(place_of(partition)), "--apply", *confirm
 
 
 def undo_command(partition: AnyPath, plan_id: str) -> Remedy:

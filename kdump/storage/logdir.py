@@ -29,6 +29,7 @@ from kdump.storage.names import (
     FileName,
     Suffix,
     format_file_name,
+    is_aside_name,
     parse_directory_name,
     parse_file_name,
 )
@@ -151,8 +152,15 @@ class LogDirectory:
         return tuple(
             entry
             for entry in self.entries
-            if entry.type is EntryType.DIRECTORY and entry.name.name not in passed_over
+            if entry.type is EntryType.DIRECTORY
+            and entry.name.name not in passed_over
+            and not is_aside_name(entry.name.name)
         )
+
+    @property
+    def set_aside(self) -> tuple[AnyPath, ...]:
+        """Partition directories that moves have set aside; brokers skip them."""
+        return tuple(entry.path for entry in self.entries if is_aside_name(entry.name.name))
 
     def partitions(self) -> Iterator[Partition | SourceError]:
         """Yield the listing of each partition, in order, or the error of listing it."""
@@ -474,7 +482,9 @@ def _log_directory(path: AnyPath, children: list[DirectoryEntry]) -> LogDirector
 
 
 def _partition_name(child: DirectoryEntry) -> DirectoryName | None:
-    return parse_directory_name(child.name.name) if child.type is EntryType.DIRECTORY else None
+    if child.type is not EntryType.DIRECTORY or is_aside_name(child.name.name):
+        return None
+    return parse_directory_name(child.name.name)
 
 
 def _partition(path: AnyPath, children: list[DirectoryEntry]) -> Partition:

@@ -138,6 +138,9 @@ _DIRECTORY_SUFFIXES: tuple[DirectorySuffix, ...] = ("delete", "stray", "future")
 _NUMBER = re.compile(r"[+-]?\d{1,255}")
 _SEGMENT_FILE = re.compile(r"(\d{20})(\.(?:log|index|timeindex|txnindex|snapshot))", re.ASCII)
 _SUFFIXED_DIRECTORY = re.compile(r"\S+-\S+\.(\S+)-(?:delete|stray|future)", re.ASCII)
+# Brokers skip directories whose topic is that of the metadata log, whatever their suffix.
+_ASIDE_PREFIX = f"{CLUSTER_METADATA_TOPIC}-0.kdump-"
+_ASIDE_SUFFIX = "-stray"
 _OFFSET_DIGITS = 20
 #: The longest name in the file systems of Linux.
 _LONGEST_NAME = 255
@@ -210,6 +213,21 @@ def format_file_name(kind: FileKind, base_offset: int, suffix: Suffix = "") -> s
 def format_directory_name(topic: str, partition: int) -> str:
     """Return the name of a partition directory."""
     return f"{topic}-{partition}"
+
+
+def format_aside_name(plan_id: str, name: str) -> str:
+    """Return the name under which a move sets a partition directory aside in a log directory.
+
+    No broker loads, deletes or refuses it (``LogManager.loadLogs``). A dot of the topic is a plus
+    there, and a long name is cut short.
+    """
+    room = _LONGEST_NAME - len(_ASIDE_PREFIX) - len(plan_id) - 1 - len(_ASIDE_SUFFIX)
+    return f"{_ASIDE_PREFIX}{plan_id}-{name.replace('.', '+')[:room]}{_ASIDE_SUFFIX}"
+
+
+def is_aside_name(name: str) -> bool:
+    """Return whether a move gives this name to a directory that it sets aside."""
+    return name.startswith(_ASIDE_PREFIX) and name.endswith(_ASIDE_SUFFIX)
 
 
 def _split_suffix(name: str) -> tuple[str, Suffix]:

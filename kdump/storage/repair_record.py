@@ -25,6 +25,8 @@ UNDOING: Final = "undoing"
 RECEIPT: Final = "receipt.json"
 
 _SALVAGE: Final = "salvage"
+#: The command whose repairs move the partition: their plans have other fields.
+MOVE: Final = "move"
 
 #: The size of the largest file that is read: a plan names each file of its partition, even twice.
 _MOST_BYTES: Final = 64 << 20
@@ -46,7 +48,8 @@ class RepairRecord:
     ``command`` is None if the plan cannot be read. ``begun_ns`` is the time of the first change in
     nanoseconds since the epoch, None before it or if it is unknown. ``size_bytes`` is the size of
     all files in the folder. ``gaps`` are the first and last offsets of each gap that a salvage has
-    left. ``lossy``: the repair lost records.
+    left. ``lossy``: the repair lost records. ``target`` is the log directory that a move goes to,
+    None for other repairs.
     """
 
     id: str
@@ -57,6 +60,7 @@ class RepairRecord:
     size_bytes: int
     gaps: tuple[tuple[int, int], ...] = ()
     lossy: bool = False
+    target: str | None = None
 
 
 def repair_records(partition: AnyPath) -> tuple[RepairRecord, ...]:
@@ -103,7 +107,7 @@ def _folders(path: AnyPath) -> Iterator[AnyPath]:
 def _record(path: AnyPath) -> RepairRecord:
     plan = _fields(path / PLAN)
     command = plan.get("command")
-    begun = _fields(path / BEGUN).get("begun_ns")
+    begun, target = _fields(path / BEGUN).get("begun_ns"), plan.get("target")
     return RepairRecord(
         path.name,
         path,
@@ -113,6 +117,7 @@ def _record(path: AnyPath) -> RepairRecord:
         sum(_sizes(path)),
         tuple(_gaps(path)) if command == _SALVAGE else (),
         _loses(plan.get("loss")),
+        target if command == MOVE and isinstance(target, str) else None,
     )
 
 

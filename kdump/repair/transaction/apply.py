@@ -153,7 +153,7 @@ def _prepare(
             if record.state is RepairState.PREPARED:
                 Folder(plan.partition, record.id).remove()
         folder.make(plan, Attributes.of(plan.partition))
-        preparation = Preparation(plan, folder, _begin_time(plan.partition))
+        preparation = Preparation(plan, folder, begin_time(plan.partition))
         tails, marker = preparation.save_tails(), preparation.save_marker()
         for put in plan.puts:
             if not isinstance(put.recipe, RebuiltIndex | ConvertedPart):
@@ -172,7 +172,7 @@ def _prepare(
     return Repair(plan, folder, start)
 
 
-def _begin_time(partition: Path) -> int:
+def begin_time(partition: Path) -> int:
     """Return the time in ns, later than that of all earlier repairs.
 
     It has whole seconds, which all file systems store.

@@ -58,12 +58,82 @@ class StartRecord:
     digests: Mapping[str, str] = field(default_factory=dict)
 
 
-class Folder:
-    """The folder of one repair, which may not exist yet."""
+class RecordFolder:
+    """The folder of one repair or move: how far it has come, in files of JSON."""
 
     def __init__(self, partition: Path, plan_id: str) -> None:
         self.partition = partition
         self.path = partition / FOLDERS / plan_id
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether changes may have been made. The partition must be open for changes."""
+        return disk.exists(self.path / BEGUN)
+
+    def finish(self, receipt: Mapping[str, Any]) -> None:
+        """Write the receipt: all steps are done."""
+        self.write(RECEIPT, receipt)
+
+    def undo(self) -> None:
+        """Record that the steps are being undone."""
+        if not (self.path / UNDOING).exists():
+            self.write(UNDOING, {})
+
+    def check(self) -> None:
+        """Raise Refused unless its directories are no links, and no other user can write them."""
+        uid = status_of(self.partition).st_uid
+        for path in (self.path.parent, self.path, self.path / _OLD, self.path / _NEW):
+            check_own_directory(path, uid)
+
+    def write(self, name: str, fields: Mapping[str, Any]) -> None:
+        """Write a file of JSON; it appears whole or not at all. Raises OSError."""
+        path = self.path / name
+        beside = self.path / f"{name}.tmp"
+        owner = Attributes.of(self.path)
+        like = Attributes(owner.uid, owner.gid, _PRIVATE)
+        text = json.dumps(fields, indent=1, sort_keys=True)
+        disk.write_file(beside, [text.encode() + b"\n"], like)
+        disk.rename(beside, path)
+
+    def read(self, name: str) -> dict[str, Any]:
+        """Read a file of JSON. Raises Refused unless it is an object that its owner has written."""
+        path = self.path / name
+        self._check_file(path)
+        size, data = read_end(path, _MOST_BYTES)
+        try:
+            fields = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise self.invalid_file(name, error) from error
+        if size != len(data) or not isinstance(fields, dict):
+            raise self.invalid_file(name, f"{size} bytes")
+        return fields
+
+    def _check_file(self, path: Path) -> None:
+        """Raise Refused if a user other than the owner of the partition can have written a file."""
+        self.check()
+        try:
+            status, uid = path.lstat(), self.partition.stat().st_uid
+        except OSError as error:
+            raise source_error(path, error) from error
+        if not stat.S_ISREG(status.st_mode):
+            raise self.invalid_file(path.name, "not a regular file")
+        if not is_root() and os.geteuid() != uid:
+            return  # a user other than the owner can read the plan, but not apply it
+        if status.st_uid != uid or status.st_mode & _OTHERS_WRITE:
+            mode = stat.S_IMODE(status.st_mode)
+            found = f"a file of user {status.st_uid} with mode {mode:o}"
+            raise self.invalid_file(path.name, f"{found}, which other users than {uid} can write")
+
+    def invalid_file(self, name: str, why: object) -> Refused:
+        """Return the refusal of a file that no repair has written."""
+        return Refused(
+            f"{self.path / name}: expected a file of a repair, found something else ({why}). Its "
+            f"backup is beside it: to continue without it, move {self.path} out of the partition"
+        )
+
+
+class Folder(RecordFolder):
+    """The folder of one repair, which may not exist yet."""
 
     def backup_path(self, name: str) -> Path:
         """The path where a whole file of the partition is saved."""
@@ -86,7 +156,7 @@ class Folder:
         """Make the folder, and write the plan into it."""
         for path in (self.path.parent, self.path, self.path / _OLD, self.path / _NEW):
             disk.make_directory(path, like)
-        self._write(PLAN, encode(plan))
+        self.write(PLAN, encode(plan))
 
     def begin(self, start_record: StartRecord) -> None:
         """Record that everything is saved. From now on the partition may be changed."""
@@ -99,26 +169,12 @@ class Folder:
             "marker": None if marker is None else [marker.size, marker.mtime_ns],
             "digests": dict(start_record.digests),
         }
-        self._write(BEGUN, fields)
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether changes may have been made. The partition must be open for changes."""
-        return disk.exists(self.path / BEGUN)
+        self.write(BEGUN, fields)
 
     def sync(self) -> None:
         """Flush the changes of an interrupted process in the folder to disk."""
         for path in (self.path / _OLD, self.path / _NEW, self.path):
             disk.sync_directory(path)
-
-    def finish(self, receipt: Mapping[str, Any]) -> None:
-        """Write the receipt: all steps are done."""
-        self._write(RECEIPT, receipt)
-
-    def undo(self) -> None:
-        """Record that the steps are being undone."""
-        if not (self.path / UNDOING).exists():
-            self._write(UNDOING, {})
 
     def remove(self) -> None:
         """Remove the folder, ``begun.json`` first.
@@ -142,12 +198,6 @@ class Folder:
     def check_removable(self) -> None:
         """Raise Refused if the folder holds a file that no repair writes."""
         self._list_files()
-
-    def check(self) -> None:
-        """Raise Refused unless its directories are no links, and no other user can write them."""
-        uid = status_of(self.partition).st_uid
-        for path in (self.path.parent, self.path, self.path / _OLD, self.path / _NEW):
-            check_own_directory(path, uid)
 
     def _list_files(self) -> dict[str, list[Path]]:
         """The files in the folder by their directory, "" for the folder itself.
@@ -190,19 +240,19 @@ class Folder:
 
     def plan(self) -> Plan:
         """Read the plan. Raises Refused if it cannot be decoded."""
-        fields = self._read(PLAN)
+        fields = self.read(PLAN)
         try:
             plan = decode(fields)
             found = plan.id
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise self._invalid_file(PLAN, error) from error
+            raise self.invalid_file(PLAN, error) from error
         if found != self.path.name:
-            raise self._invalid_file(PLAN, f"a plan with id {found}")
+            raise self.invalid_file(PLAN, f"a plan with id {found}")
         return plan
 
     def start_record(self, plan: Plan) -> StartRecord:
         """Read ``begun.json``. Raises Refused unless it can be decoded and matches ``plan``."""
-        fields = self._read(BEGUN)
+        fields = self.read(BEGUN)
         converted = {put.name: recipe.digest for put, recipe in plan.conversions}
         try:
             marker, tails = fields["marker"], fields["tails"]
@@ -218,51 +268,8 @@ class Folder:
             saved = None if marker is None else Stamp(*marker)
             return StartRecord(fields["begun_ns"], tails, saved, digests)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise self._invalid_file(BEGUN, error) from error
+            raise self.invalid_file(BEGUN, error) from error
 
     def receipt(self) -> dict[str, Any] | None:
         """Read the receipt, None if there is none yet. Raises Refused if it cannot be decoded."""
-        return self._read(RECEIPT) if (self.path / RECEIPT).exists() else None
-
-    def _write(self, name: str, fields: Mapping[str, Any]) -> None:
-        path = self.path / name
-        beside = self.path / f"{name}.tmp"
-        owner = Attributes.of(self.path)
-        like = Attributes(owner.uid, owner.gid, _PRIVATE)
-        text = json.dumps(fields, indent=1, sort_keys=True)
-        disk.write_file(beside, [text.encode() + b"\n"], like)
-        disk.rename(beside, path)
-
-    def _read(self, name: str) -> dict[str, Any]:
-        path = self.path / name
-        self._check_file(path)
-        size, data = read_end(path, _MOST_BYTES)
-        try:
-            fields = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise self._invalid_file(name, error) from error
-        if size != len(data) or not isinstance(fields, dict):
-            raise self._invalid_file(name, f"{size} bytes")
-        return fields
-
-    def _check_file(self, path: Path) -> None:
-        """Raise Refused if a user other than the owner of the partition can have written a file."""
-        self.check()
-        try:
-            status, uid = path.lstat(), self.partition.stat().st_uid
-        except OSError as error:
-            raise source_error(path, error) from error
-        if not stat.S_ISREG(status.st_mode):
-            raise self._invalid_file(path.name, "not a regular file")
-        if not is_root() and os.geteuid() != uid:
-            return  # a user other than the owner can read the plan, but not apply it
-        if status.st_uid != uid or status.st_mode & _OTHERS_WRITE:
-            mode = stat.S_IMODE(status.st_mode)
-            found = f"a file of user {status.st_uid} with mode {mode:o}"
-            raise self._invalid_file(path.name, f"{found}, which other users than {uid} can write")
-
-    def _invalid_file(self, name: str, why: object) -> Refused:
-        return Refused(
-            f"{self.path / name}: expected a file of a repair, found something else ({why}). Its "
-            f"backup is beside it: to continue without it, move {self.path} out of the partition"
-        )
+        return self.read(RECEIPT) if (self.path / RECEIPT).exists() else None

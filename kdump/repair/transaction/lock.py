@@ -24,14 +24,25 @@ from kdump.audit.commands import resume_command, undo_command
 from kdump.errors import Refused
 from kdump.format.lines.shell import operand, shell_text
 from kdump.repair.transaction import disk
-from kdump.repair.transaction.directories import check_own_directory, open_as_owner, open_directory
+from kdump.repair.transaction.directories import (
+    Directory,
+    check_own_directory,
+    open_as_owner,
+    open_directory,
+)
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Line, Plan, PutMarker, Rewrite, TakeMarker
 from kdump.storage.liveness import BrokerState, liveness, uses
 from kdump.storage.logdir import LogDirectory, open_path
 from kdump.storage.names import LOCK
 from kdump.storage.paths import AnyPath, as_local
-from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState, repair_records
+from kdump.storage.repair_record import (
+    FOLDERS,
+    MOVE,
+    RepairRecord,
+    RepairState,
+    repair_records,
+)
 from kdump.storage.rights import ROOT, acting, is_root
 
 #: 64-bit Linux: short type, short whence, off_t start, off_t length, pid_t, which must be 0.
@@ -76,6 +87,22 @@ def hold_lock(
         except OSError as error:  # after the first change it is an Interruption
             more = " more" if interrupted else ""
             raise Refused(f"{partition}: nothing{more} was changed: {error}") from error
+
+
+@contextmanager
+def hold_directory(log_directory: Path, *, assume_stopped: bool = False) -> Iterator[Directory]:
+    """Open a whole log directory for changes, lock it, and check that no broker uses it.
+
+    The process gets the rights of its owner. ``assume_stopped`` is as for ``hold_lock``. Raises
+    Refused, SourceError.
+    """
+    if sys.platform != "linux":
+        raise Refused(f"{log_directory}: repairs need Linux, found {sys.platform}")
+    _check_lock(log_directory / LOCK)
+    check_stopped(log_directory, assume_stopped=assume_stopped)
+    with open_as_owner(log_directory) as directory, _lock_directory(log_directory):
+        check_stopped(log_directory, assume_stopped=assume_stopped, lock_held=True)
+        yield directory
 
 
 @contextmanager
@@ -197,7 +224,9 @@ def check_other_partitions(partition: Path, log_directory: Path | None) -> None:
     paths = content.partition_paths if isinstance(content, LogDirectory) else ()
     for other in map(as_local, paths):
         repair = None if same_file(other, partition) else interrupted_repair(other)
-        if repair is not None and _changes_shared_files(Folder(other, repair.id).plan()):
+        if repair is None:
+            continue
+        if repair.command == MOVE or _changes_shared_files(Folder(other, repair.id).plan()):
             raise Refused(
                 f"{other}: expected no interrupted repair in this log directory, found "
                 f"{repair.id}, which holds the clean shutdown file or checkpoint lines: "

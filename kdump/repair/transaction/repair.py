@@ -33,10 +33,12 @@ from kdump.repair.transaction.plan import (
 )
 from kdump.repair.transaction.preparation import Preparation
 from kdump.repair.transaction.shared_files import (
+    beside_path,
     checkpoint_path,
     line_of,
     marker_path,
     replace_line,
+    write_beside,
 )
 from kdump.storage.logdir import read_partition
 from kdump.storage.names import CLEAN_MARKER
@@ -116,7 +118,7 @@ class Repair:
                 disk.unlink(marker_path(self.plan))
             case PutMarker():
                 like = Attributes.of(self.folder.marker_path)
-                self._write_beside(marker_path(self.plan), b"", like, self.start.begun_ns)
+                write_beside(marker_path(self.plan), b"", like, self.plan.id, self.start.begun_ns)
 
     def undo(self, step: Step) -> None:
         """Undo a step that is done or partly done. Raises OSError."""
@@ -147,9 +149,8 @@ class Repair:
             case TakeMarker():
                 if self.start.marker is not None:
                     saved, mtime_ns = self.folder.marker_path, self.start.marker.mtime_ns
-                    self._write_beside(
-                        marker_path(self.plan), saved.read_bytes(), Attributes.of(saved), mtime_ns
-                    )
+                    content, like = saved.read_bytes(), Attributes.of(saved)
+                    write_beside(marker_path(self.plan), content, like, self.plan.id, mtime_ns)
 
     def flush(self) -> None:
         """Flush the changes of an interrupted process to disk, before further steps depend on them.
@@ -167,7 +168,7 @@ class Repair:
         """Remove the files that interrupted steps have left at the top of the log directory."""
         for step in self.plan.steps:
             if isinstance(step, Line | Rewrite):
-                beside = _beside(checkpoint_path(self.plan, step), self.plan.id)
+                beside = beside_path(checkpoint_path(self.plan, step), self.plan.id)
                 if beside.exists():
                     disk.unlink(beside)
 
@@ -264,19 +265,15 @@ class Repair:
         beside = self.folder.staging_path(step.checkpoint)
         if beside.parent.stat().st_dev != path.parent.stat().st_dev:
             # The partition directory is a link to another file system.
-            beside = _beside(path, self.plan.id)
+            beside = beside_path(path, self.plan.id)
         disk.write_file(beside, [content], like)
         disk.rename(beside, path)
 
     def _replace_checkpoint(self, step: Rewrite, content: Path, mtime_ns: int) -> None:
         """Replace a checkpoint file by the content of the file ``content`` in the folder."""
         path = checkpoint_path(self.plan, step)
-        self._write_beside(path, content.read_bytes(), Attributes.of(content), mtime_ns)
-
-    def _write_beside(self, path: Path, content: bytes, like: Attributes, mtime_ns: int) -> None:
-        beside = _beside(path, self.plan.id)
-        disk.write_file(beside, [content], like, mtime_ns)
-        disk.rename(beside, path)
+        like = Attributes.of(content)
+        write_beside(path, content.read_bytes(), like, self.plan.id, mtime_ns)
 
 
 class _ChangedError(Refused):
@@ -285,8 +282,3 @@ class _ChangedError(Refused):
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
         self.name = name
-
-
-def _beside(path: Path, plan_id: str) -> Path:
-    # Brokers ignore unknown files at the top of a log directory.
-    return path.with_name(f".kdump.{plan_id}.{path.name}")

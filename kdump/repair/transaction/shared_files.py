@@ -9,10 +9,12 @@ from pathlib import Path
 
 from kdump.audit.facts.small_files import read_small
 from kdump.errors import Refused
-from kdump.format.checkpoint import OffsetEntry, decode_offsets
+from kdump.format.checkpoint import OffsetEntry, decode_offsets, encode_offsets
+from kdump.repair.transaction import disk
+from kdump.repair.transaction.disk import Attributes
 from kdump.repair.transaction.plan import Line, Plan, Rewrite
 from kdump.storage.logdir import directory_name
-from kdump.storage.names import CLEAN_MARKER
+from kdump.storage.names import CLEAN_MARKER, META_PROPERTIES
 
 
 def marker_path(plan: Plan) -> Path:
@@ -36,6 +38,33 @@ def line_of(checkpoint: Path, partition: Path) -> int | None:
         if (entry.topic, entry.partition) == (topic, number):
             found = entry.offset
     return found
+
+
+def set_line(checkpoint: Path, partition: Path, offset: int | None, plan_id: str) -> None:
+    """Give a partition the line ``offset`` in a checkpoint file; None removes it.
+
+    The file is replaced at once, and stays as it is if it has that line. Raises Refused, OSError.
+    """
+    if line_of(checkpoint, partition) == offset:
+        return
+    content = encode_offsets(replace_line(checkpoint, partition, offset))
+    pattern = checkpoint if checkpoint.exists() else checkpoint.with_name(META_PROPERTIES)
+    write_beside(checkpoint, content, Attributes.of(pattern), plan_id)
+
+
+def write_beside(
+    path: Path, content: bytes, like: Attributes, plan_id: str, mtime_ns: int | None = None
+) -> None:
+    """Replace a file at the top of a log directory at once. Raises OSError."""
+    beside = beside_path(path, plan_id)
+    disk.write_file(beside, [content], like, mtime_ns)
+    disk.rename(beside, path)
+
+
+def beside_path(path: Path, plan_id: str) -> Path:
+    """Return where the new content of a file is written before it replaces the file."""
+    # Brokers ignore unknown files at the top of a log directory.
+    return path.with_name(f".kdump.{plan_id}.{path.name}")
 
 
 def replace_line(checkpoint: Path, partition: Path, offset: int | None) -> list[OffsetEntry]:
