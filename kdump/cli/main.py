@@ -49,6 +49,7 @@ _GROUPS: Final = {
         "heal": "kdump.commands.heal.command:heal",
         "salvage": "kdump.commands.salvage.command:salvage",
         "trim": "kdump.commands.trim.command:trim",
+        "move": "kdump.commands.move.command:move",
         "undo": "kdump.commands.undo.command:undo",
         "convert-v0-v2": "kdump.commands.convert.command:convert_v0_v2",
     },

@@ -11,6 +11,7 @@ heal/          ``kdump heal``: damaged and missing parts of a log, taken from co
 help/          ``kdump help``: the manual, as it was installed.
 manifest/      ``kdump manifest``: log directories without their records, in one file.
 metadata/      ``kdump metadata``: the metadata image of a KRaft node.
+move/          ``kdump move``: partition directories moved between log directories of a node.
 next_start/    ``kdump next-start``: what a broker does at its next start.
 quorum/        ``kdump quorum``: the state of a KRaft quorum.
 reindex/       ``kdump reindex``: the files beside the logs.

@@ -7,6 +7,7 @@ removal         The oldest segments of a partition removed, segment by segment, 
                 needs.
 saved_segments  Segments saved on another file system before they are removed, and brought back from
                 there.
+relocation/     Partition directories moved between log directories of a node.
 newdir/         New partition directories.
 healing/        The logs of a healed partition: damaged and missing parts, taken from copies of it.
 """

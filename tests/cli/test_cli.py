@@ -87,6 +87,7 @@ def test_the_names_of_all_commands() -> None:
         "help",
         "manifest",
         "metadata",
+        "move",
         "next-start",
         "quorum",
         "reindex",

@@ -193,6 +193,7 @@ WRITING = {
     "salvage": ["salvage", "--output", "{out}/salvaged"],
     "convert-output": ["convert-v0-v2", "--output", "{out}/converted"],
     "heal": ["heal", "--from", "{out}/../good"],
+    "move": ["move", "--to", "{out}/../good"],
 }
 COMMANDS = {**READING, "verify-scan": ["next-start", "--scan"], **WRITING}
 #: Reports in JSON have a line of the path, and end with exit 5.

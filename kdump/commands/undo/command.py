@@ -79,7 +79,7 @@ def undo(
     from kdump.repair.transaction.folder import Folder
     from kdump.repair.transaction.plan import log_directory_of, with_paths
     from kdump.storage.paths import as_local
-    from kdump.storage.repair_record import RepairState
+    from kdump.storage.repair_record import MOVE, RepairState
     from kdump.ui.options.targets import TargetOptions, find_scope
     from kdump.ui.repairs.report import BackupReport
 
@@ -107,7 +107,7 @@ def undo(
                     if discard or record.state is not RepairState.PREPARED
                 ]
                 for record in begun[-1:]:
-                    if not discard:
+                    if not discard and record.command != MOVE:
                         plan = Folder(path, record.id).plan()
                         report.undo(record, with_paths(plan, path, log_directory_of(target)))
                     _change(
@@ -174,11 +174,20 @@ def _select(partition: Path, plan_id: str | None) -> Sequence[RepairRecord]:
 
 
 def _refusal(record: RepairRecord, target: Target) -> Exception | None:
+    from kdump.errors import Refused
+    from kdump.repair.relocation.carry import check_revertible, recorded_move
     from kdump.repair.transaction.plan import log_directory_of
     from kdump.repair.transaction.undo import refusal
     from kdump.storage.paths import as_local
+    from kdump.storage.repair_record import MOVE
 
-    return refusal(record, as_local(target.path), log_directory_of(target))
+    if record.command != MOVE:
+        return refusal(record, as_local(target.path), log_directory_of(target))
+    try:
+        check_revertible(recorded_move(as_local(target.path), record.id), record)
+    except Refused as refused:
+        return refused
+    return None
 
 
 def _change(
@@ -189,9 +198,17 @@ def _change(
     discard: bool,
     assume_stopped: bool,
 ) -> None:
+    from kdump.repair.relocation import carry
     from kdump.repair.transaction import undo as repair_undo
+    from kdump.storage.repair_record import MOVE
 
-    if discard:
+    if record.command == MOVE:
+        move = carry.recorded_move(partition, record.id)
+        if discard:
+            carry.discard(move, record)
+        else:
+            carry.take_back(move, record, assume_stopped=assume_stopped)
+    elif discard:
         repair_undo.discard(record, partition)
     else:
         repair_undo.undo(record, partition, log_directory, assume_stopped=assume_stopped)

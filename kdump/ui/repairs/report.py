@@ -23,7 +23,7 @@ from kdump.format.lines.text import printable
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Plan, encode
 from kdump.storage.paths import AnyPath
-from kdump.storage.repair_record import RepairRecord, RepairState
+from kdump.storage.repair_record import MOVE, RepairRecord, RepairState
 from kdump.ui import jsonl
 from kdump.ui.paragraphs import paragraph, wrap
 from kdump.ui.repairs.text import (
@@ -212,9 +212,11 @@ class BackupReport:
         """Print a backup, ``with_plan`` also its plan; ``refused`` is why an undo would refuse."""
         self.count += 1
         if self._json:
-            plan = _plan_fields(Folder(partition, record.id).plan()) if with_plan else None
-            why = None if refused is None else str(refused)
-            shown = {} if plan is None else {"plan": plan, "undo_refused": why}
+            shown: dict[str, object] = {}
+            if with_plan and record.command != MOVE:
+                shown["plan"] = _plan_fields(Folder(partition, record.id).plan())
+            if with_plan:
+                shown["undo_refused"] = None if refused is None else str(refused)
             click.echo(jsonl.line("backup", _backup_fields(record, partition) | shown))
             return
         for line in backup_lines(record, partition):
@@ -237,9 +239,10 @@ class BackupReport:
     def _plan_text_lines(
         self, record: RepairRecord, partition: Path, refused: Exception | None
     ) -> Iterator[str]:
-        plan = Folder(partition, record.id).plan()
-        yield from loss_lines(plan.loss, lost=plan.lossy)
-        yield from steps_lines(plan)
+        if record.command != MOVE:
+            plan = Folder(partition, record.id).plan()
+            yield from loss_lines(plan.loss, lost=plan.lossy)
+            yield from steps_lines(plan)
         undo = undo_command(partition, record.id)
         yield from command_lines("free", (*undo[:-1], "--discard"))
         if refused is None:

@@ -1,0 +1,315 @@
+"""Moves in this process: done, undone, discarded, refused; each with the calls that fail."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kdump.errors import Refused, Unfinished
+from kdump.repair.relocation import move as moves
+from kdump.repair.relocation.carry import (
+    carry_out,
+    check_revertible,
+    discard,
+    interrupted_move,
+    is_finished,
+    is_outdated,
+    leftovers,
+    recorded_move,
+    resume,
+    take_back,
+)
+from kdump.repair.relocation.move import Move, decode, encode, read_files, read_move, shares_mount
+from kdump.storage.names import format_aside_name, is_aside_name, parse_directory_name
+from kdump.storage.repair_record import RepairRecord, RepairState, repair_records
+from support.crashing.seam import Call
+from support.fixtures_loader import copy_fixture
+from support.planning import calling
+
+NAME = "compacted-0"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    data = copy_fixture("4.3.1/clean", tmp_path / "a")
+    (tmp_path / "b").mkdir()
+    shutil.copy(data / "meta.properties", tmp_path / "b")
+    (tmp_path / "b" / ".kafka_cleanshutdown").touch()
+    return data
+
+
+@pytest.fixture(params=[True, False], ids=["copied", "renamed"])
+def planned(request: pytest.FixtureRequest, data: Path, monkeypatch: pytest.MonkeyPatch) -> Move:
+    if request.param:
+        monkeypatch.setattr(moves, "shares_mount", lambda *_: False)
+    return read_move(data / NAME, data.parent / "b")
+
+
+@pytest.fixture
+def copied(data: Path, monkeypatch: pytest.MonkeyPatch) -> Move:
+    monkeypatch.setattr(moves, "shares_mount", lambda *_: False)
+    return read_move(data / NAME, data.parent / "b")
+
+
+def record_of(home: Path) -> RepairRecord:
+    return repair_records(home)[-1]
+
+
+def stopping(method: str, on: Callable[[Call], bool], error: int) -> AbstractContextManager[None]:
+    """The calls of ``method`` that ``on`` picks fail, the others go on."""
+
+    def around(call: Call, make: Any) -> Any:
+        if call.method == method and on(call):
+            raise OSError(error, os.strerror(error))
+        return make(*call.arguments)
+
+    return calling(around)
+
+
+def sets_aside(call: Call) -> bool:
+    return call.paths[1].endswith("-stray")
+
+
+def arrives(call: Call) -> bool:
+    return call.paths[1].endswith(f"b/{NAME}")
+
+
+def test_it_is_done_and_undone(planned: Move) -> None:
+    before = read_files(planned.departed)
+    counted: list[int] = []
+    carry_out(planned, counted.append)
+    assert sum(counted) == (2 * planned.bytes if planned.copied else 0)
+    assert not planned.departed.exists()
+    record = record_of(planned.arrived)
+    assert (record.state, record.target) == (RepairState.DONE, str(planned.target))
+    assert read_files(planned.arrived, [planned.arrived / ".kdump" / planned.id]) == before
+    assert is_finished(planned.departed, planned.target)
+    again = recorded_move(planned.arrived, planned.id)
+    assert again == planned
+    check_revertible(again, record)
+    take_back(again, record)
+    assert read_files(planned.departed) == before
+    assert [path.name for path in planned.target.iterdir() if path.is_dir()] == []
+
+
+def test_its_backup_is_discarded(planned: Move) -> None:
+    carry_out(planned)
+    discard(planned, record_of(planned.arrived))
+    assert not planned.kept.exists()
+    assert not (planned.arrived / ".kdump").exists()
+    assert planned.arrived.exists()
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_a_copy_that_fails_changes_nothing(error: int, copied: Move) -> None:
+    with (
+        stopping("set_times", lambda _: True, error),
+        pytest.raises(Refused, match="nothing was changed"),
+    ):
+        carry_out(copied)
+    assert leftovers(copied.target, NAME) == []
+    assert copied.departed.exists()
+
+
+def test_a_copy_that_differs_is_refused(copied: Move) -> None:
+    def around(call: Call, make: Any) -> Any:
+        if call.method == "set_times" and call.paths[0].endswith("metadata"):
+            os.pwrite(call.arguments[0], b"x", 0)
+        return make(*call.arguments)
+
+    with calling(around), pytest.raises(Refused, match="expected the 43 bytes"):
+        carry_out(copied)
+    assert copied.departed.exists()
+
+
+@pytest.mark.parametrize("on", [sets_aside, arrives])
+def test_an_interrupted_move_goes_on(on: Callable[[Call], bool], copied: Move) -> None:
+    with stopping("rename", on, errno.EIO), pytest.raises(Unfinished) as stopped:
+        carry_out(copied)
+    assert stopped.value.resume == copied.command
+    found = interrupted_move(copied.departed, copied.target)
+    assert found is not None
+    home, record = found
+    move = recorded_move(home, record.id)
+    assert not is_outdated(move)
+    resume(move)
+    assert interrupted_move(copied.departed, copied.target) is None
+    assert (copied.arrived.exists(), copied.departed.exists()) == (True, False)
+
+
+@pytest.mark.parametrize("on", [sets_aside, arrives])
+def test_an_interrupted_move_is_undone(on: Callable[[Call], bool], copied: Move) -> None:
+    with stopping("rename", on, errno.EIO), pytest.raises(Unfinished):
+        carry_out(copied)
+    found = interrupted_move(copied.departed, copied.target)
+    assert found is not None
+    home, record = found
+    with pytest.raises(Refused, match="interrupted one"):
+        discard(recorded_move(home, record.id), record)
+    take_back(recorded_move(home, record.id), record)
+    assert read_files(copied.departed) == copied.files
+    assert (copied.target / ".kafka_cleanshutdown").exists()
+
+
+def test_an_undo_that_fails_says_how_it_goes_on(
+    copied: Move,
+) -> None:
+    carry_out(copied)
+    record = record_of(copied.arrived)
+    failing = stopping("rename", lambda call: call.paths[0] == str(copied.kept), errno.EIO)
+    with failing, pytest.raises(Unfinished) as stopped:
+        take_back(copied, record)
+    assert stopped.value.resume[2] == str(copied.arrived)
+    take_back(copied, record_of(copied.arrived))
+    assert read_files(copied.departed) == copied.files
+
+
+def test_a_copy_that_stays_after_an_undo(copied: Move) -> None:
+    carry_out(copied)
+    failing = stopping("remove_directory", lambda _: True, errno.EIO)
+    with failing, pytest.raises(Unfinished) as stopped:
+        take_back(copied, record_of(copied.arrived))
+    assert stopped.value.resume == ("kdump", "undo", str(copied.departed)) or (
+        stopped.value.resume[-1] == "--discard"
+    )
+    (left,) = leftovers(copied.target, NAME)
+    assert left == copied.staged
+    carry_out(copied)
+    assert read_files(copied.kept) == copied.files
+
+
+def test_a_full_disk_keeps_lines_that_no_broker_reads(planned: Move) -> None:
+    """It has no room for the file without the line."""
+    lines = (planned.source / "replication-offset-checkpoint").read_text()
+
+    def on(call: Call) -> bool:
+        path = call.paths[0]
+        return "/a/.kdump." in path and "cleaner" not in path
+
+    with stopping("open", on, errno.ENOSPC):
+        carry_out(planned)
+    assert (planned.source / "replication-offset-checkpoint").read_text() == lines
+    assert record_of(planned.arrived).state is RepairState.DONE
+
+
+def log_of(partition: Path) -> Path:
+    return max(partition.glob("*.log"))
+
+
+def test_logs_that_differ_are_refused(copied: Move) -> None:
+    with stopping("rename", sets_aside, errno.EIO), pytest.raises(Unfinished):
+        carry_out(copied)
+    record = record_of(copied.arrived)
+    log_of(copied.departed).touch()  # the same bytes, at another time
+    check_revertible(copied, record)
+    with log_of(copied.departed).open("r+b") as log:
+        log.write(b"x")
+    for refused in (resume, lambda move: take_back(move, record)):
+        with pytest.raises(Refused, match="differ"):
+            refused(copied)
+
+
+def test_what_a_broker_has_changed_is_not_undone(planned: Move) -> None:
+    carry_out(planned)
+    log_of(planned.arrived).touch()
+    with pytest.raises(Refused, match="a broker has run here"):
+        take_back(planned, record_of(planned.arrived))
+
+
+def test_a_backup_that_is_gone_is_not_undone(copied: Move) -> None:
+    carry_out(copied)
+    shutil.rmtree(copied.kept)
+    with pytest.raises(Refused, match="expected the backup"):
+        take_back(copied, record_of(copied.arrived))
+
+
+def test_an_outdated_copy_is_refused(copied: Move) -> None:
+    with stopping("rename", arrives, errno.EIO), pytest.raises(Unfinished):
+        carry_out(copied)
+    log_of(copied.departed).touch()
+    assert is_outdated(copied)
+    with pytest.raises(Refused, match="plan again"):
+        resume(copied)
+    take_back(copied, record_of(copied.staged))
+    assert not copied.staged.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda move: (move.departed / "x").touch(),
+        lambda move: log_of(move.departed).touch(),
+        lambda move: (move.target / "replication-offset-checkpoint").write_text(
+            "0\n1\ncompacted 0 5\n"
+        ),
+        lambda move: (
+            (move.departed / ".kdump" / "0000aaaa").mkdir(parents=True)
+            or (move.departed / ".kdump" / "0000aaaa" / "begun.json").write_text("{}")
+        ),
+        lambda move: move.arrived.mkdir(),
+    ],
+)
+def test_what_changed_since_the_plan_is_refused(
+    change: Callable[[Move], object], planned: Move
+) -> None:
+    change(planned)
+    with pytest.raises(Refused):
+        carry_out(planned)
+    assert planned.departed.exists()
+
+
+def test_a_target_of_another_owner_is_refused(planned: Move) -> None:
+    if os.geteuid():
+        pytest.skip("root alone gives files away")
+    os.chown(planned.target, 1234, 1234)
+    with pytest.raises(Refused, match="expected user 0"):
+        carry_out(planned)
+
+
+def test_a_forged_record_is_refused(planned: Move) -> None:
+    carry_out(planned)
+    folder = planned.arrived / ".kdump" / planned.id
+    text = (folder / "plan.json").read_text()
+    for wrong in ("{}", text.replace(NAME, "../x"), text.replace("[", "{", 1)):
+        (folder / "plan.json").write_text(wrong)
+        with pytest.raises(Refused):
+            recorded_move(planned.arrived, planned.id)
+    (folder / "plan.json").write_text(text.replace('"copied"', '"copied" ').replace("466", "467"))
+    with pytest.raises(Refused, match="a move with id"):
+        recorded_move(planned.arrived, planned.id)
+
+
+def test_links_and_pipes_are_refused(data: Path) -> None:
+    os.mkfifo(data / NAME / "pipe")
+    with pytest.raises(Refused, match="another kind of file"):
+        read_move(data / NAME, data.parent / "b")
+
+
+def test_fields_come_back(planned: Move) -> None:
+    assert decode(encode(planned)) == planned
+    moved = replace(planned, source=Path("/elsewhere"), target=Path("/there"))
+    assert moved.id == planned.id  # whatever the paths are called
+
+
+def test_mounts_are_told_apart(tmp_path: Path) -> None:
+    assert shares_mount(tmp_path, tmp_path.parent)
+    assert not shares_mount(tmp_path, Path("/proc"))
+
+
+@pytest.mark.parametrize("name", ["a.b_c-1-0", "orders-12", f"{'x' * 249}-0"])
+def test_the_name_of_what_is_set_aside(name: str) -> None:
+    aside = format_aside_name("0123abcd", name)
+    assert len(aside) <= 255
+    assert is_aside_name(aside)
+    assert not is_aside_name(name)
+    parsed = parse_directory_name(aside)
+    assert parsed is not None
+    assert (parsed.topic, parsed.partition, parsed.suffix) == ("__cluster_metadata", 0, "stray")
