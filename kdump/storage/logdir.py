@@ -157,11 +157,6 @@ class LogDirectory:
             and not is_aside_name(entry.name.name)
         )
 
-    @property
-    def set_aside(self) -> tuple[AnyPath, ...]:
-        """Partition directories that moves have set aside; brokers skip them."""
-        return tuple(entry.path for entry in self.entries if is_aside_name(entry.name.name))
-
     def partitions(self) -> Iterator[Partition | SourceError]:
         """Yield the listing of each partition, in order, or the error of listing it."""
         return map(list_partition, self.partition_paths)

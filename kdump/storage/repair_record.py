@@ -9,10 +9,12 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from enum import Enum
+from pathlib import Path
 from typing import Any, Final
 
 from kdump.errors import SourceError
 from kdump.storage.access import read_end
+from kdump.storage.names import format_aside_name
 from kdump.storage.paths import AnyPath, StoredPath, exists, scan
 from kdump.storage.source import source_error
 from kdump.values import frozen
@@ -47,9 +49,9 @@ class RepairRecord:
 
     ``command`` is None if the plan cannot be read. ``begun_ns`` is the time of the first change in
     nanoseconds since the epoch, None before it or if it is unknown. ``size_bytes`` is the size of
-    all files in the folder. ``gaps`` are the first and last offsets of each gap that a salvage has
-    left. ``lossy``: the repair lost records. ``target`` is the log directory that a move goes to,
-    None for other repairs.
+    all files in the folder, and of the directory that a move has set aside. ``gaps`` are the first
+    and last offsets of each gap that a salvage has left. ``lossy``: the repair lost records.
+    ``target`` is the log directory that a move goes to, None for other repairs.
     """
 
     id: str
@@ -114,7 +116,7 @@ def _record(path: AnyPath) -> RepairRecord:
         command if isinstance(command, str) else None,
         _state(path),
         begun if isinstance(begun, int) and not isinstance(begun, bool) else None,
-        sum(_sizes(path)),
+        sum(_sizes(path)) + _set_aside_bytes(path, plan),
         tuple(_gaps(path)) if command == _SALVAGE else (),
         _loses(plan.get("loss")),
         target if command == MOVE and isinstance(target, str) else None,
@@ -156,6 +158,16 @@ def _gaps(path: AnyPath) -> Iterator[tuple[int, int]]:
             first, last = gap.get("first_offset"), gap.get("last_offset")
             if type(first) is int and type(last) is int:
                 yield first, last
+
+
+def _set_aside_bytes(path: AnyPath, plan: dict[str, Any]) -> int:
+    """Return the size of the directory that a move has set aside, 0 without one on this machine."""
+    source, name = plan.get("source"), plan.get("name")
+    if not (isinstance(path, Path) and plan.get("command") == MOVE):
+        return 0
+    if not (isinstance(source, str) and isinstance(name, str)):
+        return 0
+    return sum(_sizes(Path(source) / format_aside_name(path.name, name)))
 
 
 def _sizes(path: AnyPath) -> Iterator[int]:

@@ -22,8 +22,10 @@ from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState
 BACKUP_KEPT: Final = FindingCode(
     "backup-kept",
     Severity.INFO,
-    "A repair by kdump left its backup in the partition, in the directory .kdump.",
-    "The broker ignores the backup. When the topic is deleted, the backup is deleted too.",
+    "A repair by kdump left its backup in the partition, in the directory .kdump. A move left "
+    "the old directory in the log directory that the partition was in.",
+    "The broker ignores the backup. When the topic is deleted, a backup in the partition is "
+    "deleted too; the old directory of a move stays.",
     "Nothing to do. kdump undo reverts the repair. With --discard, it removes the backup and frees "
     "the space.",
 )
