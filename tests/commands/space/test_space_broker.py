@@ -27,6 +27,7 @@ TOPICS: Final = 40
 QUIET: Final = {
     **QUICK_RESTART,
     "log.cleaner.enable": "true",
+    "log.initial.task.delay.ms": "100000000",
     "log.retention.check.interval.ms": "100000000",
     "log.cleaner.backoff.ms": "100000000",
     "log.retention.ms": str(3 * DAY_MS),
