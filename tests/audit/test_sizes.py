@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from kdump.audit.facts.cluster import ClusterImage
+from kdump.audit.facts.compaction import NEVER, CleanableLog, CompactionConfigs, Wait
 from kdump.audit.facts.retention import RetentionConfigs
+from kdump.audit.facts.settings import Sources, compaction_configs
 from kdump.audit.sizes import measure
 from kdump.audit.sizes.files import tree_space
 from kdump.audit.sizes.measure import FOREIGN, PartitionSpace, measure_all
@@ -234,3 +237,63 @@ def test_totals_lack_the_growth_where_something_is_unread(data: Path) -> None:
     (found,) = directory_totals(scope.targets, directories_of(scope.roots), scope.context, here)
     assert (found.space, found.growth) == (None, None)
     assert found.topics["codec-none"] > 0
+
+
+# --- what the cleaner goes by
+
+
+def cleanable(data: Path, properties: Path) -> dict[str, CleanableLog | None]:
+    scope = find_scope(TargetOptions((data,), config=properties))
+    found = {}
+    for _, each in measure_targets(scope.targets, scope.context, here, cleaning=True):
+        assert isinstance(each, PartitionSpace)
+        if each.configs is not None and each.configs.compact:
+            found[each.path.name] = each.cleanable
+    return found
+
+
+def test_configs_and_checkpoint_of_a_compacted_topic(data: Path, tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={data}\n")
+    found = cleanable(data, properties)
+    assert {*found} >= {"compacted-0", "__consumer_offsets-0", "__transaction_state-0"}
+    log = found["compacted-0"]
+    assert log is not None
+    assert (log.wait, log.first_dirty) == (Wait.ACTIVE, 466)
+    (data / "cleaner-offset-checkpoint").unlink()
+    log = cleanable(data, properties)["compacted-0"]
+    assert log is not None
+    assert (log.wait, log.first_dirty, log.ratio) == (Wait.READY, 0, 1.0)
+    properties.write_text(f"log.dirs={data}\nlog.cleaner.enable=false\n")
+    log = cleanable(data, properties)["compacted-0"]
+    assert log is not None
+    assert log.wait is Wait.CLEANER_OFF
+
+
+def test_a_checkpoint_that_is_not_one_leaves_all_unknown(data: Path, tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={data}\n")
+    (data / "cleaner-offset-checkpoint").write_text("x\n")
+    assert {*cleanable(data, properties).values()} == {None}
+
+
+def test_a_ratio_that_is_no_number_leaves_the_configs_unknown() -> None:
+    image = ClusterImage(
+        end_offset=1,
+        topics={"a": "A", "b": "B"},
+        names={},
+        deleted=frozenset(),
+        replicas={},
+        topic_configs={
+            "a": {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "much"},
+            "b": {"cleanup.policy": "Compact, delete", "min.compaction.lag.ms": "7"},
+        },
+        broker_configs={"": {"log.cleaner.min.cleanable.ratio": "0.25"}},
+        problem=None,
+    )
+    sources = Sources(image)
+    assert compaction_configs("a", sources) is None
+    assert compaction_configs("c", sources) is None
+    assert compaction_configs("b", sources) == CompactionConfigs(
+        0.25, 7, NEVER, 86_400_000, cleaner=True
+    )
