@@ -9,13 +9,12 @@ from itertools import pairwise
 
 from kdump.audit.facts.cluster import Configs, Node
 from kdump.audit.facts.metadata_log import MissingMetadata
-from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
+from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts, end_without_segments
 from kdump.audit.replay.replay import OpenTransaction, Replay, replay_partition
 from kdump.audit.survey.survey import Survey
 from kdump.audit.targets.future_logs import FutureLog
 from kdump.audit.targets.target import Target
 from kdump.storage.logdir import LogDirectory, is_metadata_log
-from kdump.storage.names import FileKind
 from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
@@ -112,8 +111,7 @@ class Evidence:
         facts = self.facts
         if facts is None or not facts.stopped or not facts.is_current:
             return None
-        has_log = any(entry.name.kind is FileKind.LOG for entry in facts.partition.entries)
-        return None if has_log or facts.partition.transient else facts.log_start or 0
+        return end_without_segments(facts.partition, facts.log_start)
 
     def first_missing(self, log_end: int) -> int:
         """Return the first offset from ``log_end`` on that is not in remote storage."""

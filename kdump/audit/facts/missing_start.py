@@ -44,7 +44,8 @@ def missing_start(facts: PartitionFacts) -> MissingStart | None:
     """
     partition, settings = facts.partition, facts.settings
     name = partition.name
-    if not partition.segments or name is None or name.suffix or is_metadata_log(partition):
+    set_aside = name is None or (name.suffix and not facts.promoted)
+    if not partition.segments or set_aside or is_metadata_log(partition):
         return None
     base = partition.segments[0].base_offset
     start = facts.log_start or 0

@@ -228,7 +228,8 @@ class PartitionFacts:
     ``leftover_bytes``.
     ``first_timestamp`` is the time in ms of the first record in the first segment, read only where
     ``leader-epoch-checkpoint`` begins below it. ``successor`` is the future log that replaces this
-    log, None without one.
+    log, None without one. ``promoted``: this is a future log that a start makes the current one,
+    and no other log of the partition is in sight.
     """
 
     partition: Partition
@@ -257,6 +258,7 @@ class PartitionFacts:
     leftover_files: int = 0
     first_timestamp: int | None = None
     successor: Successor | None = None
+    promoted: bool = False
     remote: RemoteStorage | None = None
 
     @property
@@ -331,7 +333,7 @@ class PartitionFacts:
         return (
             self.in_log_directory
             and name is not None
-            and name.suffix == ""
+            and (name.suffix == "" or self.promoted)
             and name.topic != CLUSTER_METADATA_TOPIC
         )
 
@@ -421,6 +423,15 @@ def log_start_offset(line: int | None, partition: Partition, *, remote: bool) ->
     if not partition.segments:
         return line
     return max(line or 0, partition.segments[0].base_offset)
+
+
+def end_without_segments(partition: Partition, log_start: int | None) -> int | None:
+    """Return the offset at which a broker creates the first segment of an empty log.
+
+    ``log_start`` is its checkpointed log start offset. None if the log may not be empty.
+    """
+    has_log = any(entry.name.kind is FileKind.LOG for entry in partition.entries)
+    return None if has_log or partition.transient else log_start or 0
 
 
 def read_topic_id(file: AnyPath) -> str | None:

@@ -11,18 +11,19 @@ from kdump.audit.facts.small_files import (
     Successor,
     SwapLog,
     TopicSettings,
+    end_without_segments,
     read_partition_facts,
 )
 from kdump.audit.run.quick_survey import quick_survey
 from kdump.audit.survey.survey import survey
 from kdump.audit.targets.context import Context
+from kdump.audit.targets.future_logs import FutureLog
 from kdump.audit.targets.target import Target
 from kdump.errors import SourceError
 from kdump.metadata.log import read_snapshots
 from kdump.metadata.replay import read_state
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment, is_metadata_log, read_partition
-from kdump.storage.paths import AnyPath
 from kdump.storage.walk import first_batch
 
 
@@ -52,6 +53,7 @@ def gather(target: Target, context: Context, *, deep: bool = False) -> Partition
         coordinator=context.node(target).coordinator,
         first_timestamp=_first_timestamp(facts),
         successor=None if successor is None else _successor(successor),
+        promoted=context.is_promoted_alone(target),
         remote=context.node(target).remote,
     )
 
@@ -67,15 +69,16 @@ def _first_timestamp(facts: PartitionFacts) -> int | None:
     return None
 
 
-def _successor(path: AnyPath) -> Successor:
-    """Return the end of the future log at ``path``, from the end of its last segment."""
+def _successor(future: FutureLog) -> Successor:
+    """Return the end of a future log, from the end of its last segment."""
     try:
-        segments = read_partition(path).segments
-        if not segments:
-            return Successor(path, None)
-        return Successor(path, quick_survey(segments[-1], sealed=False).known_end)
+        partition = read_partition(future.path)
+        if not partition.segments:
+            return Successor(future.path, end_without_segments(partition, future.log_start))
+        last = quick_survey(partition.segments[-1], sealed=False)
+        return Successor(future.path, last.written_end)
     except SourceError:  # it has findings of its own
-        return Successor(path, None)
+        return Successor(future.path, None)
 
 
 def _swap(segment: Segment, settings: TopicSettings, *, stopped: bool) -> SwapLog:

@@ -86,21 +86,26 @@ class Context:
         paths = {each.directory.directory.path for each in targets if each.directory is not None}
         nodes = {path: self.nodes[path] for path in paths if path in self.nodes}
         futures = tuple(
-            future for future in self.futures if future.current and future.current.parent in paths
+            future
+            for future in self.futures
+            if {future.path.parent, future.current and future.current.parent} & paths
         )
         bare = replace(self, siblings=(), strays=frozenset(), missing={}, beyond=())
         return replace(bare, futures=futures, nodes=nodes)
 
-    def successor(self, target: Target) -> AnyPath | None:
+    def successor(self, target: Target) -> FutureLog | None:
         """Return the future log that a start makes the current log in place of ``target``."""
-        return next(
-            (
-                future.path
-                for future in self.futures
-                if future.fate is FutureFate.PROMOTED and future.current == target.path
-            ),
-            None,
+        return next((future for future in self._promoted if future.current == target.path), None)
+
+    def is_promoted_alone(self, target: Target) -> bool:
+        """Return whether ``target`` is a future log that becomes the only log of its partition."""
+        return any(
+            future.current is None and future.path == target.path for future in self._promoted
         )
+
+    @property
+    def _promoted(self) -> Iterator[FutureLog]:
+        return (future for future in self.futures if future.fate is FutureFate.PROMOTED)
 
     @property
     def kraft(self) -> bool:

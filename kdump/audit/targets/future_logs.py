@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
 from kdump.audit.facts.cluster import Node
-from kdump.audit.facts.small_files import DirectoryFacts, read_small
+from kdump.audit.facts.small_files import DirectoryFacts, log_start_line, read_small
 from kdump.format.properties import decode_partition_metadata
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import PARTITION_METADATA, DirectoryName
@@ -34,12 +34,13 @@ class FutureLog:
     """A ``-future`` directory, the current log of its partition, and what a start does.
 
     ``current`` is None if no log directory of the node in sight has a current log that a start
-    keeps.
+    keeps. ``log_start`` is the offset of its line in log-start-offset-checkpoint, None without one.
     """
 
     path: AnyPath
     current: AnyPath | None
     fate: FutureFate
+    log_start: int | None = None
 
 
 def find_future_logs(
@@ -77,6 +78,7 @@ def find_future_logs(
             path,
             beside or next(iter(kept), None),
             _fate(facts, directories, path, name, node, kept=bool(kept), beside=beside is not None),
+            log_start_line(facts, name),
         )
 
 
