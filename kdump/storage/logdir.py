@@ -6,7 +6,9 @@ directory once. It reads no sizes and no contents.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import islice
@@ -54,6 +56,8 @@ _NUMBERED_KINDS = {*EXTENSIONS, FileKind.METADATA_SNAPSHOT}
 _NAMED_KINDS = {FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE}
 _REPAIRS = ".kdump"
 _EXPECTED = "expected a segment, a partition directory or a log directory"
+#: The errors at a symbolic link to nothing, in a circle, or to a path below a file.
+_LEADS_NOWHERE: Final = (errno.ENOENT, errno.ELOOP, errno.ENOTDIR)
 #: The levels below a directory in which log directories are searched: mounts, and their folders.
 _LEVELS: Final = 2
 _SEARCHED: Final = 200  # directories that a search opens
@@ -65,11 +69,12 @@ _NAMED: Final = 3
 
 
 class EntryType(Enum):
-    """The file type of a directory entry, symbolic links followed."""
+    """The file type of a directory entry, symbolic links followed; the value is its name."""
 
-    FILE = "file"
-    DIRECTORY = "directory"
-    OTHER = "other"  # FIFOs, sockets, devices, links to nowhere
+    FILE = "a file"
+    DIRECTORY = "a directory"
+    LINK = "a symbolic link to nothing"  # or in a circle
+    OTHER = "a special file"  # a FIFO, a socket, a device, or a link that may not be followed
 
 
 @frozen
@@ -252,6 +257,30 @@ def holds_entries(path: AnyPath) -> bool:
         return False
 
 
+def is_special(entry: DirectoryEntry) -> bool:
+    """Return whether an entry is certainly a FIFO, a socket or a device, or a link to one."""
+    try:
+        mode = entry.path.stat().st_mode if entry.type is EntryType.OTHER else stat.S_IFREG
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode)
+
+
+def creates_target(entry: DirectoryEntry) -> bool:
+    """Return whether a broker that opens a link to nothing creates the file that it leads to."""
+    if entry.type is not EntryType.LINK or is_circle(entry):
+        return False
+    try:
+        return Path(os.path.realpath(entry.path)).parent.is_dir()
+    except OSError:
+        return False
+
+
+def is_circle(entry: DirectoryEntry) -> bool:
+    """Return whether an entry is a symbolic link that leads to itself, through others or not."""
+    return entry.type is EntryType.LINK and _is_link(Path(os.path.realpath(entry.path)))
+
+
 def is_log_directory(path: AnyPath) -> bool:
     """Return whether ``path`` has one of the files that mark the top of a log directory.
 
@@ -335,7 +364,7 @@ def _peek(path: AnyPath) -> list[DirectoryEntry] | None:
     try:
         with scan(path) as entries:
             return [
-                DirectoryEntry(path, parse_file_name(entry.name), _type(entry, follow=False))
+                DirectoryEntry(path, parse_file_name(entry.name), _type(path, entry, follow=False))
                 for entry in islice(entries, _READ_NAMES)
             ]
     except OSError:
@@ -429,7 +458,8 @@ def _list(path: AnyPath) -> list[DirectoryEntry]:
     try:
         with scan(path) as entries:
             children = [
-                DirectoryEntry(path, parse_file_name(entry.name), _type(entry)) for entry in entries
+                DirectoryEntry(path, parse_file_name(entry.name), _type(path, entry))
+                for entry in entries
             ]
     except OSError as error:
         raise source_error(path, error) from error
@@ -437,14 +467,16 @@ def _list(path: AnyPath) -> list[DirectoryEntry]:
     return children
 
 
-def _type(entry: ScanEntry, *, follow: bool = True) -> EntryType:
+def _type(path: AnyPath, entry: ScanEntry, *, follow: bool = True) -> EntryType:
     try:
         if entry.is_file(follow_symlinks=follow):
             return EntryType.FILE
         if entry.is_dir(follow_symlinks=follow):
             return EntryType.DIRECTORY
-    except OSError:  # a symbolic link in a circle, or into a directory that denies access
-        return EntryType.OTHER
+        entry.stat(follow_symlinks=follow)
+    except OSError as error:
+        if error.errno in _LEADS_NOWHERE and _is_link(path / entry.name):  # it has not just gone
+            return EntryType.LINK
     return EntryType.OTHER
 
 

@@ -123,7 +123,7 @@ def check_listing(target: Target) -> None:
     for entry in () if target.partition is None else target.partition.entries:
         name = entry.name
         is_log = name.kind is FileKind.LOG and name.suffix == "" and name.canonical
-        if is_log and entry.type is EntryType.OTHER:
+        if is_log and entry.type in (EntryType.LINK, EntryType.OTHER):
             raise SourceError(
                 entry.path,
                 f"{entry.path}: expected a file, found something else, or a link to what cannot be "

@@ -120,6 +120,16 @@ def _dangling(path: str) -> Callable[[Path], None]:
     return make
 
 
+def _unmounted(path: str) -> Callable[[Path], None]:
+    """A symbolic link to a file in a directory that is not there, in the place of a file."""
+
+    def make(data: Path) -> None:
+        (data / path).unlink()
+        (data / path).symlink_to(data.parent / "not mounted" / "file")
+
+    return make
+
+
 def _full_directory(path: str) -> Callable[[Path], None]:
     """A directory that has the name of a file, and is not empty."""
     return _all(_directory(path), _write(f"{path}/x", b""))
@@ -822,6 +832,24 @@ ROWS: tuple[FatalStart, ...] = (
         "Error while reading checkpoint file",
         "file-is-directory",
         "offline",
+    ),
+    *(
+        FatalStart(
+            f"{title}-is-dangling-link",
+            "AbstractIndex.createAndAssignMmap",
+            _unmounted(path),
+            f"{path} (No such file or directory)",
+            "file-is-directory",
+            outcome,
+            heal=_remove(path),
+        )
+        for title, path, outcome in (
+            ("first-index", f"{NAME}/{_FIRST}.index", "offline"),
+            ("index", f"{NAME}/{_LAST}.index", "offline"),
+            ("timeindex", f"{NAME}/{_LAST}.timeindex", "offline"),
+            ("metadata-index", f"{METADATA}/{_FIRST}.index", "refuses"),
+            ("metadata-timeindex", f"{METADATA}/{_FIRST}.timeindex", "refuses"),
+        )
     ),
     *(
         FatalStart(

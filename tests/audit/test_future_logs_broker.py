@@ -13,11 +13,13 @@ from brokers.broker import QUICK_RESTART, Broker, refused_start
 from support.commands import Ran, kdump
 from support.fixtures_loader import copy_fixture
 
-pytestmark = [pytest.mark.broker, pytest.mark.nightly]
+pytestmark = pytest.mark.broker
 
 SETTINGS = {"log.cleaner.enable": "false", **QUICK_RESTART}
 UNIQUE = "0123456789abcdef0123456789abcdef"
 RELEASES = ("4.3.1", "3.9.1")
+#: The older one at night.
+BY_COST = ["4.3.1", pytest.param("3.9.1", marks=pytest.mark.nightly)]
 OTHER_ID = "AAABBBCCCDDDEEEFFFGGGw"
 
 
@@ -47,6 +49,7 @@ def shorten(log: Path) -> None:
             path.unlink()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", RELEASES)
 def test_future_logs_end_as_forecast(version: str, tmp_path: Path) -> None:
     first, second = two_directories(version, tmp_path)
@@ -121,6 +124,7 @@ def test_future_logs_end_as_forecast(version: str, tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", RELEASES)
 def test_a_future_log_beside_its_current_log_stops_every_start(
     version: str, tmp_path: Path
@@ -138,6 +142,37 @@ def test_a_future_log_beside_its_current_log_stops_every_start(
     with Broker(version, data, SETTINGS) as broker:
         lines = broker.log_lines()
     assert any("Successfully recovered abandoned future log for codec-none-0" in x for x in lines)
+
+
+@pytest.mark.parametrize("version", BY_COST)
+def test_what_a_future_log_lacks_goes_as_forecast(version: str, tmp_path: Path) -> None:
+    first, second = two_directories(version, tmp_path)
+    (first / "codec-lz4-0").rename(second / "codec-lz4-0")
+    empty, short = future(first, "codec-lz4-0"), future(first, "codec-zstd-0")
+    empty.mkdir()
+    shutil.copy(second / "codec-lz4-0" / "partition.metadata", empty)
+    (first / "codec-zstd-0").rename(short)
+    shorten(short)
+
+    ran = kdump("verify", first, second)
+    found = {(line["code"], Path(line["path"]).name) for line in ran.of("finding")}
+    assert ran.code == 4
+    assert ("future-shorter", "codec-lz4-0") in found
+    assert {code for code, _ in found} >= {"recovery-point-beyond-end", "high-watermark-beyond-end"}
+    starts = {Path(line["path"]).name: line for line in ran.of("forecast")}
+    replaced = starts["codec-lz4-0"]
+    assert (replaced["lost"]["first_offset"], replaced["lost"]["last_offset"]) == (0, 109)
+
+    with Broker(version, first, SETTINGS | {"log.dirs": f"{first},{second}"}):
+        for _ in range(240):
+            if (first / "codec-lz4-0").exists() and (first / "codec-zstd-0").exists():
+                break
+            time.sleep(0.25)
+        (promoted,) = (first / "codec-lz4-0").glob("*.log")
+        assert (promoted.name, promoted.stat().st_size) == (f"{0:020}.log", 0)
+        assert "codec-lz4-0-delete" in held_by(second)
+    (line,) = kdump("next-start", first / "codec-zstd-0").of("forecast")
+    assert line["log_end_offset"] == starts[short.name]["log_end_offset"]
 
 
 def held_by(directory: Path) -> set[str]:

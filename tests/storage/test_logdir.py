@@ -152,8 +152,8 @@ def test_entries_tell_their_type(tmp_path: Path) -> None:
         "file": EntryType.FILE,
         "directory": EntryType.DIRECTORY,
         "fifo": EntryType.OTHER,
-        "dangling": EntryType.OTHER,
-        "circle": EntryType.OTHER,
+        "dangling": EntryType.LINK,
+        "circle": EntryType.LINK,
         "link-to-file": EntryType.FILE,
     }
 

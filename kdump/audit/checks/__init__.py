@@ -15,8 +15,8 @@ transactions       Checks of transactions: order, hanging transactions, lost mar
 epochs             Checks of leader epochs in batches and in ``leader-epoch-checkpoint``.
 file_names         Checks of the files of a partition by name and size: logs too large, indexes
                    without a log.
-file_types         Checks of directories: in the place of files of a partition, and renamed by a
-                   broker.
+file_types         Checks of what is no file in the place of one, and of directories that a broker
+                   renamed.
 partition_files    Checks of a partition's small files and checkpoint lines.
 futures            Checks of future logs, which a move between log directories writes.
 leftovers          Checks of files that a start removes, and of files that are not Kafka's.

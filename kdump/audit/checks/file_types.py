@@ -1,12 +1,11 @@
-"""Checks of directories: in the place of files of a partition, and renamed by a broker.
+"""Checks of what is no file in the place of one, and of directories that a broker renamed.
 
 Spec: ``LogLoader``, ``LocalLog``; KOD 9, checks 25, 28.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Set
 from typing import Final
 
 from kdump.audit.evidence import Evidence
@@ -17,8 +16,11 @@ from kdump.storage.logdir import (
     DirectoryEntry,
     EntryType,
     Partition,
+    creates_target,
     holds_entries,
+    is_circle,
     is_metadata_log,
+    is_special,
 )
 from kdump.storage.names import FileKind
 
@@ -54,34 +56,36 @@ DIRECTORY_FUTURE: Final = FindingCode(
 FILE_IS_DIRECTORY: Final = FindingCode(
     "file-is-directory",
     Severity.ERROR,
-    "A directory in a partition has the name of one of the broker's files, or "
-    "leader-epoch-checkpoint is a symbolic link to nothing.",
+    "A directory, a symbolic link to nothing, or a special file (FIFO, socket) in a partition has "
+    "the name of one of the broker's files.",
     "The broker cannot open it and takes the whole log directory offline. It exits if it has no "
     "other log directory, or if this is the metadata log.",
-    "Move the directory or the link away. The broker rebuilds an index, and kdump reindex writes "
-    "leader-epoch-checkpoint and partition.metadata.",
+    "If it is a link, mount the file system that it leads to. Otherwise move it away: the broker "
+    "rebuilds an index, and kdump reindex writes leader-epoch-checkpoint and partition.metadata.",
     check=28,
     stops=Outcome.OFFLINE,
 )
 SNAPSHOT_IS_DIRECTORY: Final = FindingCode(
     "snapshot-is-directory",
     Severity.ERROR,
-    "A directory in a partition has the name of a producer snapshot.",
+    "A directory, a symbolic link to nothing, or a special file (FIFO, socket) in a partition has "
+    "the name of a producer snapshot.",
     "Startup fails when it writes a snapshot at this offset, and the broker takes the log "
     "directory offline. After an unclean shutdown, brokers from 4.0 on first delete all records of "
     "the segment that they recover, and all later segments.",
-    "Move the directory away before the broker starts.",
+    "Move it away before the broker starts.",
     check=28,
     harm=Harm.UNSERVED,
 )
 INDEX_IS_DIRECTORY: Final = FindingCode(
     "index-is-directory",
     Severity.ERROR,
-    "A directory in a partition has the name of an offset index or a time index.",
+    "A directory or a special file (FIFO, socket) in a partition has the name of an offset index "
+    "or a time index.",
     "Startup opens the indexes of the last segment and of segments that it recovers or replays: "
     "the broker then takes the whole log directory offline. It opens other indexes when a consumer "
     "reads the segment, or retention checks it, with the same result.",
-    "Move the directory away. The broker rebuilds the index at the next startup.",
+    "Move it away. The broker rebuilds the index at the next startup.",
     check=28,
     harm=Harm.UNSERVED,
 )
@@ -96,6 +100,9 @@ _SUFFIX_CODES: Final = {
 #: The kinds of a partition's small files that every start reads.
 _SMALL_KINDS: Final = frozenset({FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA})
 
+#: The kinds of a segment's files that a start creates.
+_CREATED: Final = frozenset({FileKind.LOG, FileKind.INDEX, FileKind.TIME_INDEX})
+
 
 #: What a node deletes from its metadata log before it writes, or reads, a file of the kind.
 _DELETED_FIRST: Final = frozenset(
@@ -108,54 +115,60 @@ _DELETED_FIRST: Final = frozenset(
 
 
 def check_types(evidence: Evidence) -> Iterator[Finding]:
-    """Report directories with the name of a file that a start opens, and a link to nothing."""
+    """Report what has the name of a file that a start opens, or writes, and is no file."""
     if evidence.facts is None:
         return
-    partition = evidence.facts.partition
+    facts, partition = evidence.facts, evidence.facts.partition
     bases = {segment.base_offset for segment in partition.segments}
+    if not bases and not partition.transient:
+        bases = {facts.log_start or 0}  # of the segment that the start creates
     for entry in partition.entries:
-        name = entry.name
-        if _is_link_to_nothing(entry):
-            yield file_finding(FILE_IS_DIRECTORY, entry.path, "a file", "a link to nothing")
-        if entry.type is not EntryType.DIRECTORY:
-            continue
-        if name.suffix:
-            stops = _is_in_the_way(entry, evidence.facts)
+        if entry.type is EntryType.LINK:
+            stops = _link_stops(entry, facts, bases)
+        elif entry.type is EntryType.DIRECTORY or is_special(entry):
+            stops = _stops(entry, facts, bases)
         else:
-            index = name.kind is FileKind.TXN_INDEX and name.base_offset in bases
-            state = name.kind is FileKind.QUORUM_STATE and is_metadata_log(partition)
-            snapshot = entry is _newest_snapshot(partition)
-            stops = name.canonical and (index or state or snapshot or name.kind in _SMALL_KINDS)
+            stops = False
         if stops:
-            yield file_finding(FILE_IS_DIRECTORY, entry.path, "a file", "a directory")
-    for (offset, kind), path in evidence.facts.misnamed_directories.items():
+            yield file_finding(FILE_IS_DIRECTORY, entry.path, "a file", entry.type.value)
+    for (offset, kind), entry in facts.misnamed.items():
         if kind is FileKind.SNAPSHOT:
-            yield file_finding(SNAPSHOT_IS_DIRECTORY, path, "a file", "a directory")
+            yield file_finding(SNAPSHOT_IS_DIRECTORY, entry.path, "a file", entry.type.value)
         elif offset in bases:
-            yield file_finding(INDEX_IS_DIRECTORY, path, "a file", "a directory")
+            yield file_finding(INDEX_IS_DIRECTORY, entry.path, "a file", entry.type.value)
 
 
-def _is_link_to_nothing(entry: DirectoryEntry) -> bool:
-    """Return whether an entry is a leader-epoch-checkpoint that a start does not find.
+def _stops(entry: DirectoryEntry, facts: PartitionFacts, bases: Set[int]) -> bool:
+    """Return whether a directory, or a special file, stops every start."""
+    name, partition = entry.name, facts.partition
+    if name.suffix:
+        return _is_in_the_way(entry, facts)
+    segment = name.kind in (FileKind.LOG, FileKind.TXN_INDEX) and name.base_offset in bases
+    state = name.kind is FileKind.QUORUM_STATE and is_metadata_log(partition)
+    snapshot = entry is _newest_snapshot(partition)
+    return name.canonical and (segment or state or snapshot or name.kind in _SMALL_KINDS)
 
-    It creates a file that is missing, and then reads it, unless the name exists.
+
+def _link_stops(entry: DirectoryEntry, facts: PartitionFacts, bases: Set[int]) -> bool:
+    """Return whether a link to nothing stops every start.
+
+    A start takes the name for free, but cannot create the file, unless the directory exists that
+    the link leads to. It reads leader-epoch-checkpoint without a look at what it is.
     """
-    path, name = entry.path, entry.name
-    if (entry.type, name.kind, name.suffix) != (EntryType.OTHER, FileKind.LEADER_EPOCHS, ""):
-        return False
-    if not isinstance(path, Path) or not path.is_symlink():
-        return False
-    try:
-        path.stat()
-    except FileNotFoundError:
+    name = entry.name
+    if name.kind is FileKind.LEADER_EPOCHS and not name.suffix:
         return True
-    except OSError:
+    if creates_target(entry):
         return False
-    return False
+    if entry is _newest_snapshot(facts.partition):
+        return is_circle(entry)  # a snapshot that is gone is not read
+    if name.suffix:
+        return _is_in_the_way(entry, facts)
+    return name.canonical and name.kind in _CREATED and name.base_offset in bases
 
 
 def _is_in_the_way(entry: DirectoryEntry, facts: PartitionFacts) -> bool:
-    """Return whether a directory has the name of a file that a start writes, or deletes.
+    """Return whether what is no file has the name of a file that a start writes, or deletes.
 
     A new leader epoch is written at once. What is deleted may be a directory, if it is empty.
     """

@@ -14,6 +14,8 @@ from kdump.audit.survey.survey import ReadFailure
 from kdump.audit.targets.target import Target
 from kdump.errors import SourceError
 from kdump.format.lines.shell import operand
+from kdump.storage.logdir import EntryType, creates_target, is_special
+from kdump.storage.names import FileKind
 from kdump.storage.paths import AnyPath
 from kdump.storage.workers import WorkerDied
 
@@ -87,6 +89,10 @@ def check_top_files(facts: DirectoryFacts) -> Iterator[Finding]:
         else:
             yield from _unread_files([read], stopped=facts.stopped)
     yield from _unread_files((facts.meta, facts.bootstrap), stopped=facts.stopped)
+    for entry in facts.directory.entries:
+        lost = entry.type is EntryType.LINK and not creates_target(entry)
+        if entry.name.kind is FileKind.LOCK and (lost or is_special(entry)):
+            yield Finding(UNREADABLE, entry.path, detail=unreadable(entry.type.value))
 
 
 def _unread_files(reads: Iterable[Read[Any] | None], *, stopped: bool) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from kdump.audit.finding_code import Cure, FindingCode, Harm, Outcome, Severity
 from kdump.audit.findings import Finding, file_finding
 from kdump.errors import DecodeError
 from kdump.format.properties import FatalMetadataError
+from kdump.storage.logdir import EntryType
 from kdump.storage.names import PARTITION_METADATA
 from kdump.storage.paths import AnyPath
 
@@ -131,8 +132,11 @@ def check_topic_id(evidence: Evidence) -> Iterator[Finding]:
         return
     path = facts.partition.path / PARTITION_METADATA
     if facts.metadata is None:
-        if any(entry.name.name == PARTITION_METADATA for entry in facts.partition.entries):
-            return  # it is no file
+        types = (
+            entry.type for entry in facts.partition.entries if entry.name.name == PARTITION_METADATA
+        )
+        if next(types, EntryType.LINK) is not EntryType.LINK:  # a broker sees no file at a link
+            return
         empty = all(survey.unwritten for survey in evidence.surveys)
         code = TOPIC_ID_MISSING_EMPTY if empty else TOPIC_ID_MISSING
         yield file_finding(code, path, "a file with the topic id", "no such file")

@@ -44,9 +44,11 @@ from kdump.storage.logdir import (
     EntryType,
     LogDirectory,
     Partition,
+    creates_target,
     directory_name,
     holds_entries,
     is_metadata_log,
+    is_special,
 )
 from kdump.storage.names import (
     BOOTSTRAP_SNAPSHOT,
@@ -315,15 +317,19 @@ class PartitionFacts:
         )
 
     @property
-    def misnamed_directories(self) -> Mapping[tuple[int, FileKind], AnyPath]:
-        """Directories with the name of an index or a producer snapshot, by offset and kind."""
+    def misnamed(self) -> Mapping[tuple[int, FileKind], DirectoryEntry]:
+        """What has the name of an index or a producer snapshot and is no file, by offset and kind.
+
+        A start meets it when it opens the index, or writes the snapshot. An index that is a link to
+        nothing stops every start: the checks report it.
+        """
         return {
-            (entry.name.base_offset, entry.name.kind): entry.path
+            (entry.name.base_offset, entry.name.kind): entry
             for entry in self.partition.entries
-            if entry.type is EntryType.DIRECTORY
-            and entry.name.kind in _WITH_OFFSET
+            if entry.name.kind in _WITH_OFFSET
             and entry.name.base_offset is not None
             and (entry.name.suffix, entry.name.canonical) == ("", True)
+            and _is_obstacle(entry)
         }
 
     @property
@@ -392,9 +398,9 @@ def read_directory(directory: LogDirectory, liveness: Liveness) -> DirectoryFact
 
 def _has_clean_marker(entry: DirectoryEntry | None) -> bool:
     """Return whether an entry counts as the marker: it need not be a file, but is removed first."""
-    return entry is not None and not (
-        entry.type is EntryType.DIRECTORY and holds_entries(entry.path)
-    )
+    if entry is None or entry.type is EntryType.LINK:  # a broker sees no file at a link to nothing
+        return False
+    return not (entry.type is EntryType.DIRECTORY and holds_entries(entry.path))
 
 
 def checkpoint_line(read: Read[Offsets] | None, name: DirectoryName | None) -> int | None:
@@ -557,6 +563,12 @@ def read_small(path: AnyPath, decode: Callable[[bytes], T]) -> Read[T]:
 def _offsets(data: bytes) -> Offsets:
     # If a partition has two lines, a broker uses the last.
     return {(entry.topic, entry.partition): entry.offset for entry in decode_offsets(data)}
+
+
+def _is_obstacle(entry: DirectoryEntry) -> bool:
+    if entry.type is EntryType.LINK:
+        return entry.name.kind is FileKind.SNAPSHOT and not creates_target(entry)
+    return entry.type is EntryType.DIRECTORY or is_special(entry)
 
 
 def _is_plain_file(entry: DirectoryEntry) -> bool:

@@ -85,7 +85,7 @@ class Loader:
         self._found: dict[int, OpenLog] = {}
         self._order: list[int] = []  # the bases of what was found, ascending
         self._known = {log.segment.log: log for log in logs}
-        self._directories = facts.misnamed_directories
+        self._misnamed = facts.misnamed
         self._snapshots = Snapshots({})
 
     @property
@@ -165,7 +165,7 @@ class Loader:
         readable = {offset: read.error is None for offset, read in self._facts.snapshots.items()}
         self._snapshots = Snapshots(
             {offset: readable.get(offset, True) for offset in resolved.snapshots},
-            {offset for offset, kind in self._directories if kind is FileKind.SNAPSHOT},
+            {offset for offset, kind in self._misnamed if kind is FileKind.SNAPSHOT},
             writable=not self._facts.unwritable,
         )
         swapped = {segment.log for segment in pending_swaps(partition)}
@@ -177,7 +177,7 @@ class Loader:
             # The search for its end has created an index for a swap without one.
             index_sound = segment.index is not None or segment.log in swapped
             base = segment.base_offset
-            index_sound |= (base, FileKind.INDEX) in self._directories  # it exists all the same
+            index_sound |= (base, FileKind.INDEX) in self._misnamed  # it exists all the same
             self._found[base] = OpenLog(base, known, known.recovered, index_sound)
 
     def _end_of_swap(self, segment: Segment) -> int:
@@ -239,12 +239,12 @@ class Loader:
             raise SnapshotError
 
     def _open_indexes(self, log: OpenLog, *, times: bool = True) -> None:
-        """Raise StartFailure if a directory stands for an index, which is opened when needed."""
+        """Raise StartFailure if an index is no file; it is opened when it is needed."""
         for kind in (FileKind.INDEX, FileKind.TIME_INDEX)[: 1 + times]:
-            path = self._directories.get((log.file_base, kind))
-            if path is not None:
-                text = "expected a file, found a directory"
-                raise StartFailure(Cause(Outcome.OFFLINE, text, path))
+            entry = self._misnamed.get((log.file_base, kind))
+            if entry is not None:
+                text = f"expected a file, found {entry.type.value}"
+                raise StartFailure(Cause(Outcome.OFFLINE, text, entry.path))
 
     # --- recovery
 

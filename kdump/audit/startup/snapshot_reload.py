@@ -30,8 +30,8 @@ class Snapshots:
     ) -> None:
         """Take the existing snapshots; ``files`` has, by offset, whether each is readable.
 
-        At ``blocked`` offsets a directory has the name of the snapshot. ``writable``: the loader
-        may make and remove files. Otherwise its first change raises SnapshotError.
+        At ``blocked`` offsets the name of the snapshot is taken by what is no file. ``writable``:
+        the loader may make and remove files. Otherwise its first change raises SnapshotError.
         """
         self.map_end = self.last = 0
         self._blocked, self._writable = blocked, writable
@@ -54,7 +54,7 @@ class Snapshots:
         """Write a snapshot if the state has advanced since the last one."""
         if self.map_end > self.last:
             if self.map_end in self._blocked:
-                raise SnapshotError(f"a directory has the name of the snapshot {self.map_end}")
+                raise SnapshotError(f"what is no file has the name of the snapshot {self.map_end}")
             if self.map_end not in self._readable:
                 self._change()
                 insort(self._offsets, self.map_end)

@@ -1,0 +1,99 @@
+"""Links to nothing, directories and special files in the place of a partition's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from audit.not_files import FAILS, NAMES, SHAPES, SOURCE, STATES, plant
+from support.commands import kdump
+from support.fixtures_loader import copy_fixture
+from support.forge_metadata import METADATA
+
+MODES = (("next-start",), ("next-start", "--scan"), ("verify", "--quick"), ("verify",))
+QUICK = (("next-start",), ("verify", "--quick"))
+VERSION = "4.3.1"
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_no_file_is_forecast_as_brokers_take_it(
+    shape: str, state: str, tmp_path: Path
+) -> None:
+    """A partition for each name, in one log directory without lines in checkpoints."""
+    source = copy_fixture(f"{VERSION}/clean", tmp_path / "source")
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "meta.properties").write_bytes((source / "meta.properties").read_bytes())
+    if state == "clean":
+        (data / ".kafka_cleanshutdown").touch()
+    for number, name in enumerate(NAMES):
+        plant(source, data / f"codec-none-{number}", name, shape)
+    for mode in MODES:
+        ran = kdump(*mode, data, searching=False)
+        starts = {line["partition"]: line for line in ran.of("forecast")}
+        failing = {
+            name for number, name in enumerate(NAMES) if starts[number]["outcome"] != "starts"
+        }
+        expected = {name for name in NAMES if state in FAILS.get((name, shape), ())}
+        if state == "killed" and mode in QUICK:
+            expected.discard("snapshot")  # where recovery ends, and writes one, is not known
+        assert (mode, ran.code, failing) == (mode, 4, expected)
+
+
+@pytest.mark.parametrize("shape", ["nothing", "circle", "new", "socket"])
+@pytest.mark.parametrize(
+    ("name", "stopping"),
+    [
+        (".lock", {"nothing", "circle", "socket"}),
+        ("recovery-point-offset-checkpoint", {"nothing", "circle", "new", "socket"}),
+        ("meta.properties", {"nothing", "circle", "new", "socket"}),
+        (".kafka_cleanshutdown", set()),
+        (f"{METADATA}/{0:020}.index", {"nothing", "circle", "socket"}),
+        (f"{METADATA}/{0:020}.timeindex", {"nothing", "circle", "socket"}),
+        (f"{METADATA}/{0:020}.log", {"nothing", "circle", "socket"}),
+        (f"{METADATA}/leader-epoch-checkpoint", {"nothing", "circle", "new", "socket"}),
+        (f"{METADATA}/partition.metadata", {"socket"}),
+        (f"{METADATA}/quorum-state", {"socket"}),
+        (f"{METADATA}/00000000000000000303-0000000002.checkpoint", {"circle", "socket"}),
+        (f"{METADATA}/00000000000000000118-0000000001.checkpoint", set()),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_no_file_beside_the_logs_of_topics_is_forecast_too(
+    name: str, stopping: set[str], shape: str, tmp_path: Path
+) -> None:
+    data = copy_fixture(f"{VERSION}/clean", tmp_path / "data")
+    (data / name).unlink(missing_ok=True)
+    SHAPES[shape](data / name)
+    for mode in MODES:
+        ran = kdump(*mode, data, searching=False)
+        (summary,) = ran.of("summary")
+        starts = [start["outcome"] for start in summary["next_starts"]]
+        assert (mode, starts != ["starts"], ran.code in (4, 5)) == (
+            mode,
+            *[shape in stopping] * 2,
+        )
+
+
+@pytest.mark.parametrize("shape", ["nothing", "circle", "new"])
+def test_a_link_to_nothing_in_place_of_the_topic_id_counts_as_none(
+    shape: str, tmp_path: Path
+) -> None:
+    data = copy_fixture(f"{VERSION}/clean", tmp_path / "data")
+    (data / SOURCE / "partition.metadata").unlink()
+    SHAPES[shape](data / SOURCE / "partition.metadata")
+    for mode in MODES:
+        ran = kdump(*mode, data, searching=False)
+        assert ran.code == 4
+        if mode[0] == "verify":
+            assert "topic-id-missing" in {line["code"] for line in ran.of("finding")}
+
+
+def test_a_link_to_nothing_is_no_clean_shutdown_file(tmp_path: Path) -> None:
+    data = copy_fixture(f"{VERSION}/clean", tmp_path / "data")
+    (data / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    (data / ".kafka_cleanshutdown").symlink_to("/not mounted/file")
+    ran = kdump("next-start", data / SOURCE, searching=False)
+    assert [line["reads_bytes"] > 0 for line in ran.of("forecast")] == [True]
