@@ -71,8 +71,15 @@ _METHODS = (
     r"QuorumState\.initialize|KafkaRaftClient\.(updateListenersProgress|handleFetchResponse|"
     r"handleFetchSnapshotResponse|truncate\w*|\w*Snapshot\w*)|"
     r"MetadataLoader\.(handle\w+|load\w+)|MetadataBatchLoader\.\w+|BrokerMetadataListener\.\S+|"
-    r"QuorumController\.(replay|handleCommit|handleLoadSnapshot|handleLoadBootstrap)|OffsetControlManager\.replay|"
-    r"ClusterDelta\.\S+|SharedServer\.\S+"
+    r"QuorumController\.(replay|handleCommit|handleLoadSnapshot|handleLoadBootstrap)|SharedServer\.\S+|"
+    # The records of the metadata log, and what they become part of.
+    r"\w+ControlManager\.replay\w*|\w+Delta\.(replay|apply)|"
+    r"ClusterDelta\.\S+|AclCache\.\S+|BrokersTo(Isrs|Elrs)\.(remove|change)|"
+    r"PartitionRegistration\.<init>|(LeaderRecoveryState|ZkMigrationState)\.of|"
+    r"ListenerInfo\.from\w+Record|StandardAcl\.\S+|ActivationRecordsGenerator\.recordsFor\w+|"
+    # The records of the coordinators' topics.
+    r"GroupMetadataManager\.replay|OffsetMetadataManager\.replay|GroupCoordinatorShard\.replay|"
+    r"ShareCoordinatorShard\.replay"
 )
 _CONCERNED = re.compile(rf"(?:{_FILES})\.\S+|{_BATCHES}|{_METHODS}")
 
@@ -109,8 +116,8 @@ _NOT_TEXTS = (
     "not in assigned", "recognized to be", "leader epoch {} is", "been created", "is unavailable",
     "name is too long", "is deferred", "deferring", "deferred", "Transactional records",
     "Unable to verify", "is not valid$", "controlled shutdown", "istener", "cceptor", "uthorizer",
-    "ZooKeeper client", "ZooKeeper migration", "still shutting", "still starting", "advertised",
-    "JAAS", "catch up with KRaft", "address spec", "alidating messages while",
+    "ZooKeeper client", "ZooKeeper migration", "ZK migrations", "still shutting", "still starting",
+    "advertised", "JAAS", "catch up with KRaft", "address spec", "alidating messages while",
     "baseOffset of the record batch", "batch epoch correctly", "llegal length",
     "message format version for partition", "log segment range", "passed to update",
     "frequent log rolling", "cleaner threads", "be aborted", "be resumed", "should exist",

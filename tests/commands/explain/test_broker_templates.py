@@ -6,6 +6,8 @@ directory is told by class and method, whatever ``explain`` knows.
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from brokers.jars import IS_REPLACED
@@ -17,9 +19,16 @@ from commands.explain.log_directory_messages import (
     read_jars,
     read_list,
 )
+from kdump.audit.checks import metadata
+from kdump.commands.explain.broker_log.message import Subject
 from kdump.commands.explain.broker_log.table import mentions_disks, recognize
 
 SHARE = 0.95
+#: What applies the records of the metadata log, in controllers and in all nodes.
+REPLAYS = re.compile(
+    r"(\w+ControlManager|\w+Delta|QuorumController)\.(replay\w*|apply|getBrokerOr\w+)|AclCache\.\w+|"
+    r"BrokersTo\w+\.\w+"
+)
 
 
 def is_answered(message: ClassMessage) -> bool:
@@ -36,6 +45,17 @@ def test_most_of_what_each_release_logs_about_log_directories_is_answered() -> N
         assert answered >= SHARE * len(of_release), sorted(silent & of_release)
     for message in silent:
         assert mentions_disks(next(lines_of(message))), message
+
+
+def test_what_the_replay_of_metadata_throws_leads_to_the_findings_about_it() -> None:
+    for message in filter(lambda message: REPLAYS.fullmatch(message.where), read_list()):
+        found = next(filter(None, map(recognize, lines_of(message))))
+        assert found.message.kind is Subject.DISK, message
+        assert found.codes[0] in (
+            metadata.METADATA_REPLAY_STOPS,
+            metadata.METADATA_UNREPLAYABLE,
+            metadata.FEATURE_UNSUPPORTED,
+        ), message
 
 
 @pytest.mark.broker

@@ -36,7 +36,7 @@ _BELOW: Final = re.compile(
 _FRAME: Final = re.compile(rb"(?:.{0,120}\|)?\s*(?:at [\w.$/@]+[(.$]|\.\.\. \d+ more)")
 _FILE_FRAME: Final = re.compile(
     rb"PartitionMetadata|LeaderEpochCheckpointFile|OffsetCheckpoint|offsetFromFile|"
-    rb"sun\.nio\.fs\.Windows"
+    rb"parseTopicPartitionName|sun\.nio\.fs\.Windows"
 )
 #: A line that continues the text of the line above, which was wrapped.
 _WRAPPED: Final = re.compile(

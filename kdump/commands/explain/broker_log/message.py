@@ -44,6 +44,7 @@ _FIELDS: Final = {
     "number": r"(?P<number>\d+)",
     "offset": r"(?P<offset>-?\d+)",
     "position": r"(?P<position>\d+)",
+    "value": r"(?P<value>-?\d+)",
 }
 #: Fields that hold a path. If one is last, it ends before a space or the end of a sentence.
 _PATHS: Final = frozenset({"path", "dir", "entry", "second"})
@@ -60,7 +61,8 @@ class BrokerMessage:
     In ``pattern``, ``{path}``, ``{dir}`` (a log directory), ``{entry}`` (of a log directory),
     ``{second}`` (another copy of ``{path}``), ``{moved}`` (the path of a directory that the broker
     renamed, or of a file in it), ``{drive}`` (of Windows), ``{partition}``, ``{topic}`` with
-    ``{number}``, ``{offset}``, ``{position}`` and ``{}`` vary.
+    ``{number}``, ``{offset}``, ``{position}`` and ``{}`` vary. All ``{value}`` are the same
+    number.
 
     ``happened`` describes the event that the line reports, ``advice`` the action to take. ``codes``
     are the findings that lead to the line, ``kind`` is its subject: most concern a disk. ``quoted``
@@ -108,6 +110,8 @@ class BrokerMessage:
                 pieces.append(rf"(?P<{name}>[^\s,'\"]*[^\s,'\".:;!)\]])")
             elif last and not name:
                 continue
+            elif name == "value" and name in names[:index]:
+                pieces.append(r"(?P=value)(?!\d)" + re.escape(literal))
             else:
                 pieces.append(_FIELDS[name] + re.escape(literal))
         return re.compile("".join(pieces))

@@ -10,6 +10,7 @@ replicas        Messages about replicas: fetches, truncation, moves between dire
 serving         Messages of a running broker: appends, fetches, cleaning, retention, disk errors.
 metadata        Messages about the metadata log, its snapshots and ``quorum-state``.
 quorum          Messages about the voters of the metadata quorum, and its states.
+fetch_errors    Errors with which a leader answers the fetch of a follower, by their exceptions.
 older_logs      Messages about files of logs that only brokers before 3.0 log.
 older_replicas  Messages about replicas and coordinators that only brokers before 3.0 log.
 clients         Messages of clients: librdkafka, sarama, the Python clients, and Java's consumer.

@@ -25,6 +25,20 @@ ROWS: Final = (
         quoted=True,
     ),
     *answer_alike(
+        "The log directory contained a directory that does not have the name of a partition. "
+        "Brokers before 0.9 do not name it, and do not start.",
+        "Move away what is not named TOPIC-NUMBER, such as lost+found. Or move all of the broker's "
+        "files into a subdirectory, and set log.dirs to that subdirectory. " + ALL,
+        (
+            "java.lang.NumberFormatException: {}\n{}parseTopicPartitionName",
+            "java.lang.StringIndexOutOfBoundsException: {}\n{}parseTopicPartitionName",
+            "java.lang.StringIndexOutOfBoundsException: String index out of range: -1",
+            "java.lang.StringIndexOutOfBoundsException: begin 0, end -1, length {}",
+        ),
+        (directory.FOREIGN_DIRECTORY,),
+        step=FollowUp.START,
+    ),
+    *answer_alike(
         "Two log directories contained the same partition. " + _STOPPED,
         "Verify both directories, and move the one with the shorter or older log out of its log "
         "directory.",
@@ -211,7 +225,7 @@ ROWS: Final = (
             "directories {dir}",
             "Can not create log {partition} because log directory {dir} is offline",
             "Can not create log {} because log directory {dir} is offline",
-            "No log directories available. Tried {path}",
+            "No log directories available. Tried {dir}",
             "Partition {partition} is in an offline log directory",
             "Partition {partition} is offline",
             "Log directory {dir} is offline",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
+from kdump.commands.explain.broker_log.rows.answers import ended
 
 _NOTHING: Final = "Nothing to do for the disks: kdump cannot help here."
 
@@ -210,8 +211,7 @@ ROWS: Final = (
         )
         for pattern, happened in (
             ("Uncaught exception in scheduled task '{}'", "A scheduled task of the broker failed."),
-            ("]: Error due to", "A thread of the broker ended."),
-            ("], Error due to", "A thread of the broker ended."),
+            *((pattern, "A thread of the broker ended.") for pattern in ended("{}", "kafka.")),
             ("Stopped due to fatal error with exit code {}", "A thread of the broker ended."),
             ("Execution of {} failed due to {}", "A request to a coordinator failed."),
             ("Replaying record {} to {partition} failed due", "A request to a coordinator failed."),

@@ -10,6 +10,7 @@ from typing import Final
 
 from kdump.audit.checks import batches, metadata, node, partition_files, read_errors
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
+from kdump.commands.explain.broker_log.rows.answers import ended
 
 _FIRST: Final = (
     "Read the cause in the stack trace below the line, or in the line before it. kdump next-start "
@@ -19,6 +20,12 @@ _VOTERS: Final = (
     "If a majority of the other voters runs and has a leader, move this node's "
     "__cluster_metadata-0 away: the node then fetches all metadata from the leader. This also "
     "discards its vote. If it is the only voter, restore the directory from a backup."
+)
+_COMPARE: Final = (
+    "Compare this node's metadata log with the logs of the other controllers: run kdump quorum and "
+    "kdump metadata --diff. If a majority of them runs and has a leader, move this node's "
+    "__cluster_metadata-0 away: the node then fetches all metadata from the leader. This also "
+    "discards its vote."
 )
 
 ROWS: Final = (
@@ -183,23 +190,57 @@ ROWS: Final = (
         unquoted=(metadata.METADATA_UNREPLAYABLE,),
     ),
     *answer_alike(
+        "A controller could not apply a record of the metadata log or of a snapshot: it names "
+        "something that does not exist, or contradicts an earlier record. The controller exits at "
+        "this record, and again at each start.",
+        _COMPARE,
+        (
+            "Unable to replay ",
+            "RuntimeException: Can't find topic with ID {} to remove.",
+            ".UnknownTopicIdException: Can't find topic with ID {} to remove.",
+            "Next Producer ID from replayed record ({}) is not greater than",
+            "Tried to create partition {}, but no partition with that id was found.",
+            "Tried to create partition {}, but no topic with that ID was found.",
+            "in order to clear its ELRs.",
+            "Unable to find credential to delete: {}",
+            "entry in isrMembers for {}",
+            "isrMembers entry, so we can't",
+            "entry in elrMembers for {}",
+            "elrMembers entry, so we can't",
+            "Detected in-progress transaction at offset {offset}, but the metadata.version",
+            "Detected partial bootstrap records transaction at {offset}, but the metadata.version",
+            "RuntimeException: Unhandled record type {}",
+        ),
+        (metadata.METADATA_REPLAY_STOPS, metadata.METADATA_UNREPLAYABLE),
+    ),
+    *answer_alike(
         "A node could not apply a record of the metadata log or of a snapshot: it names something "
         "that does not exist, or contradicts an earlier record. A controller exits at this record.",
-        "Compare this node's metadata log with the logs of the other controllers: run kdump quorum "
-        "and kdump metadata --diff. If a majority of them runs and has a leader, move this node's "
-        "__cluster_metadata-0 away: the node then fetches all metadata from the leader. This also "
-        "discards its vote.",
+        _COMPARE,
         (
+            "RuntimeException: Unknown metadata record type {}",
+            "Failed to find existing ACL with ID {}",
+            "RuntimeException: An ACL with ID {} already exists.",
+            "not found in aclsById.",
+            "the ACL with ID {} {} aclsByResource",
+            "IllegalStateException: Missing topic id {}",
+            "Unable to delete topic with id {}: no such topic found.",
+            "Unable to clear elr for topic with name {}: no such topic found.",
+            "RuntimeException: Unable to find partition {}",
+            "is not a valid leader recovery state",
+            "is not a valid Zk migration state",
+            "Unsupported ZkMigrationState {}",
+            "The lengths for replicas and directories do not match.",
+            "RuntimeException: Unknown security protocol {}",
+            "Could not parse principal from `{}` (no colon is present",
             "Unable to apply {} record at offset {offset} on",
             "Unable to apply {} record from snapshot {} on standby controller",
             "Unable to handle record {} in batch ending at offset {offset}",
             "Error replaying record {}",
-            "Unhandled record type {}",
             "Unknown metadata record type {} in batch ending at offset {offset}",
             "Unhandled record {} with type {}",
             "Unable to locate topic with ID {}",
             "Unable to understand config resource type {}",
-            "Unable to replay {}: unknown value for",
             "Tried to {} broker {}, but that broker was not registered",
             "Tried to {} broker {}, but the given epoch",
             "Found duplicate TopicRecord for",
@@ -208,7 +249,7 @@ ROWS: Final = (
             "Can't replay an AbortTransactionRecord at {offset}",
             "Can't replay an EndTransactionRecord at {offset}",
         ),
-        (metadata.METADATA_UNREPLAYABLE,),
+        (metadata.METADATA_UNREPLAYABLE, metadata.METADATA_REPLAY_STOPS),
     ),
     *answer_alike(
         "The node could not apply records of the metadata log or of a snapshot. They are corrupt, "
@@ -217,6 +258,7 @@ ROWS: Final = (
         (
             "Unhandled fault in MetadataLoader#handleCommit",
             "Unexpected error in raft IO thread",
+            *ended("{}raft-io-thread"),
             "Had an error during log cleaning",
             "Append failed unexpectedly",
         ),

@@ -73,23 +73,54 @@ ROWS: Final = (
         "the index from the segment.",
         "Nothing is lost. Brokers from 2.0 on rarely log this line.",
         (
-            "index file ({path}) has non-zero size but the last offset is {} which is no larger "
-            "than the base offset {}",
-            "index file ({path}) has non-zero size but the last offset is {} which is no greater "
-            "than the base offset {}",
+            "index file ({path}) has non-zero size but the last offset is {value} which is no "
+            "larger than the base offset {value}",
+            "index file ({path}) has non-zero size but the last offset is {value} which is no "
+            "greater than the base offset {value}",
             "index file ({path}) has non-zero size but the last timestamp is 0 which is",
-            "index file ({path}) has non-zero size but the last timestamp is {} which is no larger "
-            "than the first timestamp {}",
         ),
         kind=Subject.NOTE,
         decides=True,
     ),
+    *answer_alike(
+        "The last entry of an .index file is below the base offset in its segment's name: the "
+        "index is corrupt. The broker rebuilt it from the segment.",
+        "Nothing is lost unless a line about corruption follows. Check the disk, or what has "
+        "written to the file.",
+        (
+            "index file ({path}) has non-zero size but the last offset is {} which is no larger "
+            "than the base offset {}",
+            "index file ({path}) has non-zero size but the last offset is {} which is no greater "
+            "than the base offset {}",
+        ),
+        (indexes.INDEX_ORDER,),
+        decides=True,
+    ),
     BrokerMessage(
-        "index file ({path}) has non-zero size but the last offset is {} and the base offset is {}",
-        "An index ends in unused, preallocated space, or its last entry is below the base offset "
-        "in its segment's name. Brokers of 0.8 and 0.9 do not start with such an index.",
+        "index file ({path}) has non-zero size but the last timestamp is {} which is no larger "
+        "than the first timestamp {}",
+        "The last timestamp of a .timeindex file is below the first: the index is corrupt. The "
+        "broker rebuilt it from the segment.",
+        "Nothing is lost unless a line about corruption follows. Check the disk, or what has "
+        "written to the file.",
+        (indexes.TIMEINDEX_ORDER,),
+        decides=True,
+    ),
+    BrokerMessage(
+        "index file ({path}) has non-zero size but the last offset is {value} and the base offset "
+        "is {value}",
+        "An index ends in unused, preallocated space. Brokers of 0.8 and 0.9 do not start with "
+        "such an index.",
         "While the broker is stopped, kdump reindex rebuilds the index. Nothing is lost.",
         (segments.INDEX_PADDED_CLEAN, indexes.INDEX_ORDER),
+        decides=True,
+    ),
+    BrokerMessage(
+        "index file ({path}) has non-zero size but the last offset is {} and the base offset is {}",
+        "The last entry of an .index file is below the base offset in its segment's name: the "
+        "index is corrupt. Brokers of 0.8 and 0.9 do not start with such an index.",
+        "While the broker is stopped, kdump reindex rebuilds the index.",
+        (indexes.INDEX_ORDER,),
         decides=True,
     ),
     BrokerMessage(

@@ -122,7 +122,6 @@ ROWS: Final = (
             "the partition is offline due to disk error",
             "{partition}: unable to make leader because the replica for the partition is offline",
             "{partition}: unable to complete the become-follower state change since the replica",
-            "Error for partition {partition} to broker",
         ),
         kind=Subject.CONSEQUENCE,
         outer=True,

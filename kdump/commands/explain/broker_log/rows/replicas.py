@@ -10,17 +10,12 @@ from typing import Final
 
 from kdump.audit.checks import batches, epochs, indexes, partition_files, read_errors, segments
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
-from kdump.commands.explain.broker_log.rows.answers import DISK
-
-_LEADER: Final = (
-    "Verify this partition on the leader. Either the batch is corrupt there, or an index points to "
-    "the wrong position. If the partition is valid there, the network or this machine's memory is "
-    "at fault."
-)
-_FETCHED: Final = (
-    batches.BATCH_CRC_MISMATCH,
-    batches.BATCH_SIZE_IMPOSSIBLE,
-    indexes.INDEX_MISPLACED,
+from kdump.commands.explain.broker_log.rows.answers import (
+    DISK,
+    FETCHED,
+    FETCHED_FROM,
+    LEADER_LOG,
+    ended,
 )
 
 ROWS: Final = (
@@ -29,15 +24,15 @@ ROWS: Final = (
         "Found invalid messages during fetch for partition {partition} offset {offset}",
         "This follower received a corrupt batch from its leader and refused it. It wrote nothing "
         "and fetches the batch again: the replica makes no progress.",
-        _LEADER,
-        _FETCHED,
+        FETCHED_FROM,
+        FETCHED,
         quoted=True,
     ),
     *answer_alike(
         "A consumer received a corrupt batch and stopped at this offset.",
         "Verify the partition on its leader: kdump verify reports the offset to seek to.",
         (),
-        _FETCHED,
+        FETCHED,
         quoted=(
             "Record batch for partition {partition} at offset {offset} is invalid, cause: {}",
             "Encountered corrupt message when fetching offset {offset} for topic-partition "
@@ -215,11 +210,8 @@ ROWS: Final = (
     *answer_alike(
         "The leader could not send this follower its records, or this broker's log directory was "
         "offline.",
-        "Read the server.log of the leader from that time: it names the cause.",
-        (
-            "Disk error when trying to access log file on the disk.",
-            "Error for partition {partition} at offset {offset}",
-        ),
+        LEADER_LOG,
+        ("Disk error when trying to access log file on the disk.",),
         kind=Subject.CONSEQUENCE,
         outer=True,
     ),
@@ -237,9 +229,9 @@ ROWS: Final = (
         "partitions lag until the broker restarts.",
         "The stack trace below the line names the cause. Verify the partition that it names.",
         (
-            "[ReplicaFetcher replicaId={}]: Error due to",
-            "[ReplicaFetcherThread-{}], Error due to",
-            "[ReplicaAlterLogDirsThread-{}]: Error due to",
+            *ended("ReplicaFetcher replicaId={}"),
+            *ended("ReplicaFetcherThread-{}", "kafka.server.ReplicaFetcherThread"),
+            *ended("ReplicaAlterLogDirsThread-{}", "kafka.server.ReplicaAlterLogDirsThread"),
         ),
         outer=True,
     ),
@@ -318,6 +310,7 @@ ROWS: Final = (
             "Unknown transaction state id {} from the transaction status message",
             "Unknown offset message version: {}",
             "Received an unknown record type {} in {}",
+            "record for an unknown group type: {}",
         ),
         (batches.RECORDS_UNREADABLE, batches.BATCH_CRC_MISMATCH),
     ),
@@ -355,7 +348,7 @@ ROWS: Final = (
         kind=Subject.NOTE,
     ),
     BrokerMessage(
-        "Received a tombstone record to delete {} but ",
+        "Received a tombstone record to delete ",
         "Records of __consumer_offsets contradict each other. Some are missing, as after a "
         "truncation at corrupt records, or a defect of the release wrote them that way. The groups "
         "of the partition get no answer.",

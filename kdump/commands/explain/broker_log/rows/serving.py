@@ -17,7 +17,7 @@ from kdump.audit.checks import (
     segments,
 )
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
-from kdump.commands.explain.broker_log.rows.answers import DISK
+from kdump.commands.explain.broker_log.rows.answers import DISK, ended
 
 _IO: Final = (
     "A read or write of this partition failed, and its log directory went offline. If the broker "
@@ -92,9 +92,10 @@ ROWS: Final = (
         "The cleaner thread ended. This broker compacts no topic until it restarts.",
         "The stack trace below the line names the cause. If the line has none, run kdump verify on "
         "the log directories: it checks cleaner-offset-checkpoint and the logs.",
-        (
-            "[kafka-log-cleaner-thread-{}]: Error due to",
-            "[kafka-log-cleaner-thread-{}], Error due to",
+        ended(
+            "kafka-log-cleaner-thread-{}",
+            "kafka.log.LogCleaner",
+            "org.apache.kafka.storage.internals.log.LogCleaner",
         ),
         outer=True,
     ),

@@ -232,7 +232,7 @@ ROWS: Final = (
             "Unexpected error INCONSISTENT_CLUSTER_ID in {} response",
             "returned error INCONSISTENT_CLUSTER_ID",
             "InconsistentClusterIdException: Expected cluster ID {}, but got cluster ID",
-            "InconsistentClusterIdException",
+            ".errors.InconsistentClusterIdException",
         ),
         (meta_properties.META_PROPERTIES_MISMATCH,),
         kind=Subject.ELSEWHERE,
