@@ -131,8 +131,9 @@ def _unknown(group: EntryGroup) -> Iterator[str]:
 def _where(group: EntryGroup) -> str:
     location = group.location
     offsets = {group.first_offset, group.last_offset} - {None}
+    listed = location.path in location.directories
     parts = [
-        location.path,
+        ", ".join(location.directories) if listed else location.path,
         location.partition and f"partition {location.partition}",
         offsets and "offset " + "..".join(str(offset) for offset in sorted(offsets, key=int)),  # type: ignore[arg-type]
         None if location.position is None else f"position {location.position}",
@@ -146,7 +147,9 @@ def _command(group: EntryGroup) -> tuple[str, ...] | None:
     if known is None or known.message.kind is not Subject.DISK:
         return None
     directories = group.location.directories
-    if path is None or not path.startswith("/") or not "".join((path, *directories)).isprintable():
+    if path is None or not path.startswith("/") or not directories:
+        return None
+    if not "".join((path, *directories)).isprintable():
         return None
     if known.message.step is FollowUp.START:
         return ("kdump", "next-start", *dict.fromkeys(directories))

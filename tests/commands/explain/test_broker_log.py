@@ -15,8 +15,9 @@ from kdump.audit.finding_code import FindingCode
 from kdump.cli.main import main
 from kdump.commands.explain.broker_log.entries import LINE_BYTES, read_entries
 from kdump.commands.explain.broker_log.message import Subject
-from kdump.commands.explain.broker_log.report import GROUPS, group_entries
+from kdump.commands.explain.broker_log.report import GROUPS, LogReport, group_entries
 from kdump.commands.explain.broker_log.table import MESSAGES, messages_of, recognize
+from kdump.commands.explain.text import json_lines, text_lines
 
 LOGS = Path(__file__).parent / "broker_logs"
 
@@ -63,6 +64,7 @@ def test_every_row_is_reached_and_says_what_to_do(message: object) -> None:
         ("partition", "t-0"),
         ("offset", "7"),
         ("position", "9"),
+        ("value", "3"),
     ):
         text = text.replace(f"{{{name}}}", value)
     assert row.match(text.replace("{}", "x") + " ") is not None  # type: ignore[attr-defined]
@@ -378,3 +380,57 @@ def test_a_message_that_was_wrapped_is_read_as_one_line() -> None:
         "4711: Record is corrupt.",
         "org.apache.kafka.common.errors.CorruptRecordException: x",
     ]
+
+
+def explained(line: str) -> LogReport:
+    return group_entries(read_entries([line.encode()]))
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "command"),
+    [
+        (
+            "Error while reading checkpoint file /my data/logs/replication-offset-checkpoint",
+            "/my data/logs/replication-offset-checkpoint",
+            ["verify", "/my data/logs"],
+        ),
+        ("Error while loading log dir /my data (kafka.log.X)", "/my data", ["verify", "/my data"]),
+        (
+            "Error while loading log dir /d/logs java.io.IOException: No space",
+            "/d/logs",
+            ["verify", "/d/logs"],
+        ),
+        (
+            "Error while appending records to t-0 in dir /my data/logs (kafka.log.X)",
+            "/my data/logs",
+            ["verify", "/my data/logs"],
+        ),
+        ("Error while loading log dir /my big data/logs: x", "/my", None),
+        ("Duplicate log directories found: /d 1/t-0, /d 2/t-0! x", "/d 1/t-0", None),
+        ("Error at /my data/t-0/00000000000000000042.log: Record is corrupt (stored", None, None),
+    ],
+)
+def test_a_path_with_a_space_is_whole_or_gives_no_command(
+    line: str, path: str | None, command: list[str] | None
+) -> None:
+    rows = list(map(json.loads, json_lines(explained(f"ERROR {line}"), None)))
+    assert rows[1]["path"] == path
+    assert rows[1]["remedy"] == (["kdump", *command] if command else None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Shutdown broker because all log dirs in {} have failed (kafka.log.LogManager)",
+        "Shutdown broker because none of the specified log dirs from {} can be created or",
+        "No log directories available. Tried {} (kafka.log.LogManager)",
+        "Can not create log for t-0 because log directories {} are offline",
+        "Failed to delete log for t-0 because it may be in one of the offline directories {}",
+    ],
+)
+@pytest.mark.parametrize("between", [", ", ","])
+def test_a_list_of_log_directories_is_no_path(line: str, between: str) -> None:
+    (group,) = explained(f"FATAL {line.format(between.join(('/d-1/a', '/d-2/b')))}").groups
+    assert group.location.path == "/d-1/a"
+    assert group.location.directories == ("/d-1/a", "/d-2/b")
+    assert "  where     /d-1/a, /d-2/b" in "\n".join(text_lines(LogReport([group], 1)))

@@ -11,9 +11,18 @@ from kdump.values import frozen
 _PREFIX: Final = re.compile(
     r"\[(?:\w[^\]\n]*?partition=|LeaderEpochCache |Partition )([\w.\-]+-\d+)(?:, dir=([^\]\n]+))?"
 )
-_FILE: Final = re.compile(r"(/[^\s,'\"()\[\]]+/(?:[\w.\-]+-\d+)/\d{20}\.[\w.]*\w)")
+_FILE: Final = re.compile(r"(?<![\w.\-/])(/[^\s,'\"()\[\]]+/(?:[\w.\-]+-\d+)/\d{20}\.[\w.]*\w)")
 _EXCEPTION_FILE: Final = re.compile(r"(?:FileSystem|FileNotFound)Exception: (/[^\n:(]+?)(?:: | \()")
-_NAMED: Final = re.compile(r" in (?:log )?dir (/[^\s,)\]]+)")
+_NAMED: Final = re.compile(
+    r" in (?:log )?dir (/[^\n,)\]]*?)(?=\.?\s\((?:[\w$]+\.)+[\w$]+\)(?:\s|$))"
+    r"| in (?:log )?dir (/[^\s,)\]]+)"
+)
+#: What separates log directories in a list of them.
+_BETWEEN: Final = re.compile(r",\s?(?=/)")
+#: The rest of a path that was taken to end at a space.
+_REST: Final = re.compile(
+    r"(?:\s(?!I/O|(?:due|in|with|to|from|has|because|at|and|or|of)\s)[^\s/()\[\]{}<>'\",:;]+){1,3}/"
+)
 _LOG: Final = re.compile(r"\b(?:Unified)?Log\(dir=(/[^,\n]+), topic")
 _WINDOWS: Final = re.compile(
     r"(?:\b[A-Za-z]:|\.)\\[^\n:*?\"<>|]*?"
@@ -36,7 +45,8 @@ _ELSEWHERE: Final = re.compile(r"\[([\w.\-]+),(\d+)\]|.*topic=u?'([\w.\-]+)', pa
 class Location:
     """The location in a log directory that a message names; None for missing parts.
 
-    ``directories`` are the log directories of the location, as far as the message tells them.
+    ``directories`` are the log directories of the location, as far as the message tells them. If
+    there are several without a partition, ``path`` is the first.
     """
 
     path: str | None = None
@@ -56,7 +66,10 @@ def locate(text: str, matches: Iterable[re.Match[str]]) -> Location:
     partition = _partition(fields)
     named = None if "dir" in fields else _NAMED.search(text)
     if named is not None:
-        fields["dir"] = named[1]
+        fields["dir"] = named[1] or named[2]
+    several = tuple(_BETWEEN.split(fields.get("dir", "")))
+    if len(several) > 1:
+        fields["dir"] = several[0]
     directory = fields.get("dir")
     path = (fields.get("entry") or fields.get("path") or "").strip("()") or None
     prefix = _PREFIX.search(text)
@@ -79,7 +92,7 @@ def locate(text: str, matches: Iterable[re.Match[str]]) -> Location:
         partition,
         _number(fields.get("offset")),
         _number(fields.get("position")),
-        _directories(fields, path, partition),
+        several if len(several) > 1 else _directories(fields, path, partition, text),
     )
 
 
@@ -119,9 +132,15 @@ def _partition_of(path: str | None, directory: str | None = None) -> str | None:
 
 
 def _directories(
-    fields: dict[str, str], path: str | None, partition: str | None
+    fields: dict[str, str], path: str | None, partition: str | None, text: str
 ) -> tuple[str, ...]:
-    """Return the log directories of ``path``, and of another copy that the message names."""
+    """Return the log directories of ``path``, and of another copy that the message names.
+
+    There is none if ``text`` shows that a path goes on behind a space.
+    """
+    for named in (fields.get("dir") or path, fields.get("second")):
+        if named is not None and _REST.match(text, text.rfind(named) + len(named)):
+            return ()
     if fields.get("dir"):
         return (fields["dir"],)
     if path is None or not _is_absolute(path):

@@ -46,8 +46,20 @@ _FIELDS: Final = {
     "position": r"(?P<position>\d+)",
     "value": r"(?P<value>-?\d+)",
 }
-#: Fields that hold a path. If one is last, it ends before a space or the end of a sentence.
+#: Fields that hold a path.
 _PATHS: Final = frozenset({"path", "dir", "entry", "second"})
+#: A path that is the last field. A path that has spaces ends before the logger, or it is that of a
+#: file of Kafka's. Otherwise a path ends before a space or the end of a sentence.
+_STOPS: Final = (
+    r",\s(?!/)|[:;.!]\s|(?<!,)\s/|\s(?:due to |in dir |with uuid |at [\w.$]+\(|[\[({'\"])"
+)
+_SPACED: Final = rf"/(?:(?!{_STOPS})[^\n'\"])*?"
+_LAST_PATH: Final = (
+    rf"{_SPACED}(?=\.?(?:\n|$|\s\((?:[\w$]+\.)+[\w$]+\)(?:\s|$)))"
+    rf"|{_SPACED}(?:-checkpoint|meta\.properties|partition\.metadata|quorum-state|/\d{{20}}\.\w+)"
+    r"(?=[.,:;!)\]]?(?:\s|$))"
+    r"|[^\s,'\"]*[^\s,'\".:;!)\]]"
+)
 _FIELD: Final = re.compile(r"\{(\w*)\}")
 #: A word between two characters of a literal that are not part of words. Every text that contains
 #: the literal contains it as a whole word.
@@ -107,7 +119,7 @@ class BrokerMessage:
             if index == 0 and not literals[0] and name in _PATHS:
                 pieces.append(rf"(?P<{name}>(?:[A-Za-z]:\\|/)[^\n]*?)" + re.escape(literal))
             elif last and name in _PATHS:
-                pieces.append(rf"(?P<{name}>[^\s,'\"]*[^\s,'\".:;!)\]])")
+                pieces.append(rf"(?P<{name}>{_LAST_PATH})")
             elif last and not name:
                 continue
             elif name == "value" and name in names[:index]:
