@@ -82,11 +82,17 @@ _TABLE: Final = _Table(MESSAGES)
 _QUOTED: Final = _Table(_quoted())
 _WORD: Final = re.compile(r"\w{4,}")
 
-#: Parts of words, in lower case, of texts that may concern disks, and the names of segments.
+#: Parts of words, in lower case, of texts that may concern disks: what a log directory holds, what
+#: a batch consists of, what is done with both, and how it fails; and the packages that read them.
 _DISK_WORDS: Final = (
-    "logdir", "log dir", "segment", "checkpoint", "snapshot", "corrupt", "index file",
-    "ioexception", "disk", "kafka.log.", "storage.internals", "kafka.raft", "logmanager",
-    "meta.properties", "truncat", "offset", "crc", "checksum",
+    "logdir", "log dir", "segment", "checkpoint", "snapshot", "index", "meta.properties",
+    "partition.metadata", "quorum-state", "directory", "directories", "stray", "logmanager",
+    "record", "batch", "message set", "messageset", "magic", "crc", "checksum", "varint", "offset",
+    "epoch", "watermark", "tombstone", "codec", "compress", "gzip", "snappy", "lz4", "zstd",
+    "replay", "truncat", "recover", "corrupt", "malformed", "underflow", "unexpected eof",
+    "decod", "message size", "key size", "negative size", "invalid message", "bad message",
+    " in dir ", "ioexception", "i/o error", "input/output", "disk", "kafka.log.",
+    "storage.internals", "kafka.raft",
 )  # fmt: skip
 _SEGMENT: Final = re.compile(r"/\d{20}\.")
 

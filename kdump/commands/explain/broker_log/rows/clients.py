@@ -10,6 +10,7 @@ from typing import Final
 
 from kdump.audit.checks import batches, indexes, partition_files
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject, answer_alike
+from kdump.commands.explain.broker_log.rows.answers import LEADER_LOG
 
 _VERIFY: Final = (
     "Verify the partition on its leader: kdump verify reports the offset to seek to. If the "
@@ -25,6 +26,12 @@ _GROUPS: Final = (
     "the start and end of the logs. If the offset is after the end, records are lost there: verify "
     "the partition."
 )
+
+
+def _sarama(text: str) -> tuple[str, str]:
+    """Return the patterns of an error of sarama, with the partition and without it."""
+    return f"while consuming {{topic}}/{{number}}: {text}", text
+
 
 ROWS: Final = (
     # Checksums.
@@ -67,7 +74,7 @@ ROWS: Final = (
         (batches.BATCH_CRC_MISMATCH,),
     ),
     BrokerMessage(
-        "Error deserializing key/value for partition {partition} at offset {offset}",
+        "Error deserializing {} for partition {partition} at offset {offset}",
         "A consumer could not read a record: its deserializer does not understand the key or the "
         "value, or the batch is corrupt: an exception below the line then says so.",
         "Check the consumer's deserializers. It can seek past the record.",
@@ -87,10 +94,26 @@ ROWS: Final = (
         "Run kdump verify --deep on the partition: it reports the offset to seek to.",
         (
             "Decompression (codec {}) of MessageSet at {offset} of {} bytes failed",
+            "Decompression (codec {}) of MessageSet at offsets {offset}-{} of {} bytes failed",
             "Decompression (codec {}) of message at {offset} of {} bytes failed",
             "Local: Invalid compressed data",
             "Failed to decompress Gzip message at offset {offset}",
             "Failed to decompress Snappy message",
+            "Failed to decompress Snappy payload for message at offset {offset}",
+            "Failed to decompress Snappy payload for message",
+            "Failed to decompress Snappy-java framed payload",
+            "Failed to get length of Snappy compressed payload for message at offset {offset}",
+            "{topic} [{number}]: Snappy decompression for message at offset {offset} failed",
+            "Snappy decompression for message failed",
+            "HC) decompress message (offset {offset})",
+            "Unable to begin ZSTD decompression",
+            "lz4f unable to decompress full payload",
+            *_sarama("gzip: invalid checksum"),
+            *_sarama("gzip: invalid header"),
+            *_sarama("snappy: corrupt input"),
+            *_sarama("flate: corrupt input"),
+            *_sarama("lz4: {}checksum"),
+            *_sarama("magic number mismatch"),
             "Corrupted compressed message",
             "Value of compressed message is None",
         ),
@@ -109,8 +132,118 @@ ROWS: Final = (
         "Verify the partition on its leader.",
         (batches.OFFSETS_NOT_INCREASING,),
     ),
+    *answer_alike(
+        "A client could not read a batch: its fields or records contradict each other, or end "
+        "before their sizes say. It was written that way, or it is corrupt.",
+        "Run kdump verify --deep on the partition: it reports the offset to seek to.",
+        (
+            "Found invalid number of record headers",
+            "Found invalid record structure",
+            "Invalid header key size",
+            "Invalid negative header key size",
+            "unconsumed bytes after all records consumed",
+            "Control batch did not contain any records",
+            "Invalid batch for partition {partition} at offset {offset} with control sequence set",
+            "StopIteration raised unpacking messageset",
+            "{topic} [{number}]: Ctrl message at {} has invalid key size",
+        ),
+        (batches.RECORDS_UNREADABLE, batches.BATCH_CRC_MISMATCH),
+    ),
+    *answer_alike(
+        "A client could not read a batch: it ended before its fields did, or a size in it is "
+        "impossible. It is corrupt, or the client took it for a message of an older format.",
+        "If the line recurs at the same offset, run kdump verify --deep on the partition: it "
+        "reports the offset to seek to. For sarama, set Version to the brokers' release.",
+        (
+            *_sarama("kafka: insufficient data to decode packet, more bytes expected"),
+            *_sarama("kafka: Insufficient data to decode packet, more bytes expected"),
+            *_sarama("kafka: error decoding packet: "),
+            *_sarama("kafka: Error while decoding packet: "),
+            "Local: Read underflow",
+            "kafka server: The message has a negative size",
+            "Message at offset {offset} MessageSize {} < hdrsize",
+            "Message at relative offset {offset} MessageSize {} < hdrsize",
+            "{topic} [{number}] MessageSet at offset {offset} length {} < header size",
+            "{topic} [{number}]: invalid MessageSetSize",
+        ),
+        (batches.BATCH_SIZE_IMPOSSIBLE, batches.RECORDS_UNREADABLE),
+        outer=True,
+    ),
+    *answer_alike(
+        "A client does not know the message format that a batch names. The batch is corrupt, or "
+        "the client is older than the format.",
+        _VERIFY,
+        (
+            *_sarama("kafka: error decoding packet: unknown magic byte"),
+            "{topic} [{number}]: Unsupported Message(Set) MagicByte {} at offset {offset}",
+            "Unsupported Message(Set) MagicByte {} at offset {offset}",
+            "Unsupported Message(Set) MagicByte {} at offsets {offset}-",
+        ),
+        (batches.BATCH_MAGIC_UNKNOWN,),
+    ),
+    *answer_alike(
+        "A client does not know the compression that a batch names. The client is older than the "
+        "codec, or built without it, or the batch is corrupt.",
+        "Update the client. If others cannot read the batch either, verify the partition on its "
+        "leader.",
+        (
+            *_sarama("kafka: error decoding packet: invalid compression specified"),
+            "{topic} [{number}]: Message at offset {offset} with unsupported compression codec",
+            "UnsupportedCodecError: Unrecognized compression type",
+            "UnsupportedCodecError: Unknown compression codec",
+        ),
+        (batches.BATCH_CODEC_UNKNOWN,),
+    ),
+    *answer_alike(
+        "Java code read past the end of some bytes: a record or a batch ends before its sizes say.",
+        "The stack trace shows what was read. Run kdump verify --deep on the partition that it, or "
+        "the line above it, names.",
+        ("java.nio.BufferUnderflowException", "BufferUnderflowException"),
+        (batches.RECORDS_UNREADABLE, batches.RECORDS_UNDECODABLE),
+        outer=True,
+    ),
     BrokerMessage(
-        "Protocol read buffer underflow at",
+        "InvalidRecordException: ",
+        "A record does not follow its format, or is not one that the reader accepts.",
+        "If a consumer or a broker read it, run kdump verify --deep on the partition. If a "
+        "producer got this answer, the broker refused the record and wrote nothing.",
+        (batches.RECORDS_UNREADABLE,),
+        outer=True,
+    ),
+    *answer_alike(
+        "The leader could not answer the fetch of a consumer.",
+        LEADER_LOG,
+        (
+            "Unknown server error while fetching offset {offset} for topic-partition {partition}",
+            "Unexpected error code {} while fetching at offset {offset} from topic-partition "
+            "{partition}",
+            "Disk error when trying to access log file on disk",
+        ),
+        kind=Subject.CONSEQUENCE,
+    ),
+    *answer_alike(
+        "A consumer and a broker did not know the same leader of a partition. The consumer asks "
+        "again.",
+        "Nothing to do after a change of leader.",
+        (
+            "Broker: Leader epoch is newer than broker epoch",
+            "Broker: Leader epoch is older than broker epoch",
+            *_sarama("kafka: response did not contain all the expected topic/partition blocks"),
+        ),
+        kind=Subject.NOTE,
+    ),
+    *answer_alike(
+        "The connection of a client delivered what it did not expect, or a batch is larger than "
+        "the client allows.",
+        "Check the network and the client's release, and message.max.bytes of the client.",
+        (
+            "broker bug, wire corruption, or version mismatch; this response is being dropped",
+            "output would exceed message.max.bytes",
+        ),
+        kind=Subject.ELSEWHERE,
+    ),
+    BrokerMessage(
+        "Protocol read buffer underflow",
         "A response ended inside a message, because brokers truncate responses at the fetch size.",
         "Nothing to do if the line ends in (ok). If the consumer makes no progress, verify the "
         "partition.",
@@ -130,6 +263,7 @@ ROWS: Final = (
             "Truncation detected for partition {partition} at offset {}",
             "Truncation detected for {partition} at position {offset}",
             "Detected log truncation with diverging offsets {}",
+            "Detected truncated partitions: {}",
         ),
         (partition_files.HIGH_WATERMARK_BEYOND_END,),
     ),

@@ -58,6 +58,19 @@ ROWS: Final = (
         "bytes in append topartition {partition} which exceeds the maximum configured",
         "size in the append to {partition} is {} bytes which exceeds the maximum configured",
     ),
+    *answer_alike(
+        "A client sent bytes that are no request of Kafka's, or that end too early. The broker "
+        "closed the connection.",
+        _NOTHING,
+        (
+            "Processor got uncaught exception{}\n{}BufferUnderflowException",
+            "Exception while processing request from {}\n{}BufferUnderflowException",
+            "InvalidRequestException: Error getting request for apiKey",
+            "InvalidRequestException: Error parsing request header",
+        ),
+        kind=Subject.ELSEWHERE,
+        decides=True,
+    ),
     *_rows(
         "A producer sent a batch that the producer's state does not allow.",
         "Out of order sequence number for producer {} at offset {offset} in partition {partition}:",
