@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ from kdump.ui import exits
 from kdump.ui.version import FORECAST, READ
 from support.damaged import RECIPES
 
+#: What the scripts do.
+PROCESS = "import sys; from kdump.__main__ import main; sys.exit(main())"
 RUN = "import sys; from kdump.cli.main import main; sys.exit(main())"
 #: The same, with workers that take their time.
 SLOW = f"""
@@ -48,6 +51,7 @@ if finder.left > 0:
     print(f"{finder.left} imports left", file=sys.stderr)
 sys.exit(code)
 """
+PACKAGE = os.fsencode(Path(kdump.__file__).parent) + b"/"
 #: More than the imports of any command.
 _NO_IMPORT = 100_000
 
@@ -259,6 +263,26 @@ def interrupt(number: int, *arguments: str | Path) -> None:
     run = start(str(number), *arguments, code=INTERRUPTED)
     _, err = run.communicate(timeout=120)
     assert (run.returncode, err.strip()) == (exits.INTERRUPTED, b""), number
+
+
+def test_nothing_is_imported_before_an_interrupt_is_heeded() -> None:
+    code = "import sys; before = set(sys.modules); import kdump.__main__; "
+    code += "print(*sorted(set(sys.modules) - before))"
+    out, err = start(code=code).communicate(timeout=120)
+    assert (out.split(), err) == ([b"kdump", b"kdump.__main__"], b"")
+
+
+def test_an_interrupt_at_any_time_leaves_no_traceback_of_kdump() -> None:
+    began = time.monotonic()
+    start("--version", code=PROCESS).communicate(timeout=120)
+    whole = time.monotonic() - began
+    chance = random.Random(45)
+    for _ in range(20):
+        run = start("--version", code=PROCESS)
+        time.sleep(chance.uniform(0, whole))
+        run.send_signal(signal.SIGINT)
+        _, err = run.communicate(timeout=120)
+        assert PACKAGE not in err, err
 
 
 def test_an_interrupt_at_any_import_ends_in_silence(sound: Path) -> None:
