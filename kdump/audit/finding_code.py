@@ -45,6 +45,7 @@ class Harm(Enum):
     METADATA_SHORT = "metadata-short"  # the metadata log goes on without records that it had
     SHORTENED = "shortened"  # segments make way for files that hold fewer records
     EMPTIED = "emptied"  # where a write finds no space, the segment that is recovered is emptied
+    UNREAD = "unread"  # a log is corrupt, and not all was read that decides where it is truncated
 
 
 class Cure(Enum):

@@ -30,6 +30,7 @@ from kdump.errors import KdumpError
 from kdump.storage import workers
 from kdump.storage.logdir import Segment, is_metadata_log
 from kdump.storage.paths import AnyPath
+from kdump.storage.throttle import Pace
 from kdump.values import frozen
 
 #: The codes for which a broker renames a replica with records to ``-stray`` once it is loaded.
@@ -62,7 +63,7 @@ class Assumptions:
 class _Scan:
     number: int
     segment: Segment
-    mapped: bool
+    stopped: bool
     sealed: bool
     settings: TopicSettings
 
@@ -188,13 +189,28 @@ def with_forecast(verdict: Verdict) -> Verdict:
     return replace(verdict, forecast=next_start(verdict))
 
 
-def read_recovered(verdicts: Sequence[Verdict], *, jobs: int) -> list[Verdict]:
+def read_recovered(
+    verdicts: Sequence[Verdict], *, jobs: int, mapped: bool = True, pace: Pace | None = None
+) -> list[Verdict]:
     """Survey the segments on which the forecasts of ``verdicts`` depend.
 
     Return the verdicts with these surveys, and with forecasts from them. The surveys of other
     segments stay. What a segment holds may decide that a start reads another one: that is read,
-    too. Raises KdumpError.
+    too. ``mapped`` maps the logs of stopped brokers; ``pace`` is as for ``open_source``. Raises
+    KdumpError.
     """
+
+    def read(task: _Scan, report: Callable[[int], None]) -> Survey:
+        return survey(
+            task.segment,
+            report,
+            mapped=mapped and task.stopped,
+            sealed=task.sealed,
+            deep=False,
+            pace=pace,
+            settings=task.settings,
+        )
+
     known, seen = list(verdicts), [set[int]() for _ in verdicts]
     while True:
         tasks = list[_Scan]()
@@ -206,7 +222,7 @@ def read_recovered(verdicts: Sequence[Verdict], *, jobs: int) -> list[Verdict]:
         if not tasks:
             return known
         found: dict[int, dict[int, Survey]] = {}
-        with closing(workers.run(_read, tasks, jobs)) as outcomes:
+        with closing(workers.run(read, tasks, jobs)) as outcomes:
             for outcome in outcomes:
                 if isinstance(outcome.value, KdumpError):
                     raise outcome.value
@@ -226,17 +242,6 @@ def _scans(number: int, verdict: Verdict) -> Iterator[_Scan]:
     for surveyed, next_base in neighbours(verdict.target, verdict.surveys):
         if surveyed.segment.base_offset in unread:
             yield _Scan(number, surveyed.segment, stopped, next_base is not None, settings)
-
-
-def _read(task: _Scan, report: Callable[[int], None]) -> Survey:
-    return survey(
-        task.segment,
-        report,
-        mapped=task.mapped,
-        sealed=task.sealed,
-        deep=False,
-        settings=task.settings,
-    )
 
 
 def _with_surveys(verdict: Verdict, surveys: dict[int, Survey]) -> Verdict:

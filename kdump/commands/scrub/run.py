@@ -160,6 +160,7 @@ class _Course:
                 totals = () if self._metrics is None else self._totals()
                 self._meter.expect(self._run.take_inventory())
                 self._run.read(self._meter.advance)
+                self._run.forecast_corrupt()
         except KeyboardInterrupt:
             stopped_by = SIGINT
         except SystemExit:  # raised at SIGTERM

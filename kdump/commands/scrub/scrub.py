@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,14 +15,17 @@ from kdump.audit.checks.changes import SEGMENT_REMOVED
 from kdump.audit.checks.read_errors import killed_reader
 from kdump.audit.facts.missing_start import missing_start, retention_deletes
 from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.finding_code import Cure, Harm
 from kdump.audit.findings import Detail, Finding, Offsets, file_finding
 from kdump.audit.run.gather import gather
 from kdump.audit.run.prescan import Small, quick_pass
+from kdump.audit.startup.forecast import Forecast
 from kdump.audit.survey.recovery import Span
 from kdump.audit.targets.scope import Scope
 from kdump.audit.targets.target import Target
 from kdump.audit.targets.target import log_bytes as log_bytes_of
 from kdump.audit.verdicts.loss import LostNow, LostRange
+from kdump.audit.verdicts.next_start import read_recovered, with_forecast
 from kdump.audit.verdicts.verdict import Conclude, Coverage, Verdict
 from kdump.commands.scrub.deadline import Deadline
 from kdump.commands.scrub.reading import ScrubbedSegment, SegmentReader
@@ -214,6 +217,23 @@ class Scrub:
             if item.record.tried_ms is not None:
                 self.too_large = max(self.too_large or 0, item.record.log_bytes)
 
+    def forecast_corrupt(self) -> None:
+        """Read what decides what a start removes of corrupt logs, while there is time."""
+        corrupt = [
+            number
+            for number, verdict in enumerate(self.verdicts())
+            if verdict.forecast is not None and verdict.forecast.unread and _is_corrupt(verdict)
+        ]
+        for number in corrupt:  # until that is read
+            verdict = self._verdicts[number]
+            if verdict.forecast is not None:
+                harms = verdict.forecast.harms | {Harm.UNREAD}
+                forecast = replace(verdict.forecast, harms=harms)
+                self._verdicts[number] = replace(verdict, forecast=forecast)
+        for number, known in self._deadline.until(self._read_recovered(corrupt)):
+            if known is not None and known.exact:
+                self._verdicts[number] = replace(self._verdicts[number], forecast=known)
+
     def verdicts(self) -> list[Verdict]:
         """Return the verdicts on all targets so far, in order.
 
@@ -259,6 +279,19 @@ class Scrub:
             return ()
         self._found[number].add_removed(removed.finding)
         return removed.base_offsets
+
+    def _read_recovered(
+        self, numbers: Iterable[int]
+    ) -> Generator[tuple[int, Forecast | None], None, None]:
+        """Yield the forecasts of targets, from all segments that decide them."""
+        for number in numbers:
+            targets, context = self._targets[number : number + 1], self._scope.context
+            verdicts = list(quick_pass(targets, context, jobs=1, conclude=with_forecast))
+            read = read_recovered(
+                verdicts, jobs=self.manners.jobs, mapped=self.manners.mapped, pace=self._pace
+            )
+            for verdict in read:
+                yield number, verdict.forecast
 
     def _due(self) -> list[Item]:
         now_ms = _now_ms()
@@ -313,6 +346,12 @@ class Scrub:
             if reading is not None and reading.read_ms < self._begin_ms:
                 for finding in decode_findings(reading.findings, path):
                     yield _as_of(finding, reading.read_ms)
+
+
+def _is_corrupt(verdict: Verdict) -> bool:
+    """Return whether a start may truncate the log at something that was found."""
+    cuts = Cure.CUT, Cure.CUT_IF_REFUSED
+    return any(finding.code.cure in cuts for finding in verdict.findings)
 
 
 def _as_of(finding: Finding, read_ms: int) -> Finding:

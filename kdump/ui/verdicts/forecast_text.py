@@ -41,6 +41,7 @@ _HARMS: Final = {
     Harm.FOLLOWED: "shortens replicas: if one of them leads, others delete what it lacks",
     Harm.EMPTIED: "may empty segments that it recovers, where a write finds no space",
     Harm.SHORTENED: "replaces segments by a .swap file with fewer records, an unknown loss",
+    Harm.UNREAD: "may remove valid records of a corrupt log: not all that it recovers was read",
 }
 #: What a start does to valid records that it keeps, where all that decides that was read, or not.
 _NO_LOSS: Final = "removes no valid record"
