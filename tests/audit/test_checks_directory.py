@@ -32,7 +32,15 @@ from support.forge_metadata import (
     topic,
 )
 from support.pipeline import evidence, judge
-from support.recipes_directory import CLEAN, CLUSTER_ID, OTHER_ID, RECIPES, kraft, meta_properties
+from support.recipes_directory import (
+    CLEAN,
+    CLUSTER_ID,
+    DIRECTORY_ID,
+    OTHER_ID,
+    RECIPES,
+    kraft,
+    meta_properties,
+)
 
 Grown = Callable[[str], Path]
 
@@ -217,6 +225,8 @@ def test_two_future_replicas_are_refused(tmp_path: Path) -> None:
 
 def test_a_stray_replica_is_set_aside_before_it_counts_twice(tmp_path: Path) -> None:
     first, other = two(tmp_path, "strays", "strays")
+    assigned = partition(TOPIC_ID, directories=[DIRECTORY_ID])
+    (first / segment_name()).write_bytes(log([topic("strays", TOPIC_ID), assigned]))
     assert codes(judge(first, other)) == ["partition-twice"]
     text = (first / "strays-0" / "partition.metadata").read_text()
     (other / "strays-0" / "partition.metadata").write_text(text.replace(TOPIC_ID, OTHER_ID))

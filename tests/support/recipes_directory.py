@@ -410,7 +410,26 @@ RECIPES = (
         | {name(LAST, ending): None for ending in (".log", ".index", ".timeindex")},
         first=[bytes(500)],
     ),
-    kraft("id-unknown", "partition-stray", files={"partition.metadata": _ID_OF_OTHER}),
+    kraft("id-unknown", "partition-stray-only", files={"partition.metadata": _ID_OF_OTHER}),
+    kraft(
+        "id-unknown-shared",
+        "partition-stray",
+        forge_metadata.change(TOPIC_ID, 0, [1, 2], in_sync=[1, 2]),
+        files={"partition.metadata": _ID_OF_OTHER},
+    ),
+    kraft(
+        "id-unknown-leads",
+        "partition-stray-only",
+        forge_metadata.change(TOPIC_ID, 0, [1, 2], in_sync=[1]),
+        files={"partition.metadata": _ID_OF_OTHER},
+    ),
+    kraft(
+        "id-deleted",
+        "partition-stray",
+        forge_metadata.topic("id-deleted-old", OTHER_ID),
+        forge_metadata.remove(OTHER_ID),
+        files={"partition.metadata": _ID_OF_OTHER},
+    ),
     kraft("id-removed", "partition-stray", forge_metadata.remove(TOPIC_ID)),
     kraft(
         "id-of-other",

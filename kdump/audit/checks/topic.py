@@ -11,14 +11,13 @@ from typing import Final
 
 from kdump.audit.checks.configs import FIRST_4_1, MIN_SEGMENT_BYTES, is_small
 from kdump.audit.evidence import Evidence
-from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.finding_code import Cure, FindingCode, Harm, Outcome, Severity
 from kdump.audit.findings import Finding, file_finding
 from kdump.errors import DecodeError
 from kdump.format.properties import FatalMetadataError
 from kdump.storage.logdir import EntryType
-from kdump.storage.names import PARTITION_METADATA
+from kdump.storage.names import PARTITION_METADATA, DirectoryName
 from kdump.storage.paths import AnyPath
 
 PARTITION_METADATA_MALFORMED: Final = FindingCode(
@@ -77,6 +76,20 @@ PARTITION_STRAY: Final = FindingCode(
     "directory is from another cluster or a backup, decide whether it belongs here before a broker "
     "starts.",
     check=24,
+)
+PARTITION_STRAY_ONLY: Final = FindingCode(
+    "partition-stray-only",
+    Severity.ERROR,
+    "According to the node's own metadata log, no topic has the topic id in a partition.metadata, "
+    "and none with it was deleted. Under another topic id, this node has the replica of this "
+    "partition, and no other replica may become leader.",
+    "The broker renames the directory to -stray, and creates an empty replica that it leads. "
+    "Records that no other replica has are no longer served.",
+    "If the file was copied here or changed, kdump reindex writes it with the id from the metadata "
+    "log, before a broker starts. If the topic was deleted and created again, move the directory "
+    "out of the log directory.",
+    check=24,
+    cure=Cure.TOPIC_ID,
 )
 PARTITION_STRAY_CUT: Final = FindingCode(
     "partition-stray-cut",
@@ -141,13 +154,14 @@ def check_topic_id(evidence: Evidence) -> Iterator[Finding]:
         code = TOPIC_ID_MISSING_EMPTY if empty else TOPIC_ID_MISSING
         yield file_finding(code, path, "a file with the topic id", "no such file")
     elif facts.metadata.value is not None:
-        yield from _against_image(facts, node, path, facts.metadata.value.topic_id)
+        yield from _against_image(evidence, facts, path, facts.metadata.value.topic_id)
 
 
 def _against_image(
-    facts: PartitionFacts, node: Node, path: AnyPath, topic_id: str
+    evidence: Evidence, facts: PartitionFacts, path: AnyPath, topic_id: str
 ) -> Iterator[Finding]:
-    image, name = node.image, facts.partition.name
+    node, name = evidence.node, facts.partition.name
+    image = node.image
     if image is None or name is None:
         return
     replicas = image.replicas.get(topic_id, {}).get(name.partition)
@@ -163,9 +177,11 @@ def _against_image(
         )
     elif replicas is None:
         if image.complete:
-            suffix = " of a deleted topic" if topic_id in image.deleted else ""
+            deleted = topic_id in image.deleted
+            only = not deleted and _is_only_replica(evidence, name)
+            suffix = " of a deleted topic" if deleted else ""
             yield file_finding(
-                PARTITION_STRAY,
+                PARTITION_STRAY_ONLY if only else PARTITION_STRAY,
                 path,
                 f"the topic id {image.topics.get(name.topic, 'of a topic that exists')}",
                 f"{topic_id}{suffix}",
@@ -182,6 +198,15 @@ def _against_image(
             f"the topic id {image.topics.get(name.topic, f'of {name.topic}')}",
             f"{topic_id} of {image.names.get(topic_id)}",
         )
+
+
+def _is_only_replica(evidence: Evidence, name: DirectoryName) -> bool:
+    """Return whether the cluster has the replica here, and lets no other one lead."""
+    directory, node = evidence.target.directory, evidence.node
+    meta = None if directory is None else directory.identity
+    directory_id = None if meta is None else meta.directory_id
+    others = node.other_replicas(name.topic, name.partition, directory_id)
+    return others is not None and node.leads_alone(name.topic, name.partition)
 
 
 def check_segment_bytes(evidence: Evidence) -> Iterator[Finding]:

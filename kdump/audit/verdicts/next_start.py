@@ -12,7 +12,12 @@ from typing import Final
 
 from kdump.audit.checks.broker_rights import BROKER_DENIED
 from kdump.audit.checks.file_types import FILE_IS_DIRECTORY
-from kdump.audit.checks.topic import PARTITION_STRAY, PARTITION_STRAY_CUT, TOPIC_ID_MISSING
+from kdump.audit.checks.topic import (
+    PARTITION_STRAY,
+    PARTITION_STRAY_CUT,
+    PARTITION_STRAY_ONLY,
+    TOPIC_ID_MISSING,
+)
 from kdump.audit.evidence import known_ends, neighbours
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.findings import Finding
@@ -34,7 +39,12 @@ from kdump.storage.throttle import Pace
 from kdump.values import frozen
 
 #: The codes for which a broker renames a replica with records to ``-stray`` once it is loaded.
-_SET_ASIDE: Final = (TOPIC_ID_MISSING, PARTITION_STRAY_CUT, PARTITION_STRAY)
+_SET_ASIDE: Final = (
+    TOPIC_ID_MISSING,
+    PARTITION_STRAY_ONLY,
+    PARTITION_STRAY_CUT,
+    PARTITION_STRAY,
+)
 
 
 @frozen

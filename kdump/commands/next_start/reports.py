@@ -120,7 +120,7 @@ class _Report:
     @property
     def state(self) -> RunState:
         """What is known of the next start. ERROR comes before what is unread."""
-        worst = Severity.WARNING if self.harmful else None
+        worst = Severity.WARNING if self.harmful or self._has_strays else None
         if self.has_problems:
             worst = Severity.ERROR
         elif self.incomplete:
@@ -151,6 +151,11 @@ class _Report:
         errors = any(finding.code.severity is Severity.ERROR for finding in self.harmful)
         return bool(stops or self.around or errors or harmed)
 
+    @property
+    def _has_strays(self) -> bool:
+        """Whether the start renames a partition with records to ``-stray``."""
+        return any(forecast.set_aside is not None for _, forecast in self.known)
+
     def _add_incomplete(self, findings: Iterable[Finding]) -> bool:
         """Add the findings of what could not be read; return whether there are any."""
         unread = [finding for finding in findings if finding.code.severity is Severity.INCOMPLETE]
@@ -164,7 +169,8 @@ class TextStarts(_Report):
     def finish(self) -> int:
         """Emit the report, and return the exit code."""
         if not self.starts.checked and self._directories and not self.harmful:
-            self._emit_all(verdict_lines(RunState.NOT_CHECKED, empty_text(0), self.losses, None))
+            state = RunState.ERROR if self.has_problems else RunState.NOT_CHECKED
+            self._emit_all(verdict_lines(state, empty_text(0), self.losses, None))
         elif self.known or self.harmful:
             check = None
             if self.holds_bytes:
@@ -206,7 +212,8 @@ class TextStarts(_Report):
             case RunState.NOT_CHECKED if not self.holds_bytes:
                 return empty_text(self.losses.starts)
             case RunState.NOT_CHECKED:
-                nothing = nothing_text(Severity.WARNING if self.harmful else None)
+                found = self.harmful or self._has_strays
+                nothing = nothing_text(Severity.WARNING if found else None)
                 return f"{what}: {nothing} in what was read ({ENDS})"
             case RunState.OK if not self.losses.read_bytes:
                 return f"{what}, shut down cleanly; the contents of logs were not read"

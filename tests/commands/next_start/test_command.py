@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -313,3 +314,49 @@ def test_a_partition_is_not_told_of_replicas_that_its_directory_lacks(
     partition = recipe.write(tmp_path)
     assert "replica-missing-only" in cli.text(tmp_path, code=exits.PROBLEMS)
     assert cli.text(partition, code=exits.OK).startswith("NOT CHECKED 1 partition: ")
+
+
+# --- the first word is that of verify
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "code"),
+    [
+        ("id-unknown", "DO NOT START", exits.PROBLEMS),
+        ("id-unknown-leads", "DO NOT START", exits.PROBLEMS),
+        ("id-unknown-shared", "WARNING", exits.OK),
+        ("id-removed", "WARNING", exits.OK),
+    ],
+)
+def test_a_start_that_no_longer_serves_a_partition_is_never_ok(
+    name: str, word: str, code: int, cli: Cli, tmp_path: Path
+) -> None:
+    (recipe,) = (each for each in DIRECTORY_RECIPES if each.name == name)
+    recipe.write(tmp_path)
+    text = cli.text("--scan", tmp_path, code=code)
+    assert text.startswith(word)
+    assert "renames 1 partition to -stray: records stay on disk, but are not served" in text
+    assert (first_word("verify", tmp_path), first_word("next-start", tmp_path)) == (
+        word,
+        word if code else "NOT CHECKED",
+    )
+
+
+def first_word(command: str, path: Path) -> str:
+    out = run([command, str(path)], searching=False).out
+    words = ("DO NOT START", "NOT CHECKED", "WARNING", "ERROR", "OK")
+    return next(word for word in words if out.startswith(word))
+
+
+@pytest.mark.parametrize("options", [[], ["--scan"]])
+def test_a_directory_without_partitions_does_not_start(
+    options: list[str], cli: Cli, tmp_path: Path
+) -> None:
+    (recipe,) = (each for each in DIRECTORY_RECIPES if each.name == "id-known")
+    recipe.write(tmp_path)
+    for partition in tmp_path.glob("*-0"):
+        shutil.rmtree(partition)
+    (tmp_path / "lost").mkdir()
+    text = cli.text(*options, tmp_path, code=exits.PROBLEMS)
+    assert text.startswith("DO NOT START")
+    assert first_word("verify", tmp_path) == "DO NOT START"

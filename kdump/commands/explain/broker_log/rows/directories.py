@@ -273,7 +273,7 @@ ROWS: Final = (
         "Nothing to do if the topic was deleted while the broker was down. If the directory is "
         "from a backup or another cluster, or the metadata log lost records, the partition's "
         "records are still in the -stray directory.",
-        (topic.PARTITION_STRAY, topic.PARTITION_STRAY_CUT),
+        (topic.PARTITION_STRAY, topic.PARTITION_STRAY_ONLY, topic.PARTITION_STRAY_CUT),
         quoted=True,
     ),
     *answer_alike(
