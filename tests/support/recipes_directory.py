@@ -676,7 +676,29 @@ RECIPES = (
         _size_limit("headless-small", 1 << 30),
     ),
     _headless(
-        "headless-line-after", "", *_kept("headless-line-after"), epochs=checkpoint([(0, 100)])
+        "headless-line-after",
+        "log-start-raised",
+        *_kept("headless-line-after"),
+        epochs=checkpoint([(0, 100)]),
+    ),
+    _headless(
+        "headless-line-after-old",
+        "",
+        *_kept("headless-line-after-old", retention_ms=DAY_MS),
+        epochs=checkpoint([(0, 100)]),
+    ),
+    _headless(
+        "headless-lineless",
+        "log-start-raised",
+        *_kept("headless-lineless"),
+        files={_EPOCHS: None},
+    ),
+    _headless(
+        "headless-past-start",
+        "log-start-raised",
+        *_kept("headless-past-start"),
+        epochs=checkpoint([(0, 100)]),
+        top={_START: checkpoint([("headless-past-start", 0, 40)])},
     ),
     _headless(
         "headless-log-start",

@@ -24,12 +24,26 @@ SEGMENT_REMOVED: Final = FindingCode(
     "segment-removed",
     Severity.ERROR,
     "Sealed segments that kdump read before are gone from the beginning of the log. By the topic's "
-    "configs and the timestamps of these segments, retention could not have deleted them, and "
-    "leader-epoch-checkpoint still has their offsets, which DeleteRecords removes.",
+    "configs and the timestamps of these segments, retention could not have deleted them. "
+    "leader-epoch-checkpoint still has their offsets, which DeleteRecords removes, or is gone.",
     "The broker does not detect this. It begins the log at the first remaining segment. If this "
     "replica leads, all others take over its log start offset and delete these records too.",
     "Find out which process removes files from the log directory. Do not let this replica lead: "
     "while its broker is stopped, kdump heal takes the missing segments from another replica.",
+    loses=True,
+)
+SEGMENT_REMOVED_UNPROVEN: Final = FindingCode(
+    "segment-removed-unproven",
+    Severity.WARNING,
+    "Sealed segments that kdump read before are gone from the beginning of the log. By the topic's "
+    "configs and the timestamps of these segments, retention could not have deleted them. "
+    "DeleteRecords up to the first remaining segment explains it, and so does a leader whose log "
+    "begins there. Otherwise the segments were removed.",
+    "The broker begins the log at the first remaining segment. If this replica leads, all others "
+    "take over its log start offset and delete these records too.",
+    "If no client deleted these records, find out which process removes files from the log "
+    "directory, and do not let this replica lead. kdump compare shows whether other replicas begin "
+    "earlier: while this broker is stopped, kdump heal takes the missing segments from one.",
 )
 SEGMENT_REWRITTEN: Final = FindingCode(
     "segment-rewritten",

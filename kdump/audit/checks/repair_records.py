@@ -63,6 +63,7 @@ _GAP_CODES: Final = frozenset(
         missing_offsets.BATCHES_HOLE,
         missing_offsets.BATCH_OFFSET_CHANGED,
         segments.FIRST_SEGMENT_MISSING,
+        segments.LOG_START_RAISED,
         segments.LOG_START_UNEXPLAINED,
         missing_offsets.OFFSETS_MISSING,
         missing_offsets.RECORDS_MISSING,

@@ -11,8 +11,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from kdump.audit.evidence import Evidence
-from kdump.audit.facts.missing_start import MissingStart, missing_start, retention_deletes
+from kdump.audit.facts.missing_start import (
+    MissingStart,
+    deletes_nothing,
+    first_line,
+    missing_start,
+    missing_unseen,
+    retention_deletes,
+)
 from kdump.audit.facts.remote_storage import ranges_text
+from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.finding_code import REPLICA_FIRST, Cure, FindingCode, Harm, Severity
 from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.audit.survey.index_promises import IndexFacts
@@ -46,6 +54,20 @@ LOG_START_UNEXPLAINED: Final = FindingCode(
     "Name the broker's server.properties with --config, so that kdump knows retention. Compare the "
     "replicas: kdump compare shows whether others begin earlier. If they do, one of them has to "
     "lead, and kdump heal takes the missing segments from it.",
+    check=31,
+)
+LOG_START_RAISED: Final = FindingCode(
+    "log-start-raised",
+    Severity.WARNING,
+    "The log begins above offset 0, although the topic's configs let no broker delete a segment. "
+    "DeleteRecords explains this, and so do configs that were changed since, or a leader whose log "
+    "began there. So do segments that were removed together with their lines in "
+    "leader-epoch-checkpoint: records may be missing.",
+    "The broker does not detect this. It begins the log at the first remaining segment. If this "
+    "replica leads, all others take over its log start offset and delete the records before it.",
+    "Compare the replicas: kdump compare shows whether others begin earlier. If they do, one of "
+    "them has to lead, and kdump heal takes the missing segments from it. kdump scrub remembers "
+    "which segments a log had.",
     check=31,
 )
 SEGMENTS_GONE: Final = FindingCode(
@@ -165,6 +187,7 @@ def check_first_segment(evidence: Evidence) -> Iterator[Finding]:
         return
     missing = missing_start(facts)
     if missing is None:
+        yield from _raised_start(facts)
         return
     now_ms = _ran_until_ms(evidence)
     deleted = retention_deletes(facts, missing, evidence.log_bytes, now_ms)
@@ -186,6 +209,20 @@ def check_first_segment(evidence: Evidence) -> Iterator[Finding]:
         f"the first one at {missing.last + 1}{_consequence(evidence, missing)}",
         offsets=Offsets(missing.first, missing.last),
     )
+
+
+def _raised_start(facts: PartitionFacts) -> Iterator[Finding]:
+    """Report a log that begins above 0, where no config and no file explains it."""
+    missing = missing_unseen(facts) if deletes_nothing(facts.settings) else None
+    if missing is not None:
+        begins = "begins there" if first_line(facts) else "has no line"
+        yield file_finding(
+            LOG_START_RAISED,
+            facts.partition.path,
+            f"a segment from offset {missing.first} on, as the topic's configs delete nothing",
+            f"the first one at {missing.last + 1}; {LEADER_EPOCH_CHECKPOINT} {begins}",
+            offsets=Offsets(missing.first, missing.last),
+        )
 
 
 def _ran_until_ms(evidence: Evidence) -> int:

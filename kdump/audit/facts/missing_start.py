@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kdump.audit.facts.small_files import DEFAULT_RETENTION_MS, PartitionFacts
+from kdump.audit.facts.small_files import DEFAULT_RETENTION_MS, PartitionFacts, TopicSettings
 from kdump.format.checkpoint import EpochEntry, epochs_rise
 from kdump.storage.logdir import Partition, is_metadata_log
 from kdump.storage.names import Suffix
@@ -42,20 +42,13 @@ def missing_start(facts: PartitionFacts) -> MissingStart | None:
     None too where something else explains them: a checkpointed log start offset, files of a
     deletion or a swap that a broker was killed in, or remote storage.
     """
-    partition, settings = facts.partition, facts.settings
-    name = partition.name
-    set_aside = name is None or (name.suffix and not facts.promoted)
-    if not partition.segments or set_aside or is_metadata_log(partition):
+    base = _unexplained_base(facts)
+    if base is None:
         return None
-    base = partition.segments[0].base_offset
-    start = facts.log_start or 0
-    if start >= base or settings.remote_storage:
-        return None
+    partition, start = facts.partition, facts.log_start or 0
     line = first_line(facts)
     if line is not None and (line.start_offset >= base or _is_ambiguous(facts)):
         line = None
-    if any(offset < base for offset in _renamed(partition, ".swap")):
-        return None  # a broker was killed amid a replacement, which the next start completes
     renamed = {offset for offset in _renamed(partition, ".deleted") if offset < base}
     if line is not None and any(offset >= line.start_offset for offset in renamed):
         line = None
@@ -74,6 +67,45 @@ def missing_start(facts: PartitionFacts) -> MissingStart | None:
         return None
     first = max(min(firsts), start)
     return MissingStart(first, base - 1, line, orphans[0][1] if orphans else None)
+
+
+def missing_unseen(facts: PartitionFacts) -> MissingStart | None:
+    """Return the offsets before the first segment where no file shows that a log had them.
+
+    Either leader-epoch-checkpoint begins at the first segment, as DeleteRecords leaves it, or it is
+    gone. None where something else explains the start, as for ``missing_start``.
+    """
+    base = _unexplained_base(facts)
+    if base is None or _is_ambiguous(facts) or missing_start(facts) is not None:
+        return None
+    if any(offset < base for offset in _renamed(facts.partition, ".deleted")):
+        return None
+    return MissingStart(facts.log_start or 0, base - 1, None)
+
+
+def deletes_nothing(settings: TopicSettings) -> bool:
+    """Return whether the topic's configs let no broker delete a segment, as far as they are known.
+
+    DeleteRecords does so whatever the configs are.
+    """
+    limits = settings.retention_ms, settings.retention_bytes
+    return all(limit is not None and limit < 0 for limit in limits)
+
+
+def _unexplained_base(facts: PartitionFacts) -> int | None:
+    """Return the base offset of the first segment, None where its log begins there by right.
+
+    That is so by a checkpointed log start offset, and with remote storage.
+    """
+    partition, name = facts.partition, facts.partition.name
+    set_aside = name is None or (name.suffix and not facts.promoted)
+    if not partition.segments or set_aside or is_metadata_log(partition):
+        return None
+    base = partition.segments[0].base_offset
+    if (facts.log_start or 0) >= base or facts.settings.remote_storage:
+        return None
+    # A broker was killed amid a replacement, which the next start completes.
+    return None if any(offset < base for offset in _renamed(partition, ".swap")) else base
 
 
 def first_line(facts: PartitionFacts) -> EpochEntry | None:

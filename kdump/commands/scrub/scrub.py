@@ -11,9 +11,14 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from dataclasses import replace
 from typing import Final
 
-from kdump.audit.checks.changes import SEGMENT_REMOVED
+from kdump.audit.checks.changes import SEGMENT_REMOVED, SEGMENT_REMOVED_UNPROVEN
 from kdump.audit.checks.read_errors import killed_reader
-from kdump.audit.facts.missing_start import missing_start, retention_deletes
+from kdump.audit.facts.missing_start import (
+    first_line,
+    missing_start,
+    missing_unseen,
+    retention_deletes,
+)
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.finding_code import Cure, Harm
 from kdump.audit.findings import Detail, Finding, Offsets, file_finding
@@ -82,10 +87,10 @@ class _Found:
         self._covered += replace(verdict.covered, partitions=0, size=0)
 
     def add_removed(self, finding: Finding) -> None:
-        """Add the finding of segments that are gone."""
+        """Add the finding of segments that are gone, and what is lost with them."""
         self._findings.append(finding)
         offsets = finding.offsets
-        if offsets is not None and offsets.last is not None:
+        if finding.code.loses and offsets is not None and offsets.last is not None:
             records = Span(offsets.last + 1 - offsets.first, offsets.first, offsets.last)
             self._lost.append(LostRange(records, offsets.last + 1, blocks=False))
 
@@ -385,9 +390,13 @@ def removed_segments(
 
     ``gone`` ascend by base offset. ``log_bytes`` is the size of what is left.
     """
-    missing = missing_start(facts)
+    shown = missing_start(facts)
+    missing = shown or missing_unseen(facts)
     if missing is None:
         return None
+    # DeleteRecords leaves the first leader epoch at the first segment, and a log start offset that
+    # is not written down if it is there too.
+    explained = shown is None and first_line(facts) is not None
     records = [
         record
         for record in gone
@@ -403,7 +412,7 @@ def removed_segments(
     bases = tuple(record.base_offset for record in records)
     last_read_ms = max(reading.read_ms for reading in readings)
     finding = file_finding(
-        SEGMENT_REMOVED,
+        SEGMENT_REMOVED_UNPROVEN if explained else SEGMENT_REMOVED,
         facts.partition.path / format_file_name(FileKind.LOG, bases[0]),
         f"{len(bases):,} sealed segments from offset {bases[0]} on, last read at "
         f"{time_text(last_read_ms)}",

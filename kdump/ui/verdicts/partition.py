@@ -137,7 +137,8 @@ def _remedy_line(remedy: Remedy) -> str:
 
 def may_heal(verdict: Verdict, forecast: Forecast | None) -> bool:
     """Return whether ``heal`` takes from a copy what is lost here, or what the next start loses."""
-    if verdict.is_metadata_log or not verdict.covered.segments:
+    covered = verdict.covered  # a scrub may have read none of its segments
+    if verdict.is_metadata_log or not (covered.segments or covered.size):
         return False
     lost = forecast is not None and (forecast.lost.sound or forecast.lost.unreadable)
     return bool(verdict.lost.records or lost)

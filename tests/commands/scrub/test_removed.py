@@ -13,7 +13,9 @@ from kdump.ui import exits
 from support import forge
 from support import forge_metadata as meta
 from support.commands import kdump
+from support.crashing.running import run
 from support.damaged import FIRST, LAST, batches, name
+from support.fixtures_loader import copy_fixture
 from support.forge import checkpoint
 from support.recipes_directory import DAY_MS, OTHER_ID, kraft
 from support.scrubs import World, codes
@@ -100,14 +102,66 @@ def explained(world: World, how: str) -> None:
             (partition / "partition.metadata").write_bytes(forge.partition_metadata(OTHER_ID))
 
 
-@pytest.mark.parametrize(
-    "how", ["deletion by the broker", "DeleteRecords", "files of the deletion"]
-)
+@pytest.mark.parametrize("how", ["DeleteRecords", "files of the deletion"])
 def test_what_explains_it(how: str, world: World) -> None:
     remove(world)
     explained(world, how)
     assert codes(world.scrub()) == []
     assert codes(world.scrub()) == []
+
+
+def test_without_the_leader_epochs_the_memory_is_left(world: World) -> None:
+    remove(world)
+    (world.data / PARTITION / EPOCHS).unlink()
+    ran = kdump("verify", world.data, searching=False)
+    assert (ran.code, codes(ran)) == (exits.OK, ["log-start-raised"])
+    (summary,) = ran.of("summary")
+    assert summary["state"] == "warning"
+    for _ in range(2):
+        ran = world.scrub()
+        assert ran.code == exits.PROBLEMS
+        assert {"log-start-raised", "segment-removed"} <= set(codes(ran))
+    (summary,) = ran.of("summary")
+    assert summary["losses"]["now"] == LAST
+
+
+@pytest.mark.parametrize(
+    ("configs", "also"),
+    [(FOR_EVER, ["log-start-raised"]), ({"retention.ms": str(LONG_MS)}, [])],
+)
+def test_only_delete_records_explains_it(
+    configs: dict[str, str], also: list[str], tmp_path: Path
+) -> None:
+    """Up to the first offset of a segment, it leaves no line in log-start-offset-checkpoint."""
+    world = made(tmp_path, configs)
+    remove(world)
+    explained(world, "deletion by the broker")
+    assert codes(kdump("verify", world.data, searching=False)) == also
+    for _ in range(2):
+        ran = world.scrub()
+        assert (ran.code, codes(ran)) == (exits.OK, [*also, "segment-removed-unproven"])
+
+
+def test_retention_by_time_explains_moved_epochs(tmp_path: Path) -> None:
+    world = made(tmp_path, {"retention.ms": str(DAY_MS)})
+    remove(world)
+    explained(world, "deletion by the broker")
+    ran = world.scrub()
+    assert (ran.code, codes(ran)) == (exits.OK, [])
+
+
+def test_the_plan_heals_what_is_gone(tmp_path: Path) -> None:
+    """The second run reads nothing, and its plan has the repair of ``verify`` all the same."""
+    node = copy_fixture("4.3.1/replicas", tmp_path / "r") / "2"
+    argv = ["scrub", str(node), "--state", str(tmp_path / "scrub.db")]
+    run(argv, searching=False)
+    for path in (node / "behind-0").glob("00000000000000000000.*"):
+        path.unlink()
+    for _ in range(2):
+        out = run(argv, searching=False).out
+        assert "segment-removed" in out
+        assert f"kdump heal {node / 'behind-0'} --from COPY" in out
+        assert "behind-0: no command repairs it" not in " ".join(out.split())
 
 
 def test_a_topic_that_was_created_again_has_another_history(world: World) -> None:
