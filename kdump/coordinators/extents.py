@@ -71,6 +71,8 @@ def read_extent(path: AnyPath, directory: DirectoryFacts, context: Context) -> E
     line = log_start_line(directory, name)
     topic_id = read_topic_id(path / PARTITION_METADATA)
     remote = remote_offsets(context.node_of(directory).remote, name, topic_id, line, first)
+    if line is None and remote:  # below what both storages hold there is no record
+        line = remote[0][0]
     return Extent(None if line is None else min(line, end), end, remote)
 
 

@@ -13,8 +13,8 @@ from kdump.coordinators.extents import log_start
 from kdump.coordinators.log import CoordinatorLog, LoadTask, LogFault, Select, load
 from kdump.errors import KdumpError, SourceError
 from kdump.storage import workers
-from kdump.storage.logdir import directory_name
-from kdump.storage.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from kdump.storage.logdir import LogDirectory, directory_name
+from kdump.storage.names import OFFSETS_TOPIC, TRANSACTION_TOPIC, format_directory_name
 from kdump.storage.paths import AnyPath
 from kdump.tables.logs import list_logs
 from kdump.values import frozen
@@ -82,6 +82,27 @@ def partition_count(scope: Scope, topic: str) -> int | None:
             return len(numbers)
     configured = (scope.context.config or {}).get(_SETTINGS[topic], "")
     return int(configured) if configured.isdecimal() and int(configured) else None
+
+
+def absent_partitions(scope: Scope, topic: str) -> dict[int, AnyPath]:
+    """Return the partitions of ``topic`` that log directories of ``scope`` should have and lack.
+
+    The cluster assigns them to these nodes, and none of their copies is at hand. Each has the path
+    that its directory would have.
+    """
+    present = {partition.number for partition in CoordinatorPartition.find(scope, topic)}
+    absent: dict[int, AnyPath] = {}
+    for root in scope.roots:
+        if root.directory is None or not isinstance(root.content, LogDirectory):
+            continue
+        node, meta = scope.context.node_of(root.directory), root.directory.identity
+        directory_id = None if meta is None else meta.directory_id
+        numbers = None if node.image is None else node.image.partitions(topic)
+        for number in numbers or ():
+            held = node.other_replicas(topic, number, directory_id) is not None
+            if held and number not in present:
+                absent.setdefault(number, root.path / format_directory_name(topic, number))
+    return absent
 
 
 def read_partitions(

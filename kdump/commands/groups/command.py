@@ -66,7 +66,7 @@ def groups(
     Like brokers, kdump does not count offsets of open transactions. The report holds the metadata
     that clients wrote with a commit. groups changes nothing, and can run while a broker is running.
     """
-    from kdump.commands.groups.consumption import find_offsets, report_groups
+    from kdump.commands.groups.consumption import absent_offsets, find_offsets, report_groups
     from kdump.commands.groups.report import CsvGroups, JsonGroups, TextGroups
     from kdump.format.lines.text import printable
     from kdump.ui.progress import Progress
@@ -82,6 +82,8 @@ def groups(
         report = JsonGroups(click.echo, [root.path for root in scope.roots])
     else:
         report = CsvGroups(click.echo, warn) if form == "csv" else TextGroups(click.echo, wide=wide)
+    for absent in absent_offsets(scope, patterns):
+        report.add(absent)
     with Progress(progress) as meter:
         meter.expect(sum(partition.size for partition in partitions))
         jobs = reading_jobs(jobs, scope.targets)

@@ -29,6 +29,7 @@ from kdump.coordinators.latest import LastRecord
 from kdump.coordinators.log import LogFault, Select, Undecodable
 from kdump.coordinators.partitions import (
     CoordinatorPartition,
+    absent_partitions,
     partition_count,
     read_partitions,
 )
@@ -111,6 +112,7 @@ class OffsetsPartition:
     """The groups of a partition of the topic; ``path`` is the copy that was taken.
 
     ``passed_over`` are the other copies, which end before it or have an older leader epoch.
+    ``absent``: no copy is at hand, and ``path`` is where one should be.
     """
 
     partition: int
@@ -119,6 +121,7 @@ class OffsetsPartition:
     faults: tuple[LogFault, ...]
     undecodable: tuple[Undecodable, ...]
     groups: tuple[tuple[Group, tuple[ConsumptionRow, ...]], ...]
+    absent: bool = False
 
 
 def find_offsets(scope: Scope, patterns: Sequence[str]) -> list[CoordinatorPartition]:
@@ -128,11 +131,27 @@ def find_offsets(scope: Scope, patterns: Sequence[str]) -> list[CoordinatorParti
     of partitions is known.
     """
     found = CoordinatorPartition.find(scope, OFFSETS_TOPIC)
+    return [partition for partition in found if _holds(scope, patterns, partition.number)]
+
+
+def absent_offsets(scope: Scope, patterns: Sequence[str]) -> Iterator[OffsetsPartition]:
+    """Yield the partitions that may hold groups of these patterns, and are not there to be read."""
+    for number, path in sorted(absent_partitions(scope, OFFSETS_TOPIC).items()):
+        if _holds(scope, patterns, number):
+            reason = (
+                "expected this partition, which the cluster's metadata assigns to this log "
+                "directory, found none: its groups are not shown"
+            )
+            fault = LogFault(path, None, None, reason, damaged=False)
+            yield OffsetsPartition(number, path, (), (fault,), (), (), absent=True)
+
+
+def _holds(scope: Scope, patterns: Sequence[str], number: int) -> bool:
+    """Return whether a partition of ``__consumer_offsets`` may hold groups of these patterns."""
     count = partition_count(scope, OFFSETS_TOPIC)
     if not patterns or count is None or any(set(_WILDCARDS) & set(each) for each in patterns):
-        return found
-    wanted = {partition_of(each, count) for each in patterns}
-    return [partition for partition in found if partition.number in wanted]
+        return True
+    return number in {partition_of(each, count) for each in patterns}
 
 
 def report_groups(

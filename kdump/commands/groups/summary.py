@@ -26,7 +26,7 @@ class GroupsSummary:
 
     def add(self, found: OffsetsPartition) -> None:
         """Add a partition."""
-        self.partitions += 1
+        self.partitions += not found.absent
         self.groups += len(found.groups)
         rows = [row for _, rows in found.groups for row in rows]
         self.offsets += sum(row.committed is not None for row in rows)

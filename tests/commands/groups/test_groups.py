@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 from base64 import urlsafe_b64decode
 from collections.abc import Sequence
@@ -13,8 +14,9 @@ import pytest
 
 from kdump.cli.main import main
 from kdump.commands.groups.group import partition_of
+from kdump.ui import exits
 from support import forge
-from support.fixtures_loader import ROOT
+from support.fixtures_loader import ROOT, copy_fixture
 from support.forge import TIMESTAMP, TOPIC_ID, batch, flip, marker, record, write_partition
 from support.forge_groups import (
     assignment,
@@ -441,3 +443,62 @@ def test_csv_says_what_it_leaves_out(top: Top, capfd: pytest.CaptureFixture[str]
         "take its offsets\n"
         "kdump: the metadata of 1 commit is left out: --format json has it\n"
     )
+
+
+# --- partitions that should be here
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The log directory of a node that holds both partitions of the topic."""
+    return copy_fixture("4.3.1/clean", tmp_path / "data")
+
+
+def test_an_absent_partition_is_said(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(data / "__consumer_offsets-1")
+    found = lines(capfd, data, code=exits.INCOMPLETE)
+    (absent,) = (line for line in found if line["type"] == "partition" and line["faults"])
+    assert absent["path"] == str(data / "__consumer_offsets-1")
+    assert found[-1]["partitions"] == found[-1]["unread"] == 1
+    assert main(["groups", str(data)]) == exits.INCOMPLETE
+    assert "its groups are not shown" in capfd.readouterr().out
+    assert main(["groups", "--format", "csv", str(data)]) == exits.INCOMPLETE
+    assert "its groups are not shown" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_only_the_partition_of_a_group_has_to_be_there(
+    number: int, data: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    group = next(name for name in ("classic", "a", "b", "c", "d") if partition_of(name, 2) == 0)
+    shutil.rmtree(data / f"__consumer_offsets-{number}")
+    code = exits.INCOMPLETE if number == 0 else exits.OK
+    lines(capfd, "--group", group, data, code=code)
+
+
+def test_another_copy_stands_for_an_absent_partition(
+    data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    copy = (data / "__consumer_offsets-1").rename(tmp_path / "__consumer_offsets-1")
+    assert lines(capfd, data, copy)[-1]["unread"] == 0
+    lines(capfd, data / "__consumer_offsets-0")  # a partition alone promises nothing
+
+
+# --- remote storage
+
+
+def test_below_remote_storage_an_offset_is_outside(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Without a checkpointed log start, the first offset that any storage holds is the start."""
+    data = copy_fixture("4.3.1/tiered", tmp_path / "data")
+    (data / "log-start-offset-checkpoint").unlink()
+    found = {
+        (line["group"], line["topic"]): line
+        for line in lines(capfd, data, code=exits.PROBLEMS)
+        if line["type"] == "offset"
+    }
+    lost, behind = found["lost", "tiered"], found["behind", "tiered"]
+    assert (lost["offset"], lost["log_start_offset"], lost["outside"]) == (30, 55, "below start")
+    assert behind["outside"] is None and behind["in_remote_storage"]
+    assert found["behind", "copied"]["log_start_offset"] is None
