@@ -308,6 +308,14 @@ def test_partitions_with_equal_findings_are_counted_after_three(cli: Cli, data: 
     assert sum(line.get("code") == "index-missing" for line in found) == 9
 
 
+def test_the_metadata_log_is_counted_with_the_others(cli: Cli, data: Path) -> None:
+    for path in data.glob("*/partition.metadata"):
+        path.write_bytes(b"")
+    lines = cli.lines("verify", data, code=exits.PROBLEMS)
+    assert sum(line.startswith("ERROR ") for line in lines) == 3
+    assert "... and 19 more like this (--format json lists all)" in joined(lines)
+
+
 def test_entries_that_differ_in_more_than_names_are_all_listed() -> None:
     texts = [f"t-{number}: expected {number % 2}" for number in range(8)]
     alike = [likeness(text, f"t-{number}") for number, text in enumerate(texts)]

@@ -133,9 +133,9 @@ def _metadata_log_forecast(
     start: Forecast, facts: PartitionFacts, findings: Sequence[Finding]
 ) -> Forecast:
     """Return the forecast of a metadata log: without it, or a file it needs, no broker starts."""
-    refusals = list(causes_of(findings))
-    known_paths = {cause.path for cause in refusals}
-    refusals += (cause for cause in start.causes if cause.path not in known_paths)
+    by_path = {cause.path: cause for cause in start.causes}
+    refusals = [by_path.pop(cause.path, cause) for cause in causes_of(findings)]
+    refusals += by_path.values()
     if refusals:
         causes = tuple(replace(cause, outcome=Outcome.REFUSES) for cause in refusals)
         return replace(
