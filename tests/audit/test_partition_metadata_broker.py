@@ -8,6 +8,7 @@ import pytest
 
 from brokers.broker import QUICK_RESTART, Broker, refused_start
 from brokers.programs import consume
+from kdump.ui import exits
 from support.commands import kdump, repair
 from support.fixtures_loader import consumed, copy_fixture
 
@@ -59,3 +60,35 @@ def test_the_advice_on_the_exception_ends_in_a_broker_with_all_records(
         consume("4.3.1", broker.bootstrap, "read_uncommitted", [NAME], read)
     expected = consumed(FIXTURE)[NAME, "read_uncommitted"].read_bytes()
     assert (read / f"{NAME}.read_uncommitted.jsonl").read_bytes() == expected
+
+
+@pytest.mark.parametrize("version", ["4.3.1", pytest.param("3.9.1", marks=pytest.mark.nightly)])
+def test_a_broker_sets_aside_the_only_replica_with_an_unknown_topic_id(
+    version: str, tmp_path: Path
+) -> None:
+    """It serves an empty one instead; the advice beforehand keeps all records served."""
+    data = copy_fixture(f"{version}/killed", tmp_path / "data")
+    partition = data / NAME
+    file = partition / "partition.metadata"
+    whole = file.read_bytes()
+    first = whole.index(b"topic_id: ") + 10
+    file.write_bytes(
+        whole[:first] + (b"A" if whole[first:][:1] != b"A" else b"B") + whole[first + 1 :]
+    )
+    for command in (["next-start"], ["next-start", "--scan"], ["verify", "--quick"], ["verify"]):
+        found = kdump(*command, data)
+        (forecast,) = (line for line in found.of("forecast") if line["path"] == str(partition))
+        assert (found.code, forecast["set_aside"]) == (exits.PROBLEMS, "partition-stray-only")
+
+    healed = copy_fixture(f"{version}/killed", tmp_path / "healed")
+    (healed / NAME / file.name).write_bytes(file.read_bytes())
+    assert repair("reindex", healed / NAME).code == exits.OK
+    assert (healed / NAME / file.name).read_bytes() == whole
+
+    records = sum(log.stat().st_size for log in partition.glob("*.log"))
+    with Broker(version, data, QUICK_RESTART) as broker:
+        lines = broker.log_lines()
+    assert any("Found stray log dir" in line and NAME in line for line in lines)
+    (stray,) = data.glob(f"{NAME}.*-stray")
+    assert sum(log.stat().st_size for log in stray.glob("*.log")) == records
+    assert sum(log.stat().st_size for log in partition.glob("*.log")) == 0
