@@ -124,7 +124,7 @@ def _unmounted(path: str) -> Callable[[Path], None]:
     """A symbolic link to a file in a directory that is not there, in the place of a file."""
 
     def make(data: Path) -> None:
-        (data / path).unlink()
+        (data / path).unlink(missing_ok=True)
         (data / path).symlink_to(data.parent / "not mounted" / "file")
 
     return make
@@ -851,6 +851,14 @@ ROWS: tuple[FatalStart, ...] = (
             ("metadata-timeindex", f"{METADATA}/{_FIRST}.timeindex", "refuses"),
         )
     ),
+    FatalStart(
+        "only-log-is-dangling-link",
+        "FileRecords.openChannel",
+        _unmounted(f"groups-0/{_FIRST}.log"),
+        "java.nio.file.NoSuchFileException",
+        "file-is-directory",
+        "offline",
+    ),
     *(
         FatalStart(
             f"name{file}",
@@ -962,6 +970,16 @@ ROWS: tuple[FatalStart, ...] = (
         "CheckpointFile.write",
         _directory(f"{_EPOCHS}.tmp"),
         "leader-epoch-checkpoint.tmp (Is a directory)",
+        "file-is-directory",
+        "offline",
+        heal=_remove(f"{_EPOCHS}.tmp"),
+        continues=True,
+    ),
+    FatalStart(
+        "epochs-temporary-is-dangling-link",
+        "CheckpointFile.write",
+        _unmounted(f"{_EPOCHS}.tmp"),
+        "leader-epoch-checkpoint.tmp (No such file or directory)",
         "file-is-directory",
         "offline",
         heal=_remove(f"{_EPOCHS}.tmp"),
