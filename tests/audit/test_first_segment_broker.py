@@ -5,6 +5,7 @@ Spec: ``UnifiedLog.deleteSegments``, ``LeaderEpochFileCache.truncateFromStartAsy
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -22,8 +23,12 @@ from brokers.broker import QUICK_RESTART, Broker
 from brokers.programs import command
 from brokers.topics import at_least
 from brokers.workload import create_topics
+from kdump.ui import exits
 from support.commands import kdump
+from support.fixtures_loader import copy_fixture
+from support.group_tool import tool
 
+DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
 TOPIC, PARTITIONS = "short-lived", 60
 CODES = {"first-segment-missing", "log-start-unexplained"}
 SETTINGS = {
@@ -149,3 +154,35 @@ def test_no_alarm_where_a_broker_dies_right_after_retention(
         f"{sum(each.stale for each in counts)} with the old first epoch"
     )
     assert sum(each.deleted for each in counts) >= freezes * PARTITIONS // 4
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("version", ["4.3.1", pytest.param("3.9.1", marks=pytest.mark.nightly)])
+def test_delete_records_up_to_a_segment_is_no_error(version: str, tmp_path: Path) -> None:
+    """It leaves no line of the log start, as the first segment begins there: a warning says so."""
+    data = copy_fixture(f"{version}/clean", tmp_path / "data")
+    partition, state = data / "codec-none-0", tmp_path / "scrub.db"
+    first, second = sorted(int(log.stem) for log in partition.glob("*.log"))
+    assert kdump("scrub", data, "--state", state).code == exits.OK
+    wanted = tmp_path / "wanted.json"
+    lines = [{"topic": "codec-none", "partition": 0, "offset": second}]
+    wanted.write_text(json.dumps({"version": 1, "partitions": lines}))
+    settings = {**SETTINGS, "log.segment.delete.delay.ms": "100"}
+    with Broker(version, data, settings) as broker:
+        tool(broker, "--offset-json-file", str(wanted), program=DELETE_RECORDS)
+        deadline = time.monotonic() + WAIT_S
+        while any(partition.glob(f"{first:020d}.log*")):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    assert "codec-none" not in (data / "log-start-offset-checkpoint").read_text()
+    epochs = (partition / "leader-epoch-checkpoint").read_text().splitlines()[2:]
+    assert int(epochs[0].split()[1]) == second
+    for asked in (["verify"], ["scrub", "--state", str(state)]):
+        ran = kdump(*asked, data)
+        found = {
+            line["code"]
+            for line in ran.of("finding")
+            if line["severity"] in ("error", "warning") and line["path"].startswith(str(partition))
+        }
+        removed = {"segment-removed-unproven"} if asked[0] == "scrub" else set()
+        assert (ran.code, found) == (exits.OK, {"log-start-raised"} | removed)

@@ -45,7 +45,7 @@ def partition_entries(
     path, forecast = verdict.target.path, verdict.forecast
     name = printable(verdict.target.name)
     harm = None if forecast is None else harm_text(forecast)
-    untouched = forecast is not None and harm is None
+    untouched = forecast is not None and forecast.exact and harm is None
     if harm is not None and forecast is not None and not _is_named(forecast, findings):
         serious, effect = Severity.ERROR if forecast.is_error else Severity.WARNING, _name(forecast)
         label = f"{severity_text(serious)} {name:{width}} {effect}"
