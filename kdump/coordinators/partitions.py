@@ -24,6 +24,10 @@ _SETTINGS: Final = {
     OFFSETS_TOPIC: "offsets.topic.num.partitions",
     TRANSACTION_TOPIC: "transaction.state.log.num.partitions",
 }
+_ABSENT: Final = (
+    "expected this partition, which the cluster's metadata assigns to this log directory, found "
+    "none: what it holds is not shown"
+)
 
 
 @frozen
@@ -84,14 +88,14 @@ def partition_count(scope: Scope, topic: str) -> int | None:
     return int(configured) if configured.isdecimal() and int(configured) else None
 
 
-def absent_partitions(scope: Scope, topic: str) -> dict[int, AnyPath]:
+def absent_partitions(scope: Scope, topic: str) -> dict[int, LogFault]:
     """Return the partitions of ``topic`` that log directories of ``scope`` should have and lack.
 
-    The cluster assigns them to these nodes, and none of their copies is at hand. Each has the path
-    that its directory would have.
+    The cluster assigns them to these nodes, and none of their copies is at hand. Each has a fault
+    with the path that its directory would have.
     """
     present = {partition.number for partition in CoordinatorPartition.find(scope, topic)}
-    absent: dict[int, AnyPath] = {}
+    absent: dict[int, LogFault] = {}
     for root in scope.roots:
         if root.directory is None or not isinstance(root.content, LogDirectory):
             continue
@@ -101,7 +105,8 @@ def absent_partitions(scope: Scope, topic: str) -> dict[int, AnyPath]:
         for number in numbers or ():
             held = node.other_replicas(topic, number, directory_id) is not None
             if held and number not in present:
-                absent.setdefault(number, root.path / format_directory_name(topic, number))
+                path = root.path / format_directory_name(topic, number)
+                absent.setdefault(number, LogFault(path, None, None, _ABSENT, damaged=False))
     return absent
 
 

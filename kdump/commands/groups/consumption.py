@@ -136,14 +136,9 @@ def find_offsets(scope: Scope, patterns: Sequence[str]) -> list[CoordinatorParti
 
 def absent_offsets(scope: Scope, patterns: Sequence[str]) -> Iterator[OffsetsPartition]:
     """Yield the partitions that may hold groups of these patterns, and are not there to be read."""
-    for number, path in sorted(absent_partitions(scope, OFFSETS_TOPIC).items()):
+    for number, fault in sorted(absent_partitions(scope, OFFSETS_TOPIC).items()):
         if _holds(scope, patterns, number):
-            reason = (
-                "expected this partition, which the cluster's metadata assigns to this log "
-                "directory, found none: its groups are not shown"
-            )
-            fault = LogFault(path, None, None, reason, damaged=False)
-            yield OffsetsPartition(number, path, (), (fault,), (), (), absent=True)
+            yield OffsetsPartition(number, fault.path, (), (fault,), (), (), absent=True)
 
 
 def _holds(scope: Scope, patterns: Sequence[str], number: int) -> bool:

@@ -20,7 +20,12 @@ from kdump.commands.transactions.open_transactions import (
 from kdump.commands.transactions.transaction_state import OPEN_STATES, TransactionState, read_states
 from kdump.coordinators.extents import find_logs
 from kdump.coordinators.log import LogFault, Undecodable
-from kdump.coordinators.partitions import CoordinatorPartition, partition_count, read_partitions
+from kdump.coordinators.partitions import (
+    CoordinatorPartition,
+    absent_partitions,
+    partition_count,
+    read_partitions,
+)
 from kdump.errors import KdumpError, SourceError
 from kdump.storage import workers
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, TRANSACTION_TOPIC
@@ -103,7 +108,7 @@ def find_transactions(
     """
     partitions = CoordinatorPartition.find(scope, TRANSACTION_TOPIC)
     states: list[TransactionState] = []
-    faults: list[LogFault] = []
+    faults = [*absent_partitions(scope, TRANSACTION_TOPIC).values()]
     undecodable: list[tuple[AnyPath, Undecodable]] = []
     with closing(read_partitions(partitions, jobs=jobs, on_progress=lambda _: None)) as loaded:
         for partition, path, log in loaded:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kdump.cli.main import main
+from kdump.ui import exits
 from support import forge_transactions as txn
+from support.fixtures_loader import copy_fixture
 from support.forge import TIMESTAMP, batch, flip, marker, record, snapshot, write_partition
 
 META = "version=1\nnode.id=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\n"
@@ -156,3 +159,14 @@ def test_damage_is_reported(top: Path, capfd: pytest.CaptureFixture[str]) -> Non
     (line,) = (line for line in found if line["type"] == "transaction")
     assert line["damaged"] is True
     assert found[-1]["whole"] is False
+
+
+def test_an_absent_partition_of_the_coordinators_is_said(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    shutil.rmtree(data / "__transaction_state-1")
+    assert main(["transactions", str(data)]) == exits.INCOMPLETE
+    out = capfd.readouterr().out
+    assert f"incomplete: {data / '__transaction_state-1'}: " in out
+    assert "what it holds is not shown" in out
