@@ -73,7 +73,7 @@ def check_start(codec: Codec, data: memoryview) -> None:
     So much does Kafka read of the block of a batch without records, and no more.
     """
     if codec is Codec.GZIP:
-        _check_gzip_header(data)
+        _gzip_header_end(data, 0)
     elif codec is Codec.SNAPPY and not data:
         raise DecodeError("snappy block is empty")
     elif codec is Codec.SNAPPY and not _has_xerial_header(data):
@@ -100,14 +100,19 @@ _GZIP_WBITS = 31
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _GZIP_FIXED = 10  # bytes of a header in front of its optional fields, which its flags name
 _GZIP_CHECKED, _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT = 0x02, 0x04, 0x08, 0x10
-_GZIP_TAIL = 18  # as many bytes are too few for a member; Java ignores them
+_GZIP_TRAILER = 8  # bytes after the content of a member: its checksum and its size
+_GZIP_LEAST = 26  # as many bytes from a trailer on hold no other member, for Java
+_GZIP_BUFFER = 8 * 1024  # bytes that Java reads at once, in Kafka
 _GZIP_PIECE = 64 * 1024  # the library copies the bytes after a member, so pieces are small
 
 
 def _gzip_decode(data: memoryview, limit: int, _: int) -> bytes:
-    """Read all members. Like Java, ignore bytes after a member that do not start another."""
+    """Read all members. Like Java, ignore bytes after a member that start no other.
+
+    Java does not look for another one in the last bytes, if they are in its buffer.
+    """
     parts: list[bytes] = []
-    position = total = 0
+    position = total = buffered = 0
     while True:
         member = zlib.decompressobj(wbits=_GZIP_WBITS)
         start = position
@@ -126,30 +131,47 @@ def _gzip_decode(data: memoryview, limit: int, _: int) -> bytes:
             if total > limit:
                 raise _over(Codec.GZIP, limit)
             position += len(piece) - len(member.unused_data)
-        if len(data) - position <= _GZIP_TAIL or data[position : position + 3] != _GZIP_MAGIC:
+        # Java fills its buffer after each header that goes beyond it, and whenever it is empty.
+        buffered = max(buffered, _gzip_header_end(data, start))
+        content_end = position - _GZIP_TRAILER
+        fills = max(0, -(-(content_end - buffered) // _GZIP_BUFFER))
+        buffered = min(len(data), buffered + fills * _GZIP_BUFFER)
+        if max(buffered, position) == len(data) and buffered - content_end <= _GZIP_LEAST:
+            return b"".join(parts)
+        try:
+            _gzip_header_end(data, position)
+        except DecodeError:
             return b"".join(parts)
 
 
-def _check_gzip_header(data: memoryview) -> None:
-    """Raise DecodeError if the header of the first member is bad or cut off."""
-    member = bytes(data)
-    if member[:3] != _GZIP_MAGIC or len(member) < _GZIP_FIXED:
-        raise DecodeError(f"gzip header expected, found {len(member)} bytes of something else")
-    flags, end = member[3], _GZIP_FIXED
+def _gzip_header_end(data: memoryview, start: int) -> int:
+    """Return the end of the header at ``start``. Raise DecodeError if it is bad or cut off."""
+    fixed = bytes(data[start : start + _GZIP_FIXED])
+    if fixed[:3] != _GZIP_MAGIC or len(fixed) < _GZIP_FIXED:
+        raise DecodeError(
+            f"gzip header expected at {start}, found {len(data) - start} bytes of something else"
+        )
+    flags, end = fixed[3], start + _GZIP_FIXED
     if flags & _GZIP_EXTRA:
-        end += 2 + int.from_bytes(member[end : end + 2], "little")
+        end += 2 + int.from_bytes(data[end : end + 2], "little")
     for flag in (_GZIP_NAME, _GZIP_COMMENT):
-        if flags & flag:
-            end = len(member) + 1 if (zero := member.find(0, end)) < 0 else zero + 1
+        while flags & flag and end <= len(data):
+            piece = bytes(data[end : end + _GZIP_PIECE])
+            zero = piece.find(0)
+            if zero >= 0:
+                end += zero + 1
+                break
+            end += len(piece) or 1
     checked = end
     if flags & _GZIP_CHECKED:
         end += 2
-    if end > len(member):
-        raise DecodeError(f"gzip header is cut off after {len(member)} bytes")
+    if end > len(data):
+        raise DecodeError(f"gzip header at {start} is cut off after {len(data) - start} bytes")
     if flags & _GZIP_CHECKED:
-        stored = int.from_bytes(member[checked:end], "little")
-        if stored != zlib.crc32(member[:checked]) & 0xFFFF:
-            raise DecodeError(f"gzip header does not match its checksum {stored:04x}")
+        stored = int.from_bytes(data[checked:end], "little")
+        if stored != zlib.crc32(data[start:checked]) & 0xFFFF:
+            raise DecodeError(f"gzip header at {start} does not match its checksum {stored:04x}")
+    return end
 
 
 def _gzip_encode(data: bytes | memoryview) -> bytes:
@@ -170,13 +192,15 @@ _I32 = struct.Struct(">i")
 def _snappy_decode(data: memoryview, limit: int, _: int) -> bytes:
     """Read a stream of xerial's format or, without its magic, a raw block, as other clients write.
 
-    Like xerial's reader, ignore a tail that is shorter than a length, and everything from a
-    repeated header on whose magic is wrong after its first 4 bytes.
+    Like xerial's reader, ignore a tail that is shorter than a length. A repeated header whose magic
+    is wrong after its first 4 bytes ends one call of that reader, and Kafka's next call, which
+    expects the end, goes on after it. That holds unless the content ends with Kafka's buffer.
     """
     if not _has_xerial_header(data):
         return _snappy_block(data, 0, limit)
     parts: list[bytes] = []
     total = 0
+    goes_on = False
     position = len(_XERIAL_HEADER)
     while len(data) - position >= _U32.size:
         (size,) = _U32.unpack_from(data, position)
@@ -187,7 +211,11 @@ def _snappy_decode(data: memoryview, limit: int, _: int) -> bytes:
                     f"snappy header at {position} is cut off after {len(header)} bytes"
                 )
             if header[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
-                break
+                if goes_on or not total:
+                    break
+                goes_on = True
+                position += len(_XERIAL_HEADER)
+                continue
             (version,) = _I32.unpack_from(header, len(_XERIAL_MAGIC))
             if version < 1:
                 raise DecodeError(f"snappy header at {position} has version {version}, expected 1")
@@ -257,7 +285,8 @@ def _lz4_decode(data: memoryview, limit: int, magic: int) -> bytes | bytearray |
     """Read one frame block by block; in magic 0 the checksum of its header is of another kind.
 
     Like Kafka, ignore the content size, the content checksum and all bytes after the end mark, and
-    refuse blocks that depend on earlier ones, or that do not match a checksum of their own.
+    refuse blocks that depend on earlier ones, or that do not match a checksum of their own. A block
+    without content ends the frame, too: Kafka's reader returns no bytes for it.
     """
     (block_max, checksum_size, content_checksum), position = _lz4_start(data, magic)
     parts: list[bytes | bytearray | memoryview] = []
@@ -288,6 +317,8 @@ def _lz4_decode(data: memoryview, limit: int, magic: int) -> bytes | bytearray |
                 )
             except lz4.block.LZ4BlockError as error:
                 raise DecodeError(f"lz4 block at {position} is corrupt: {error}") from error
+        if not len(block):
+            return b"".join(parts)
         parts.append(block)
         total += len(block)
         if total > limit:
@@ -349,20 +380,28 @@ _ZSTD_SKIPPABLE = 0x184D_2A50  # and the 15 numbers after it
 _ZSTD_HAS_CHECKSUM = 0x04
 _ZSTD_RLE = 1
 _ZSTD_FIRST_READ = 64 * 1024
+_ZSTD_BUFFER = 128 * 1024 + 3  # bytes that zstd-jni reads at once: a block and its header
 _zstd_decompressor = zstandard.ZstdDecompressor()
 _zstd_compressor = zstandard.ZstdCompressor(write_content_size=False)
 
 
 def _zstd_decode(data: memoryview, limit: int, _: int) -> bytes:
-    """Read all frames; refuse a frame that is cut off, and bytes that start no frame.
+    """Read all frames; refuse bytes that start no frame, and a frame that is cut off.
 
-    zstd-jni does the same with one exception: it may ignore a frame that is cut off after a whole
-    one, if both are in one of its buffers. The reader of the library here is bounded, but takes a
-    frame that is cut off for the end. The frames are measured first for that reason.
+    zstd-jni takes the end of the block for the end of its content if a whole frame has ended since
+    it last filled its buffer. So it reads a last frame that is cut off as far as it goes, if that
+    lies in one of its buffers with the end of the frame before. The reader of the library here is
+    bounded, but reads every frame that is cut off so. The frames are measured first for that
+    reason.
     """
     position = 0
     while position < len(data):
-        position = _zstd_frame_end(data, position)
+        try:
+            position = _zstd_frame_end(data, position)
+        except _CutFrame:
+            if not position or (position - 1) // _ZSTD_BUFFER < (len(data) - 1) // _ZSTD_BUFFER:
+                raise
+            break
     parts: list[bytes] = []
     total = 0
     size = max(_ZSTD_FIRST_READ, 4 * len(data))
@@ -398,8 +437,15 @@ def decompress_frame(frame: bytes, limit: int) -> bytes:
         raise DecodeError(f"zstd frame is corrupt: {error}") from error
 
 
+class _CutFrame(DecodeError):
+    """A frame whose end is missing, however much of it there is."""
+
+
 def _zstd_frame_end(data: memoryview, start: int) -> int:
-    """Return the end of the frame at ``start``, by its block headers alone. Raises DecodeError."""
+    """Return the end of the frame at ``start``, by its block headers alone.
+
+    Raises DecodeError, of the class _CutFrame if the bytes end inside the frame.
+    """
     if len(data) - start >= 8:
         magic, size = (int(number) for number in struct.unpack_from("<II", data, start))
         if magic & ~0xF == _ZSTD_SKIPPABLE:
@@ -410,7 +456,7 @@ def _zstd_frame_end(data: memoryview, start: int) -> int:
             raise DecodeError(f"zstd frame expected at {start}, found magic {magic:#010x}")
         else:
             return _zstd_blocks_end(data, start)
-    raise DecodeError(f"zstd frame at {start} is cut off: {len(data) - start} bytes are left")
+    raise _CutFrame(f"zstd frame at {start} is cut off: {len(data) - start} bytes are left")
 
 
 def _zstd_blocks_end(data: memoryview, start: int) -> int:
@@ -422,11 +468,11 @@ def _zstd_blocks_end(data: memoryview, start: int) -> int:
         size = 1 if header >> 1 & 3 == _ZSTD_RLE else header >> 3
         position += 3 + size
         if position > len(data):
-            raise DecodeError(f"zstd frame at {start} is cut off at {len(data)}")
+            raise _CutFrame(f"zstd frame at {start} is cut off at {len(data)}")
     if data[start + 4] & _ZSTD_HAS_CHECKSUM:
         position += 4
         if position > len(data):
-            raise DecodeError(f"zstd frame at {start} is cut off in its checksum")
+            raise _CutFrame(f"zstd frame at {start} is cut off in its checksum")
     return position
 
 

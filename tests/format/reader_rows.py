@@ -10,9 +10,11 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass
+from gzip import compress as gzip_compress
 
 from lz4.frame import compress as lz4_frame
 from snappy import compress as snappy_block
+from zstandard import ZstdCompressor
 
 from format.batch_cases import uvarint_padded
 from support import forge
@@ -218,7 +220,16 @@ def _batches() -> list[Row]:
         "zstd bytes behind": (4, zstd + b"left over", late),
         "zstd cut": (4, zstd[:-1], late),
         "zstd empty frame behind": (4, zstd + compressed("zstd", b""), fine),
+        **_tails_of_gzip(gzip),
+        **_tails_of_snappy(snappy),
+        **_tails_of_lz4(lz4),
+        **_tails_of_zstd(zstd, block),
     }  # fmt: skip
+    rows += [
+        _gzip_in_buffers("gzip cut member behind, in two buffers", 8192 - 18, 15, late),
+        _gzip_in_buffers("gzip cut member behind, in one buffer", 8192 - 40, 15, fine),
+        _gzip_in_buffers("gzip member behind, in one buffer", 8192 - 40, 20, fine),
+    ]
     wrong = bytearray(tails["lz4 block checksum"][1])
     wrong[-5] ^= 1
     tails["lz4 wrong block checksum"] = (3, bytes(wrong), (kafka, 0))
@@ -226,6 +237,127 @@ def _batches() -> list[Row]:
         data = batch(7, both, attributes=number, block=content)
         rows.append(Row(name, data, java, "unreadable" if java else "", count))
     return rows
+
+
+_Tails = dict[str, tuple[int, bytes, tuple[str, int]]]
+"""By name: the number of the codec, the block, what Java throws, after how many records."""
+_FINE, _LATE = ("", 2), ("KafkaException", 1)
+
+
+def _tails_of_gzip(block: bytes) -> _Tails:
+    """``GZIPInputStream.readTrailer``: it looks for one more member, and ignores what is none."""
+    member = compressed("gzip", b"")
+    head = member[:3] + b"%c" + member[4:10]
+    named = head % 8 + b"name\0" + member[10:]
+    return {
+        "gzip empty member behind": (1, block + member, _FINE),
+        "gzip 18 bytes of a member behind": (1, block + member[:18], _FINE),
+        "gzip 19 bytes of a member behind": (1, block + member[:19], _LATE),
+        "gzip member with content behind": (
+            1, block + compressed("gzip", b"x"), ("InvalidRecordException", 1)),
+        "gzip magic and zeros behind": (1, block + member[:2] + bytes(40), _FINE),
+        "gzip wrong header checksum behind": (1, block + head % 2 + b"xx" + member[10:], _FINE),
+        "gzip endless name behind": (1, block + head % 8 + b"name" * 9, _FINE),
+        "gzip named member behind": (1, block + named, _FINE),
+        "gzip extra field cut behind": (1, block + head % 4 + b"\xff\xff" + bytes(30), _FINE),
+        "gzip bad content behind": (1, block + head % 0 + b"\xff" * 30, _LATE),
+        "gzip zeros behind two members": (1, block + member + bytes(40), _FINE),
+    }  # fmt: skip
+
+
+def _gzip_in_buffers(name: str, size: int, behind: int, java: tuple[str, int]) -> Row:
+    """Records of ``size`` bytes, stored as they are, and ``behind`` bytes of a second member.
+
+    Java fills a buffer of 8 KiB behind the header of 10 bytes: 5 more, the records, a trailer of 8.
+    """
+    last, used = LAST.encode(1, forge.TIMESTAMP), len(record().encode(0, forge.TIMESTAMP))
+    first = record(bytes(size - used - len(last)))
+    surplus = len(first.encode(0, forge.TIMESTAMP)) + len(last) - size
+    first = record(bytes(size - used - len(last) - surplus))
+    content = first.encode(0, forge.TIMESTAMP) + last
+    assert len(content) == size
+    block = gzip_compress(content, 0, mtime=0) + compressed("gzip", b"")[:behind]
+    return Row(
+        name, batch(7, [first, LAST], attributes=1, block=block), java[0],
+        "unreadable" if java[0] else "", java[1],
+    )  # fmt: skip
+
+
+def _tails_of_snappy(block: bytes) -> _Tails:
+    """``SnappyInputStream.hasNextChunk``: a header whose end is wrong ends a call of it, once."""
+    header = block[:16]
+    almost = header[:4] + b"x" * 12
+    return {
+        "snappy header behind": (2, block + header, _FINE),
+        "snappy header cut behind": (2, block + header[:15], ("KafkaException", 0)),
+        "snappy almost a header behind": (2, block + almost, _FINE),
+        "snappy twice almost a header behind": (2, block + 2 * almost + b"x" * 40, _FINE),
+        "snappy bytes behind almost a header": (2, block + almost + b"x" * 40, ("SnappyError", 1)),
+        "snappy almost a header first": (
+            2, header + almost + block[16:], ("InvalidRecordException", 0)),
+        "snappy empty chunk behind": (2, block + b"\0\0\0\1\0", _FINE),
+    }  # fmt: skip
+
+
+def _tails_of_lz4(block: bytes) -> _Tails:
+    """``Lz4BlockInputStream.read``: a block without content is the end for who reads bytes."""
+    empty, stored, huge = b"\1\0\0\0\0", b"\1\0\0\x80x", b"\xff\xff\xff\x7f"
+    return {
+        "lz4 block behind": (3, block[:-4] + stored + bytes(4), ("InvalidRecordException", 1)),
+        "lz4 bytes behind, no end mark": (3, block[:-4] + huge, _LATE),
+        "lz4 empty block behind": (3, block[:-4] + empty + bytes(4), _FINE),
+        "lz4 empty block behind, no end mark": (3, block[:-4] + empty, _FINE),
+        "lz4 bytes behind an empty block": (3, block[:-4] + empty + huge, _FINE),
+        "lz4 empty block first": (
+            3, block[:7] + empty + block[7:], ("InvalidRecordException", 0)),
+    }  # fmt: skip
+
+
+def _tails_of_zstd(block: bytes, content: bytes) -> _Tails:
+    """``ZstdInputStreamNoFinalizer.readInternal``: its input may end amid a frame, if one has ended
+    since it last filled its buffer."""
+    magic, buffer = block[:4], 128 * 1024 + 3
+    empty = compressed("zstd", b"")
+    with_checksum = ZstdCompressor(write_checksum=True, write_content_size=False).compress
+    fine = {f"zstd {size} bytes of a magic behind": magic[:size] for size in (1, 2, 3)}
+    fine |= {
+        "zstd magic behind": magic,
+        "zstd frame header cut behind": empty[:5],
+        "zstd frame cut behind its header": empty[:6],
+        "zstd empty frame cut behind": empty[:-1],
+        "zstd frame cut in its content behind": compressed("zstd", b"x")[:-2],
+        "zstd frame cut in its checksum behind": with_checksum(b"")[:-1],
+        "zstd frame cut behind an empty one": empty + empty[:-1],
+        "zstd skippable frame behind": _skippable(20),
+        "zstd skippable frame cut behind": _skippable(20)[:-1],
+        "zstd skippable header cut behind": _skippable(20)[:7],
+    }
+    late = {
+        "zstd byte that begins no magic behind": b"x",
+        "zstd bytes that begin no magic behind": magic[:2] + b"x",
+        "zstd bad frame cut behind": magic + b"\x08\x58",
+        "zstd reserved block behind": magic + b"\0\x58\7\0\0",
+        "zstd wrong checksum behind": flip(with_checksum(b""), -1),
+        "zstd frame cut in another buffer": _skippable(buffer - len(block)) + magic,
+        "zstd long frame cut behind": _skippable(buffer)[:-1],
+    }
+    rows: _Tails = {name: (4, block + tail, _FINE) for name, tail in fine.items()}
+    rows |= {name: (4, block + tail, _LATE) for name, tail in late.items()}
+    half, two = len(content) // 2, with_checksum(content)
+    return rows | {
+        "zstd cut frame of the buffer's last byte": (
+            4, block + _skippable(buffer - len(block) - 1) + magic[:1], _FINE),
+        "zstd frame with a record's end, no checksum": (
+            4, compressed("zstd", content[:half]) + with_checksum(content[half:])[:-4], _FINE),
+        "zstd records in a frame without its checksum": (4, empty + two[:-4], _FINE),
+        "zstd content behind in a frame that is cut": (
+            4, block + with_checksum(b"x")[:-4], ("InvalidRecordException", 1)),
+    }  # fmt: skip
+
+
+def _skippable(size: int) -> bytes:
+    """A frame of ``size`` bytes that readers skip."""
+    return struct.pack("<II", 0x184D2A50, size - 8) + bytes(size - 8)
 
 
 def _sealed(body: bytes, offset: int = 7) -> bytes:

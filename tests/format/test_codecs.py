@@ -109,6 +109,11 @@ GOOD = {
     "gzip, garbage behind": (Codec.GZIP, gzip.compress(TEXT) + b"garbage" * 9, TEXT),
     "gzip, zeros behind": (Codec.GZIP, gzip.compress(TEXT) + bytes(40), TEXT),
     "gzip, start of a member behind": (Codec.GZIP, gzip.compress(TEXT) + b"\x1f\x8b\x08", TEXT),
+    "gzip, endless name behind": (
+        Codec.GZIP,
+        gzip.compress(TEXT) + b"\x1f\x8b\x08\x18" + bytes(6) + b"name\0" + b"name" * 40_000,
+        TEXT,
+    ),
     "gzip, file name": (
         Codec.GZIP,
         b"\x1f\x8b\x08\x08" + bytes(6) + b"name\0" + gzip.compress(TEXT)[10:],
@@ -137,12 +142,19 @@ GOOD = {
     ),
     "lz4, block checksums": (Codec.LZ4, lz4_frame(LARGE, block_checksum=True), LARGE),
     "lz4, bytes behind the end mark": (Codec.LZ4, lz4_frame(TEXT) + b"garbage", TEXT),
+    "lz4, empty block": (Codec.LZ4, lz4_frame(TEXT)[:-4] + b"\1\0\0\0\0garbage", TEXT),
     "lz4, a frame behind the end mark": (Codec.LZ4, lz4_frame(TEXT) * 2, TEXT),
     "zstd, two frames": (Codec.ZSTD, zstd(TEXT) + zstd(b"end"), TEXT + b"end"),
     "zstd, empty frame first": (Codec.ZSTD, zstd(b"") + zstd(TEXT), TEXT),
     "zstd, skippable frame": (Codec.ZSTD, zstd(TEXT) + SKIPPABLE + zstd(b"end"), TEXT + b"end"),
     "zstd, checksum and size": (Codec.ZSTD, zstd(TEXT, checksum=True, size=True), TEXT),
     "zstd, nothing": (Codec.ZSTD, b"", b""),
+    "zstd, a byte of a magic behind": (Codec.ZSTD, zstd(TEXT) + b"(", TEXT),
+    "zstd, frame without its checksum behind": (
+        Codec.ZSTD,
+        zstd(TEXT) + zstd(b"end", checksum=True)[:-4],
+        TEXT + b"end",
+    ),
 }
 
 
@@ -196,7 +208,12 @@ BAD = {
     ),
     "zstd, garbage": (Codec.ZSTD, b"garbage!", "expected at 0, found magic 0x62726167"),
     "zstd, garbage behind": (Codec.ZSTD, zstd(TEXT) + b"garbage!", "found magic 0x62726167"),
-    "zstd, a byte behind": (Codec.ZSTD, zstd(TEXT) + b"(", "is cut off: 1 bytes are left"),
+    "zstd, another byte behind": (Codec.ZSTD, zstd(TEXT) + b"x", "zstd block is corrupt"),
+    "zstd, a byte behind in another buffer": (
+        Codec.ZSTD,
+        struct.pack("<II", 0x184D2A53, 131_067) + bytes(131_067) + b"(",
+        "is cut off: 1 bytes are left",
+    ),
     "zstd, skippable frame cut": (Codec.ZSTD, SKIPPABLE[:-1], "is cut off: 12 bytes are left"),
     "zstd, cut": (Codec.ZSTD, zstd(TEXT)[:-1], "frame at 0 is cut off"),
     "zstd, checksum cut": (Codec.ZSTD, ZSTD_CHECKED[:-1], "cut off in its checksum"),
