@@ -21,6 +21,8 @@ _LAST_MS: Final = 253_402_300_799_999
 #: A hundred thousand years in seconds; more is no age.
 _MOST_SECONDS: Final = 3_155_760_000_000
 _DIGEST_BYTES: Final = 8
+#: The name of the last column of each table.
+DIGEST: Final = "sum"
 
 
 @frozen
@@ -63,7 +65,7 @@ _SQL: Final = {int: "INTEGER", str: "TEXT", bytes: "BLOB"}
 
 @frozen
 class Table:
-    """A table: its columns, whose values the digest in its last column ``sum`` is of.
+    """A table: its columns, whose values the digest in its last column is of.
 
     ``rules`` are its keys. ``options`` follow the columns.
     """
@@ -77,7 +79,7 @@ class Table:
     def creation(self) -> str:
         """The statement that creates it."""
         columns = ", ".join(column.definition for column in self.columns)
-        return f"CREATE TABLE {self.name} ({columns}, sum BLOB, {self.rules}){self.options};"
+        return f"CREATE TABLE {self.name} ({columns}, {DIGEST} BLOB, {self.rules}){self.options};"
 
     @property
     def names(self) -> str:
@@ -88,12 +90,12 @@ class Table:
     def insertion(self) -> str:
         """The statement that writes a row, also in the place of another one with its key."""
         places = ", ".join("?" * (len(self.columns) + 1))
-        return f"INSERT OR REPLACE INTO {self.name} ({self.names}, sum) VALUES ({places})"
+        return f"INSERT OR REPLACE INTO {self.name} ({self.names}, {DIGEST}) VALUES ({places})"
 
     @property
     def selection(self) -> str:
         """The beginning of a statement that reads rows."""
-        return f"SELECT {self.names}, sum FROM {self.name} "
+        return f"SELECT {self.names}, {DIGEST} FROM {self.name} "
 
     def signed(self, values: Sequence[object]) -> tuple[object, ...]:
         """Return a row of ``values``, with its digest."""

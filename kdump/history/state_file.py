@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from kdump.errors import DecodeError, Refused, StateError
-from kdump.history.rows import TABLES
+from kdump.errors import Refused, StateError
+from kdump.history.rows import DIGEST, TABLES, Table
 from kdump.history.state import BEGIN_AGAIN, NO_STATE, ScrubState, state_errors
 from kdump.output.files import LOCK, check_owners, try_lock
 from kdump.storage.rights import Rights, acting
@@ -66,7 +66,7 @@ def read_state(path: Path, rights: Rights | None = None) -> Iterator[ScrubState]
             found = "an empty file" if version is None else f"version {version}"
             raise StateError(
                 f"{path}: expected a state of version {_VERSION}, found {found}, which the next "
-                "scrub changes"
+                "scrub begins anew: it reads everything again"
             )
         yield _checked(path, connection, rights)
     finally:
@@ -106,19 +106,24 @@ def _begin(path: Path) -> sqlite3.Connection:
 
 
 def _convert(connection: sqlite3.Connection) -> None:
-    """Give each row of an older version its digest. What is no row of a state is left out."""
+    """Make a state of this version of an earlier one.
+
+    Where every row has a digest, the version alone has flipped: rows stay as they are, with the
+    digest that they have. Rows without one cannot be checked, so that none of them stays: all is
+    read again.
+    """
     connection.execute("BEGIN IMMEDIATE")
-    for table in TABLES:
-        known = {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table.name})")}
-        names = (c.name if c.name in known else f"NULL AS {c.name}" for c in table.columns)
-        rows = connection.execute(f"SELECT {', '.join(names)} FROM {table.name}").fetchall()
-        connection.execute(f"DROP TABLE {table.name}")
-        connection.execute(table.creation)
-        for row in rows:
-            with suppress(DecodeError):
-                connection.execute(table.insertion, table.signed(table.valid(row)))
+    if not all(_has_digests(connection, table) for table in TABLES):
+        for table in TABLES:
+            connection.execute(f"DROP TABLE IF EXISTS {table.name}")
+            connection.execute(table.creation)
     connection.execute(f"PRAGMA user_version = {_VERSION}")
     connection.execute("COMMIT")
+
+
+def _has_digests(connection: sqlite3.Connection, table: Table) -> bool:
+    columns = connection.execute(f"PRAGMA table_info({table.name})")
+    return DIGEST in {name for _, name, *_ in columns}
 
 
 def _create(path: Path) -> None:
