@@ -19,7 +19,9 @@ DIFFERENCES: Final[Mapping[str, str]] = MappingProxyType(
         "before it, and stops there, although stale entries may follow.",
         "decoders": "--data decodes keys and values of internal topics, also of other releases; "
         "Kafka's tool needs an option for each topic, and reads those of its own release. If a "
-        "record cannot be decoded, the reason is worded differently.",
+        "record cannot be decoded, the reason is worded differently. A log does not say which tool "
+        "reads it: the status of a transaction is its name, as in the tool of 4.4, for logs of all "
+        "releases; earlier tools print its number.",
         "secrets": 'Decoded metadata has "redacted" in place of SCRAM keys and of configs that '
         "are passwords; Kafka's tool prints them.",
         "corruption": "Corruption is printed where it occurs, and the dump continues after it; "
