@@ -20,6 +20,7 @@ Names follow Hadoop's ``FileOutputCommitter``, whose readers ignore names that b
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import time
@@ -50,6 +51,9 @@ _BUFFER_BYTES: Final = 1 << 20
 #: How the names of the directories and files of an export begin; the first one is at the top.
 _FOLDERS: Final = ("topic=", "date=", "hour=")
 _FILE: Final = "part-"
+#: In the temporary directory: the folders of exports, and the files in them.
+_FOLDER_OF_TASKS: Final = re.compile("[0-9a-f]{32}")
+_FILE_OF_TASKS: Final = re.compile(rf"[0-9a-f]{{32}}\.[a-z.]+|{re.escape(MANIFEST)}")
 #: The attempts to remove a directory into which tasks still write, and the pause between them.
 _TRIES: Final = 50
 _PAUSE_SECONDS: Final = 0.1
@@ -339,12 +343,24 @@ def _not_made_by_export(directory: Path, *, top: bool = True) -> Iterator[Path]:
         mode, name = entry.lstat().st_mode, entry.name
         if stat.S_ISDIR(mode) and name.startswith(_FOLDERS[:1] if top else _FOLDERS[1:]):
             yield from _not_made_by_export(entry, top=False)
-        elif stat.S_ISDIR(mode):
-            if not top or name != _TEMPORARY:
-                yield entry
+        elif stat.S_ISDIR(mode) and top and name == _TEMPORARY:
+            yield from _not_made_by_tasks(entry, _FOLDER_OF_TASKS)
         elif not stat.S_ISREG(mode) or not (
             name in (LOCK, f".{MANIFEST}") if top else name.startswith(_FILE)
         ):
+            yield entry
+
+
+def _not_made_by_tasks(
+    directory: Path, name: re.Pattern[str], *, top: bool = True
+) -> Iterator[Path]:
+    """Yield what no task makes: else than a folder for each export, with files in it."""
+    for entry in directory.iterdir():
+        mode = entry.lstat().st_mode
+        made = bool(name.fullmatch(entry.name))
+        if top and made and stat.S_ISDIR(mode):
+            yield from _not_made_by_tasks(entry, _FILE_OF_TASKS, top=False)
+        elif top or not (made and stat.S_ISREG(mode)):
             yield entry
 
 

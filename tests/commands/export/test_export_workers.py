@@ -232,7 +232,8 @@ def test_the_rest_of_a_killed_export_is_replaced(
     run.communicate(timeout=120)
     assert run.returncode == -signal.SIGKILL
     assert any(to.rglob("part-*")) == (name == "_entries")
-    (to / "_temporary" / "file of a task").touch()
+    (to / "_temporary" / ("0" * 32)).mkdir()
+    (to / "_temporary" / ("0" * 32) / f"{'1' * 32}.jsonl").touch()
     assert main(["check", str(to)]) == exits.INCOMPLETE
     said = capsys.readouterr().err
     assert "it was not finished; it still runs, or the same kdump export command begins it" in said
@@ -262,7 +263,19 @@ def test_an_export_does_not_replace_one_that_still_runs(
     assert main(["check", str(to)]) == exits.OK
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "topic=one/notes.txt", "mine/x", "topic=one/a/x"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "notes.txt",
+        "topic=one/notes.txt",
+        "mine/x",
+        "topic=one/a/x",
+        "_temporary/mine",
+        "_temporary/mine/x",
+        f"_temporary/{'0' * 32}/mine",
+        f"_temporary/{'0' * 32}/{'1' * 32}.jsonl/x",
+    ],
+)
 def test_beside_the_rest_of_an_export_nothing_else_is_removed(
     name: str, topics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
