@@ -213,6 +213,26 @@ def _round_up(length: int) -> int:
     return -(-length // _ALIGNMENT) * _ALIGNMENT
 
 
+def hole_end(descriptor: int, position: int, size: int) -> int:
+    """Return the end of the hole of a file that is at ``position``, which is its own without one.
+
+    ``size`` is that of the file, as it was at open. A hole is zeros that take no space.
+    """
+    if position >= size or _SEEK_DATA is None:
+        return position
+    try:
+        return min(os.lseek(descriptor, position, _SEEK_DATA), size)
+    except OSError as error:
+        # No data up to the end, unless the file was truncated. Some file systems have no holes.
+        whole = error.errno == errno.ENXIO and os.fstat(descriptor).st_size >= size
+        return size if whole else position
+
+
+def allocated_bytes(status: os.stat_result) -> int:
+    """Return the bytes of a file that take space: less than its size where it has holes."""
+    return min(status.st_size, status.st_blocks * _STATUS_BLOCK_BYTES)
+
+
 class _OpenFile(Closing):
     """The common part of all files: an open descriptor, and the state of the file at open."""
 
@@ -221,19 +241,11 @@ class _OpenFile(Closing):
         self.path = path
         self.identity = Identity.of(status)
         self.size = status.st_size
-        self._sparse = status.st_blocks * _STATUS_BLOCK_BYTES < self.size
+        self._sparse = allocated_bytes(status) < self.size
 
     def data_from(self, position: int) -> int:
         """See the function ``data_from``."""
-        if not self._sparse or position >= self.size or _SEEK_DATA is None:
-            return position
-        try:
-            return min(os.lseek(self._descriptor, position, _SEEK_DATA), self.size)
-        except OSError as error:
-            # No data up to the end, unless the file was truncated. Some file systems have no holes.
-            at_end = error.errno == errno.ENXIO
-            whole = at_end and os.fstat(self._descriptor).st_size >= self.size
-            return self.size if whole else position
+        return hole_end(self._descriptor, position, self.size) if self._sparse else position
 
     def _cut_to(self, found_bytes: int) -> VanishedError:
         return VanishedError(

@@ -292,15 +292,42 @@ def test_a_file_that_ends_early_is_an_error(place: Path) -> None:
         disk.copy_file(source, place / "copy", 11, like(), MTIME_NS)
 
 
-def test_what_has_no_room_is_not_begun(place: Path, calls: list[Call]) -> None:
+def test_what_has_no_room_is_not_begun(
+    place: Path, calls: list[Call], monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = place / "source"
-    space = os.statvfs(place)
-    with source.open("wb") as file:
-        file.truncate(space.f_bavail * space.f_frsize + (1 << 30))
+    source.write_bytes(b"x" * 8192)
+    full = os.statvfs_result((4096, 4096, 100, 1, 1, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "fstatvfs", lambda _: full)
     with pytest.raises(OSError, match="bytes are to be copied") as raised:
         disk.save_tail(source, 5, place / "tail", like())
     assert raised.value.errno == errno.ENOSPC
     assert {"write", "copy"}.isdisjoint(call.method for call in calls)
+
+
+def test_holes_stay_holes_and_need_no_room(place: Path) -> None:
+    log, saved, copy = place / "log", place / "saved", place / "copy"
+    for ends in (b"", b"end"):
+        with log.open("wb") as file:
+            file.write(b"begin" * 1000)
+            file.seek(1 << 40)
+            file.write(b"amid")
+            file.seek((1 << 40) + (1 << 20))
+            file.write(ends)
+            file.truncate((1 << 40) + (2 << 20))
+        start = disk.save_tail(log, 5, saved, like())
+        assert saved.stat().st_size == log.stat().st_size - start
+        disk.copy_file(log, copy, 1 << 40, like(), MTIME_NS)
+        assert copy.stat().st_size == 1 << 40
+        disk.cut(log, 5, MTIME_NS)
+        disk.restore_tail(log, 5, saved, 5 - start, MTIME_NS)
+        for path in (log, saved, copy):
+            assert path.stat().st_blocks * 512 < 8 << 20, path
+        with log.open("rb") as file:
+            assert file.read(5001) == b"begin" * 1000 + b"\0"
+            file.seek(1 << 40)
+            rest = file.read()
+        assert rest == (b"amid".ljust(1 << 20, b"\0") + ends).ljust(2 << 20, b"\0")
 
 
 def test_a_link_is_not_read_from(place: Path) -> None:

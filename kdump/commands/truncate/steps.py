@@ -21,7 +21,7 @@ from kdump.format.index import AbortedTxn, TransactionIndex
 from kdump.format.snapshot import encode_snapshot
 from kdump.repair.content.epochs import epochs_after
 from kdump.repair.content.producers import can_precede
-from kdump.repair.transaction.fingerprint import source_digest
+from kdump.repair.transaction.fingerprint import source_digest, tail_digest
 from kdump.repair.transaction.plan import (
     Cut,
     Line,
@@ -118,7 +118,7 @@ class CutSteps:
             header, last = b"", self._after.surveys[-1].last_position
             if last is not None:
                 header = bytes(source.window(last, HEADER_BYTES)[: min(HEADER_BYTES, size - last)])
-            return Cut(log.name, size, source_digest(source, size, source.size), header.hex())
+            return Cut(log.name, size, tail_digest(source, size), header.hex())
 
     def _transactions(self) -> Iterator[Step]:
         name, found = self._name(FileKind.TXN_INDEX), self._facts.txn_indexes.get(self._after.base)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from kdump.repair.transaction.directories import descriptor_of, forget_directory, parent_of
+from kdump.storage.source import allocated_bytes, hole_end
 from kdump.values import frozen
 
 _FICLONE: Final = 0x40049409
@@ -205,7 +206,18 @@ def restore_tail(path: Path, position: int, saved: Path, start: int, mtime_ns: i
     try:
         descriptor = SYSTEM.open(path, os.O_RDWR)
         try:
-            while piece := os.pread(origin, _PIECE_BYTES, start):
+            status = os.fstat(origin)
+            sparse = allocated_bytes(status) < status.st_size
+            while start < status.st_size:
+                if sparse and (hole := hole_end(origin, start, status.st_size) - start):
+                    start += hole
+                    position += hole
+                    if start == status.st_size:
+                        SYSTEM.truncate(descriptor, position)
+                    continue
+                piece = os.pread(origin, _PIECE_BYTES, start)
+                if not piece:
+                    raise OSError(errno.EIO, f"the file ends at {start}")
                 _write_at(descriptor, piece, position)
                 start += len(piece)
                 position += len(piece)
@@ -390,11 +402,21 @@ def _try_clone(target: int, source: int) -> bool:
 
 
 def _copy(source: int, target: int, start: int, stop: int) -> None:
-    space = os.fstatvfs(target)
-    if stop - start > space.f_bavail * space.f_frsize:
-        raise OSError(errno.ENOSPC, f"{stop - start} bytes are to be copied")
+    """Append bytes of a file; the holes of a sparse file become holes."""
+    space, status = os.fstatvfs(target), os.fstat(source)
+    needed = min(stop - start, allocated_bytes(status))
+    if needed > space.f_bavail * space.f_frsize:
+        raise OSError(errno.ENOSPC, f"{needed} bytes are to be copied")
+    sparse = allocated_bytes(status) < status.st_size
     by_kernel = True
     while start < stop:
+        if sparse and (hole := min(hole_end(source, start, stop), stop) - start):
+            start += hole
+            if start == stop:
+                SYSTEM.truncate(target, os.lseek(target, 0, os.SEEK_CUR) + hole)
+            else:
+                os.lseek(target, hole, os.SEEK_CUR)
+            continue
         count = min(_PIECE_BYTES, stop - start)
         if by_kernel:
             try:

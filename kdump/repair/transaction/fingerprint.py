@@ -13,9 +13,12 @@ from kdump.audit.survey.survey import Survey
 from kdump.errors import Refused, SourceError
 from kdump.repair.transaction.plan import Stamp
 from kdump.storage.logdir import Partition, is_metadata_log
-from kdump.storage.source import Source, source_error
+from kdump.storage.source import Source, data_from, source_error
 
 _PIECE_BYTES: Final = 1 << 20
+_ZEROS: Final = bytes(_PIECE_BYTES)
+#: Pieces of zeros in a row that are hashed as they are: 2 GiB, which no log of a broker exceeds.
+_HASHED_ZEROS: Final = 2048
 
 
 def read_fingerprint(
@@ -62,6 +65,46 @@ def source_digest(source: Source, position: int, stop: int) -> str:
         digest.update(piece)
         position += len(piece)
     return digest.hexdigest()
+
+
+def tail_digest(source: Source, position: int) -> str:
+    """Return a digest of the bytes from ``position`` to the end. Raises SourceError.
+
+    It is their SHA-256. Of more zeros in a row than the log of a broker can hold, which holes of
+    sparse files have, their number is hashed with it, so that holes cost no time. That a hole and
+    zeros that were written give the same, bytes are taken in pieces that are counted from
+    ``position`` on.
+    """
+    digest, zeros = hashlib.sha256(), 0
+    counted = list[tuple[int, int]]()
+    start, size = position, source.size
+
+    def add_zeros(count: int) -> None:
+        if count > _HASHED_ZEROS:
+            counted.append((position - start, count))
+        else:
+            for _ in range(count):
+                digest.update(_ZEROS)
+
+    while position < size:
+        hole = (min(data_from(source, position), size) - position) // _PIECE_BYTES
+        if hole:
+            zeros += hole
+            position += hole * _PIECE_BYTES
+            continue
+        count = min(_PIECE_BYTES, size - position)
+        piece = source.window(position, count)[:count]
+        if piece == _ZEROS:
+            zeros += 1
+        else:
+            add_zeros(zeros)
+            zeros = 0
+            digest.update(piece)
+        position += count
+    add_zeros(zeros)
+    if not counted:
+        return digest.hexdigest()
+    return hashlib.sha256(repr((digest.digest(), counted)).encode()).hexdigest()
 
 
 def refuse_metadata_log(partition: Partition) -> None:

@@ -140,8 +140,8 @@ class Put:
 class Cut:
     """Cut a log at ``size`` bytes; the tail goes into the backup.
 
-    ``tail_sha256`` is the SHA-256 of the tail. ``last_header`` is the header of the last batch that
-    stays, in hex; empty if no batch stays.
+    ``tail_sha256`` is the digest of the tail by ``tail_digest``. ``last_header`` is the header of
+    the last batch that stays, in hex; empty if no batch stays.
     """
 
     name: str

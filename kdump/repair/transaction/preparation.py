@@ -15,7 +15,7 @@ from kdump.errors import Refused
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.assembly import assemble
 from kdump.repair.transaction.disk import Attributes
-from kdump.repair.transaction.fingerprint import stamp_of
+from kdump.repair.transaction.fingerprint import stamp_of, tail_digest
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import (
     Assembly,
@@ -114,7 +114,9 @@ class Preparation:
     def _save_tail(self, cut: Cut) -> int:
         log, saved = self.plan.partition / cut.name, self.folder.tail_path(cut.name)
         start = disk.save_tail(log, cut.size, saved, Attributes.of(log))
-        if file_digest(saved, cut.size - start) != cut.tail_sha256:
+        with open_source(saved, mapped=False) as source:
+            found = tail_digest(source, cut.size - start)
+        if found != cut.tail_sha256:
             raise Refused(
                 f"{log}: expected the tail that the plan was made for, found another tail: plan "
                 "again"
@@ -122,11 +124,10 @@ class Preparation:
         return start
 
 
-def file_digest(path: Path, start: int = 0) -> str:
-    """Return the SHA-256 of a file from position ``start`` on."""
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
-        file.seek(start)
         while piece := file.read(_PIECE_BYTES):
             digest.update(piece)
     return digest.hexdigest()

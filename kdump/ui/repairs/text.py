@@ -15,9 +15,10 @@ from kdump.audit.survey.recovery import Span
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable, time_text
 from kdump.repair.transaction.interruption import Interruption
-from kdump.repair.transaction.plan import Loss, Plan, finish_command
+from kdump.repair.transaction.plan import Cut, Loss, Plan, finish_command
 from kdump.storage.paths import AnyPath
 from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState
+from kdump.storage.source import allocated_bytes
 from kdump.ui.paragraphs import LABEL, WIDTH, paragraph, wrap
 from kdump.ui.repairs.logs import ConversionSums
 from kdump.ui.repairs.steps import offset_text, step_texts
@@ -277,8 +278,9 @@ def _backup_bytes(plan: Plan) -> int:
 
 def _space_text(plan: Plan) -> str:
     device, inode = plan.identity
-    needs = size_text(plan.new_bytes + plan.tail_bytes)
-    if plan.tail_bytes:
+    tail_bytes = sum(_tail_space(plan, cut) for cut in plan.cuts)
+    needs = size_text(plan.new_bytes + tail_bytes)
+    if tail_bytes:
         needs += f" ({size_text(plan.new_bytes)} where the tail can be cloned)"
     try:
         space = os.statvfs(plan.partition)
@@ -287,6 +289,15 @@ def _space_text(plan: Plan) -> str:
         free = "unknown"
     where = f"device {os.major(device):x}:{os.minor(device):x}, directory inode {inode}"
     return f"needs {needs}, free {free}; {where}"
+
+
+def _tail_space(plan: Plan, cut: Cut) -> int:
+    """Return the bytes that the tail of a cut takes at most: the holes in it take none."""
+    size = plan.files[cut.name].size - cut.size
+    try:
+        return min(size, allocated_bytes((plan.partition / cut.name).stat()))
+    except OSError:  # it was cut, or is gone: applying the plan reports that
+        return size
 
 
 def _records_text(loss: Loss) -> str:
