@@ -48,14 +48,15 @@ def partition(
     directories: Sequence[str] = (),
     *,
     in_sync: Sequence[int] | None = None,
+    adding: Sequence[int] = (),
 ) -> bytes:
     """``directories`` are the ids of the replicas' ones; of a single replica it is lost.
 
-    Without ``in_sync`` all ``nodes`` are.
+    Without ``in_sync`` all ``nodes`` are. ``adding`` are those that a reassignment adds.
     """
     body = struct.pack(">i", number) + uuid(topic_id) + numbers(nodes)
-    body += numbers(nodes if in_sync is None else in_sync) + numbers([]) * 2
-    body += struct.pack(">iii", nodes[0], 0, 0)
+    body += numbers(nodes if in_sync is None else in_sync) + numbers([])
+    body += numbers(adding) + struct.pack(">iii", nodes[0], 0, 0)
     if not directories and len(nodes) == 1:
         directories = ["A" * 21 + "E"]
     ids = uvarint(len(directories) + 1) + b"".join(map(uuid, directories))

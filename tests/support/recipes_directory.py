@@ -761,6 +761,19 @@ RECIPES = (
         **{f"other-0.{_UNIQUE}-future": None},
     ),
     kraft("never-made", "", *_OTHER),
+    kraft(
+        "aside-alone",
+        "directory-stray replica-set-aside-only",
+        *_OTHER,
+        top={f"other-0.{_UNIQUE}-stray": None},
+    ),
+    kraft(
+        "aside-shared",
+        "directory-deleted replica-set-aside",
+        forge_metadata.topic("other", OTHER_ID),
+        forge_metadata.partition(OTHER_ID, 0, [3, 1], [OTHER_ID, DIRECTORY_ID]),
+        top={f"other-0.{_UNIQUE}-delete": None},
+    ),
     # --- holes
     kraft("hole", "segments-hole", first=batches(FIRST)[:8]),
     kraft(

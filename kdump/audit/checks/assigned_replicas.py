@@ -1,6 +1,6 @@
-"""Checks of the replicas that the cluster assigns to directories out of sight.
+"""Checks of the replicas that the cluster assigns to directories out of sight, or set aside.
 
-Spec: KIP-858.
+Spec: KIP-858; ``LogManager.loadLog``.
 """
 
 from __future__ import annotations
@@ -11,13 +11,20 @@ from itertools import chain
 from typing import Final
 
 from kdump.audit.evidence import NodeEvidence
-from kdump.audit.facts.cluster import ClusterImage
+from kdump.audit.facts.cluster import Node
+from kdump.audit.facts.own_replicas import (
+    LOST_DIRECTORY,
+    TopicPartition,
+    own_replicas,
+    served,
+    set_aside,
+)
 from kdump.audit.facts.small_files import read_small
 from kdump.audit.finding_code import FindingCode, Harm, Severity
 from kdump.audit.findings import Finding, file_finding
 from kdump.format.properties import decode_meta_properties
 from kdump.metadata.log import metadata_partition
-from kdump.storage.logdir import directory_name
+from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import META_PROPERTIES
 from kdump.values import frozen
 
@@ -50,6 +57,36 @@ REPLICA_DIRECTORY_MISSING_ONLY: Final = FindingCode(
     check=26,
     harm=Harm.EMPTY,
 )
+REPLICA_SET_ASIDE: Final = FindingCode(
+    "replica-set-aside",
+    Severity.WARNING,
+    "The cluster's metadata assigns a replica to this node, which has it only in a directory that "
+    "ends in -stray or -delete. A broker renamed it: the metadata that it had then did not assign "
+    "the replica. Other replicas may become leader.",
+    "The broker does not use the directory. It creates an empty replica, and fetches all records "
+    "from the leader. It deletes a -delete directory a minute later.",
+    "While the broker is stopped, rename the directory to TOPIC-PARTITION, and run kdump verify: "
+    "the indexes of a renamed log may need kdump reindex. Without that, make sure that another "
+    "replica is in sync.",
+    check=26,
+    harm=Harm.REFETCHED,
+)
+REPLICA_SET_ASIDE_ONLY: Final = FindingCode(
+    "replica-set-aside-only",
+    Severity.ERROR,
+    "The cluster's metadata assigns a replica to this node, which has it only in a directory that "
+    "ends in -stray or -delete. A broker renamed it: the metadata that it had then did not assign "
+    "the replica. No other replica may become leader: this node has the only replica, or the only "
+    "in-sync replica, or, while none is in sync, the only replica in the ELR.",
+    "The broker does not use the directory. It creates an empty replica and leads it: offsets are "
+    "assigned a second time, starting at 0, and other replicas truncate their logs. It deletes a "
+    "-delete directory a minute later.",
+    "While the broker is stopped, rename the directory to TOPIC-PARTITION, and run kdump verify: "
+    "the indexes of a renamed log may need kdump reindex. Then the broker serves its records "
+    "again.",
+    check=26,
+    harm=Harm.EMPTY,
+)
 
 #: The number of partitions that a finding names.
 _NAMED: Final = 3
@@ -73,12 +110,13 @@ def check_assigned_directories(evidence: NodeEvidence) -> Iterator[Finding]:
     ids = {meta.directory_id for meta in metas if meta is not None and meta.directory_id}
     if len(ids) < len(metas):
         return  # a directory without a readable id, which may be any
-    directories = [facts.directory for facts in evidence.directories] + [*evidence.beyond]
+    directories = _directories(evidence)
     paths = chain.from_iterable(directory.partition_paths for directory in directories)
     names = (name for name in map(directory_name, paths) if name is not None and not name.suffix)
     existing = {(name.topic, name.partition) for name in names}
+    existing |= set_aside(directories, evidence.node, existing).keys()
     home = next(filter(metadata_partition, directories), directories[0])
-    for found in unplaced(image, node, ids, existing):
+    for found in unplaced(evidence.node, ids, existing):
         for code, partitions in (
             (REPLICA_DIRECTORY_MISSING_ONLY, found.alone),
             (REPLICA_DIRECTORY_MISSING, found.shared),
@@ -93,7 +131,24 @@ def check_assigned_directories(evidence: NodeEvidence) -> Iterator[Finding]:
                 )
 
 
-def _assigned_text(directory_id: str, partitions: Sequence[tuple[str, int]], node: int) -> str:
+def check_set_aside(evidence: NodeEvidence) -> Iterator[Finding]:
+    """Report replicas that are here only as ``-stray`` or ``-delete``."""
+    node = evidence.node
+    if not evidence.stopped or node.node_id is None:
+        return
+    directories = _directories(evidence)
+    existing = set(chain.from_iterable(map(served, directories)))
+    expected = f"a name without suffix, as the cluster assigns the replica to node {node.node_id}"
+    for partition, paths in sorted(set_aside(directories, node, existing).items()):
+        code = REPLICA_SET_ASIDE_ONLY if node.leads_alone(*partition) else REPLICA_SET_ASIDE
+        yield from (file_finding(code, path, expected, path.name) for path in paths)
+
+
+def _directories(evidence: NodeEvidence) -> list[LogDirectory]:
+    return [facts.directory for facts in evidence.directories] + [*evidence.beyond]
+
+
+def _assigned_text(directory_id: str, partitions: Sequence[TopicPartition], node: int) -> str:
     named = ", ".join(f"{topic}-{partition}" for topic, partition in partitions[:_NAMED])
     others = f" and {len(partitions) - _NAMED:,} more" if partitions[_NAMED:] else ""
     which = (
@@ -116,16 +171,12 @@ def _in_sight_text(directory_id: str, evidence: NodeEvidence, count: int) -> str
     return f"{text}, and none with this id registered"
 
 
-NODE_CHECKS: Final = (check_assigned_directories,)
+NODE_CHECKS: Final = (check_assigned_directories, check_set_aside)
 
 
 # --- The replicas of a node that the cluster assigns to a log directory that is not in sight.
 # Spec: KIP-858; DirectoryId; LogManager.getOrCreateLog, which makes a replica in another directory
 # if the one that the metadata log names is not among log.dirs.
-
-
-#: ``DirectoryId.LOST``: the replica was in some directory that is offline.
-LOST_DIRECTORY: Final = 21 * "A" + "g"
 
 
 @frozen
@@ -137,32 +188,24 @@ class Unplaced:
     """
 
     directory_id: str
-    alone: Sequence[tuple[str, int]]
-    shared: Sequence[tuple[str, int]]
+    alone: Sequence[TopicPartition]
+    shared: Sequence[TopicPartition]
 
 
 def unplaced(
-    image: ClusterImage,
-    node: int,
-    in_sight: Collection[str],
-    existing: Collection[tuple[str, int]],
+    node: Node, in_sight: Collection[str], existing: Collection[TopicPartition]
 ) -> list[Unplaced]:
     """Return the replicas of ``node`` that are in directories that are not ``in_sight``.
 
     ``in_sight`` are ids of directories, ``existing`` the partitions that are in any of these. An id
     that is reserved names no directory: the replica may be anywhere, but for ``LOST_DIRECTORY``.
     """
-    found: Mapping[str, tuple[list[tuple[str, int]], list[tuple[str, int]]]]
+    found: Mapping[str, tuple[list[TopicPartition], list[TopicPartition]]]
     found = defaultdict(lambda: ([], []))
-    for topic_id, partitions in image.replicas.items():
-        topic = image.names.get(topic_id)
-        if topic is None:
-            continue
-        for partition, replicas in partitions.items():
-            directory = replicas.directory_of(node, lost=LOST_DIRECTORY)
-            if directory is None or directory in in_sight or (topic, partition) in existing:
-                continue
-            found[directory][not replicas.leads_alone(node)].append((topic, partition))
+    for own in own_replicas(node):
+        directory = own.directory_id
+        if directory is not None and directory not in in_sight and own.partition not in existing:
+            found[directory][not own.alone].append(own.partition)
     return [
         Unplaced(directory, sorted(alone), sorted(shared))
         for directory, (alone, shared) in sorted(found.items())

@@ -6,13 +6,15 @@ Spec: ``LogManager``, ``BootstrapDirectory``; KOD 9, checks 26, 28.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
 from kdump.audit.checks import metadata
 from kdump.audit.evidence import NodeEvidence
 from kdump.audit.facts.cluster import Node
+from kdump.audit.facts.metadata_log import is_emptied, is_whole
+from kdump.audit.facts.own_replicas import TopicPartition, own_replicas, served, set_aside
 from kdump.audit.facts.remote_cache import CacheFault, cache_fault
 from kdump.audit.facts.settings import named_directories
 from kdump.audit.facts.small_files import DirectoryFacts
@@ -21,9 +23,10 @@ from kdump.audit.findings import Finding, file_finding
 from kdump.audit.targets.node_directories import copies
 from kdump.errors import DecodeError
 from kdump.format.properties import MetaProperties
-from kdump.storage.logdir import DirectoryEntry, EntryType, directory_name
+from kdump.storage.logdir import DirectoryEntry, EntryType
 from kdump.storage.names import (
     CLUSTER_METADATA_TOPIC,
+    META_PROPERTIES,
     REMOTE_INDEX_CACHE,
     DirectoryName,
     format_directory_name,
@@ -46,9 +49,10 @@ PARTITION_TWICE: Final = FindingCode(
 REPLICA_MISSING: Final = FindingCode(
     "replica-missing",
     Severity.WARNING,
-    "The directory of a partition is missing, although a checkpoint has a line for it and the "
-    "cluster's metadata names this node as a replica. It was removed, or it is on a file system "
-    "that is not mounted.",
+    "The directory of a partition is missing, although the cluster's metadata names this node as a "
+    "replica, and the replica had a log: a checkpoint has a line for it, or it was in sync, or the "
+    "log directory has no partition at all. It was removed, or it is on a file system that is not "
+    "mounted.",
     "The broker creates an empty replica, which fetches all records from the leader.",
     "If this was not intended, bring the directory back before the broker starts. Otherwise make "
     "sure that another replica is in sync.",
@@ -57,12 +61,26 @@ REPLICA_MISSING: Final = FindingCode(
 REPLICA_MISSING_ONLY: Final = FindingCode(
     "replica-missing-only",
     Severity.ERROR,
-    "The directory of a partition is missing, although a checkpoint has a line for it. According "
-    "to the cluster's metadata, no other replica may become leader: this node has the only "
-    "replica, or the only in-sync replica, or, while none is in sync, the only replica in the ELR.",
+    "The directory of a partition is missing, although the cluster's metadata names this node as a "
+    "replica, and the replica had a log: a checkpoint has a line for it, or it was in sync. No "
+    "other replica may become leader: this node has the only replica, or the only in-sync replica, "
+    "or, while none is in sync, the only replica in the ELR.",
     "The broker creates an empty replica and leads it: offsets are assigned a second time, "
     "starting at 0, and other replicas truncate their logs.",
     "Bring the directory back before the broker starts, from a backup if necessary.",
+    check=26,
+    harm=Harm.EMPTY,
+)
+LOG_DIRECTORY_EMPTIED: Final = FindingCode(
+    "log-directory-emptied",
+    Severity.ERROR,
+    "The log directory holds no partition, although its checkpoints have lines of some. A broker "
+    "removes the lines of partitions that are deleted or moved: these were removed otherwise, or "
+    "are on a file system that is not mounted. No metadata log in sight says which of them belong "
+    "to this node.",
+    "The broker creates its replicas again, empty. A follower fetches all records again. A leader "
+    "assigns offsets a second time, starting at 0.",
+    "Bring the partitions back before the broker starts, from a backup if necessary.",
     check=26,
     harm=Harm.EMPTY,
 )
@@ -247,21 +265,58 @@ def check_twice(evidence: NodeEvidence) -> Iterator[Finding]:
 
 
 def check_missing_replicas(evidence: NodeEvidence) -> Iterator[Finding]:
-    """Report lines of partitions that do not exist, but that the cluster assigns to this node.
+    """Report replicas that the cluster assigns to this node, and that are in no directory.
 
-    A line alone may be of a partition that was deleted or moved away. A replica that was never
-    created has no line.
+    They have a line in a checkpoint, or certainly had a log. A line alone may be of a partition
+    that was deleted or moved away. A replica that was never created has no line.
     """
     directories = evidence.directories
     if not evidence.stopped:
         return
-    paths = chain.from_iterable(facts.directory.partition_paths for facts in directories)
-    existing = {(name.topic, name.partition) for name in map(directory_name, paths) if name}
+    listed = [facts.directory for facts in directories]
+    existing = set(chain.from_iterable(map(served, listed)))
+    existing |= set_aside(listed, evidence.node, existing).keys()
+    unlisted = _unlisted(evidence, existing)
     for facts in directories:
+        if evidence.node.image is None and is_emptied(facts):
+            expected = "the partitions that its checkpoints list"
+            yield file_finding(LOG_DIRECTORY_EMPTIED, facts.directory.path, expected, "none")
         read = next((read for read in facts.checkpoints if read.value is not None), None)
         if read is not None and read.value is not None:
             missing = sorted(read.value.keys() - existing)
+            existing |= read.value.keys()
             yield from _missing_replicas(read.path, missing, facts.identity, evidence.node)
+    for facts in directories:
+        missing = sorted(unlisted[facts.directory.path] - existing)
+        path = facts.directory.path / META_PROPERTIES
+        yield from _missing_replicas(path, missing, facts.identity, evidence.node)
+
+
+def _unlisted(
+    evidence: NodeEvidence, existing: Collection[TopicPartition]
+) -> Mapping[AnyPath, set[TopicPartition]]:
+    """Return the replicas that had a log and are not ``existing``, by the path of their directory.
+
+    A log directory without any partition lacks all that are assigned to it, in sync or not.
+    """
+    found: dict[AnyPath, set[TopicPartition]] = defaultdict(set)
+    directories, node = evidence.directories, evidence.node
+    if node.image is None or node.node_id is None:
+        return found
+    if evidence.config is None and not is_whole(directories):
+        return found  # some partitions of a node, as they are copied
+    homes = {facts.identity.directory_id: facts for facts in directories if facts.identity}
+    registered = node.image.directories.get(node.node_id, ())
+    if evidence.config is not None or len(registered) == 1:
+        homes[None] = directories[0]  # all of the node's directories are in sight
+    for own in own_replicas(node):
+        home = homes.get(own.directory_id)
+        if home is None or own.partition in existing:
+            continue
+        emptied = not any(served(home.directory)) and not own.planned
+        if own.had_log or emptied:
+            found[home.directory.path].add(own.partition)
+    return found
 
 
 def _missing_replicas(

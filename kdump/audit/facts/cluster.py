@@ -64,7 +64,9 @@ class Replicas:
     """The replicas of a partition: node ids, and the ids of their log directories if recorded.
 
     ``in_sync`` are the replicas in sync when the record was written, ``eligible`` those that may
-    lead all the same (KIP-966), ``last_eligible`` the last of these.
+    lead all the same (KIP-966), ``last_eligible`` the last of these. ``adding`` are the replicas
+    that a reassignment adds. ``settled``: the partition was not just created, because it changed
+    since or is in a snapshot.
     """
 
     nodes: tuple[int, ...]
@@ -72,6 +74,8 @@ class Replicas:
     in_sync: tuple[int, ...] = ()
     eligible: tuple[int, ...] = ()
     last_eligible: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    settled: bool = False
 
     def directory_of(self, node: int, *, lost: str | None = None) -> str | None:
         """Return the id of the log directory of a replica; None if the cluster does not have it.
@@ -87,6 +91,15 @@ class Replicas:
         """Return whether no other replica than that of ``node`` may lead."""
         may_lead = self.in_sync or self.eligible or self.last_eligible
         return self.nodes == (node,) or may_lead == (node,)
+
+    def had_log(self, node: int) -> bool:
+        """Return whether the replica of ``node`` certainly had a log.
+
+        A replica is in sync from the start only on a broker that runs, which creates the log at
+        once. One that was assigned to a broker that was down, or is being added, may have none.
+        """
+        members = (*self.in_sync, *self.eligible, *self.last_eligible)
+        return self.settled and (self.nodes == (node,) or node in members)
 
 
 @frozen
@@ -278,9 +291,11 @@ def read_cluster(partition: Partition) -> ClusterImage:
     if remains is not None:
         left = _partitions(remains)
     snapshots = [snapshot for snapshot in every if snapshot.fault is None]
+    old = frozenset[tuple[str, int]]()
     if snapshots:
         problem = _problem(replay, replay.read_snapshot(snapshots[-1]))
         end = snapshots[-1].end_offset
+        old = _partitions(replay)
     covered = end
     whole, unreplayable = True, _stopping(replay)
     for segment in partition.segments:
@@ -312,6 +327,8 @@ def read_cluster(partition: Partition) -> ClusterImage:
                     found.in_sync,
                     found.eligible,
                     found.last_known_eligible,
+                    found.adding,
+                    found.partition_epoch > 0 or (topic_id, number) in old,
                 )
                 for number, found in partitions.items()
             }

@@ -15,7 +15,7 @@ from kdump.audit.facts.small_files import DirectoryFacts, read_small
 from kdump.errors import SourceError
 from kdump.format.checkpoint import decode_epochs
 from kdump.format.properties import MetaProperties, decode_quorum_state
-from kdump.storage.logdir import LogDirectory, directory_name, read_partition
+from kdump.storage.logdir import LogDirectory, directory_name, has_lines, read_partition
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, FileKind
 from kdump.storage.paths import AnyPath
@@ -53,7 +53,8 @@ class Sighted:
     """The log directories of one node, and what they show of its metadata log.
 
     ``path`` is the directory of the log, None without one. ``image`` is None too if the log could
-    not be read. ``whole`` is that of ``is_whole``.
+    not be read. ``whole`` is that of ``is_whole``. ``emptied``: one of its directories has lost
+    its partitions, by ``is_emptied``.
     """
 
     directories: Sequence[LogDirectory]
@@ -61,6 +62,7 @@ class Sighted:
     path: AnyPath | None
     image: ClusterImage | None
     whole: bool
+    emptied: bool
 
     @property
     def blank(self) -> bool:
@@ -69,7 +71,12 @@ class Sighted:
 
     @property
     def served(self) -> bool:
-        """Whether the node has partitions, which a start renames if it does not know them."""
+        """Whether the node has partitions, which a start renames if it does not know them.
+
+        Or it had some, by its checkpoints.
+        """
+        if self.emptied:
+            return True
         names = (
             directory_name(path)
             for directory in self.directories
@@ -87,11 +94,14 @@ def is_whole(directories: Iterable[DirectoryFacts]) -> bool:
     """Return whether log directories are more than a copy of some partitions of a node.
 
     Up to 4.3, formatting writes bootstrap.checkpoint into each one. 4.4 writes none: there the
-    recovery points name the partitions of a directory, of which a part lacks most. An anonymous
-    manifest, which leaves out the metadata log, is never whole.
+    recovery points name the partitions of a directory, of which a part lacks most. A directory
+    without any partition is no copy of some. An anonymous manifest, which leaves out the metadata
+    log, is never whole.
     """
     for facts in directories:
         directory, points = facts.directory, facts.recovery_points
+        if not directory.partition_paths and facts.meta is not None:
+            return True
         if any(entry.name.kind is FileKind.BOOTSTRAP_SNAPSHOT for entry in directory.entries):
             return True
         if isinstance(directory.path, ManifestPath) and directory.path.on_host() is None:
@@ -102,6 +112,16 @@ def is_whole(directories: Iterable[DirectoryFacts]) -> bool:
         if 2 * len(known & here) > len(known):
             return True
     return False
+
+
+def is_emptied(facts: DirectoryFacts) -> bool:
+    """Return whether a log directory holds no partition, although checkpoints have lines of some.
+
+    A broker removes the lines of partitions that are deleted or moved within seconds.
+    """
+    directory, reads = facts.directory, (facts.recovery_points, facts.high_watermarks)
+    listed = any(read is not None and read.value for read in reads)
+    return listed and not any(map(has_lines, directory.partition_paths))
 
 
 def missing_metadata(

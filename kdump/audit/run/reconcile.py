@@ -15,6 +15,8 @@ from typing import Final, Protocol
 from kdump.audit.checks.assigned_replicas import (
     REPLICA_DIRECTORY_MISSING,
     REPLICA_DIRECTORY_MISSING_ONLY,
+    REPLICA_SET_ASIDE,
+    REPLICA_SET_ASIDE_ONLY,
 )
 from kdump.audit.checks.directory import CHECKPOINT_LINE_UNKNOWN
 from kdump.audit.checks.node import REPLICA_MISSING, REPLICA_MISSING_ONLY
@@ -43,6 +45,8 @@ _OF_PARTITIONS: Final = frozenset(
         REPLICA_MISSING_ONLY,
         REPLICA_DIRECTORY_MISSING,
         REPLICA_DIRECTORY_MISSING_ONLY,
+        REPLICA_SET_ASIDE,
+        REPLICA_SET_ASIDE_ONLY,
         CHECKPOINT_LINE_UNKNOWN,
     }
 )

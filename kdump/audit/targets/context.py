@@ -12,7 +12,13 @@ from itertools import chain
 
 from kdump.audit.facts.cluster import ClusterImage, Configs, Node, find_cluster
 from kdump.audit.facts.coordinator import find_coordinator
-from kdump.audit.facts.metadata_log import MissingMetadata, Sighted, is_whole, missing_metadata
+from kdump.audit.facts.metadata_log import (
+    MissingMetadata,
+    Sighted,
+    is_emptied,
+    is_whole,
+    missing_metadata,
+)
 from kdump.audit.facts.remote_storage import find_remote_storage
 from kdump.audit.facts.settings import (
     Overrides,
@@ -164,7 +170,8 @@ def read_context(
         logs = (metadata_partition(directory) for directory in directories_of_node)
         path = next((log for log in logs if log is not None), None)
         image = find_cluster(directories_of_node)
-        sighted = Sighted(directories_of_node, known, path, image, is_whole(group))
+        emptied = any(map(is_emptied, group))
+        sighted = Sighted(directories_of_node, known, path, image, is_whole(group), emptied)
         sights[group[0].directory.path] = sighted
         if sighted.blank:
             image = None

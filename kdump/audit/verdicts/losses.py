@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from kdump.audit.checks.assigned_replicas import REPLICA_DIRECTORY_MISSING_ONLY
+from kdump.audit.checks.assigned_replicas import (
+    REPLICA_DIRECTORY_MISSING_ONLY,
+    REPLICA_SET_ASIDE_ONLY,
+)
 from kdump.audit.checks.directory import (
     LOG_DIRECTORY_BLANK,
     LOG_DIRECTORY_FILE,
     LOG_DIRECTORY_MISSING,
 )
 from kdump.audit.checks.missing_offsets import OFFSETS_MISSING
-from kdump.audit.checks.node import REPLICA_MISSING_ONLY
+from kdump.audit.checks.node import LOG_DIRECTORY_EMPTIED, REPLICA_MISSING_ONLY
 from kdump.audit.checks.partition_files import EPOCHS_BEYOND_END
 from kdump.audit.checks.segments import LOG_START_RAISED, LOG_START_UNEXPLAINED
 from kdump.audit.finding_code import FindingCode, Harm, Outcome, Severity
@@ -28,7 +31,9 @@ from kdump.values import frozen
 #: The codes with which nothing decides how many records are lost now: the reason, weightiest first.
 UNDECIDED: Final[Mapping[FindingCode, str]] = {
     REPLICA_MISSING_ONLY: "a replica is missing",
+    REPLICA_SET_ASIDE_ONLY: "a replica is here as -stray or -delete alone",
     REPLICA_DIRECTORY_MISSING_ONLY: "replicas are in no log directory that is in sight",
+    LOG_DIRECTORY_EMPTIED: "the partitions of a log directory are missing",
     LOG_DIRECTORY_BLANK: "a log directory is missing",
     LOG_DIRECTORY_MISSING: "a log directory is missing",
     LOG_DIRECTORY_FILE: "a log directory is missing",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.audit.checks import directory, file_types, node, read_errors, topic
+from kdump.audit.checks import assigned_replicas, directory, file_types, node, read_errors, topic
 from kdump.commands.explain.broker_log.message import BrokerMessage, FollowUp, Subject, answer_alike
 from kdump.commands.explain.broker_log.rows.answers import ALL, DISK, FIRST, NOTHING
 
@@ -290,7 +290,7 @@ ROWS: Final = (
         "Loaded stray log: {path}",
         "A directory that an earlier startup renamed to -stray still exists.",
         "If you do not need its records, you can delete the directory.",
-        (file_types.DIRECTORY_STRAY,),
+        (file_types.DIRECTORY_STRAY, assigned_replicas.REPLICA_SET_ASIDE_ONLY),
         kind=Subject.NOTE,
         quoted=True,
     ),

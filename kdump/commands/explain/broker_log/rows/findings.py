@@ -37,6 +37,8 @@ ROWS: Final = (
         "Created log for partition {} in {}",
         assigned_replicas.REPLICA_DIRECTORY_MISSING,
         assigned_replicas.REPLICA_DIRECTORY_MISSING_ONLY,
+        assigned_replicas.REPLICA_SET_ASIDE,
+        assigned_replicas.REPLICA_SET_ASIDE_ONLY,
     ),
     _row("Log directory {} not found, creating it.", directory.LOG_DIRECTORY_BLANK),
     _row(
