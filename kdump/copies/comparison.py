@@ -13,10 +13,12 @@ from itertools import combinations
 from typing import NamedTuple
 
 from kdump.audit.facts.cluster import Replicas
+from kdump.audit.facts.coordinator import TopicPartition
 from kdump.copies.content import compare_content, count_records, parting_of
 from kdump.copies.copy import OFFSETS_MISSING, Copy, LostOffsets, OffsetRange
 from kdump.copies.lineage import Truncation, shared_end, truncation
 from kdump.errors import SourceError
+from kdump.storage.paths import AnyPath
 from kdump.storage.throttle import Pace
 from kdump.values import frozen
 
@@ -57,10 +59,14 @@ class Unordered(NamedTuple):
 
 
 class NodeDirectory(NamedTuple):
-    """A log directory at hand: its node, and its directory id, None without one."""
+    """A log directory at hand: its node, and its directory id, None without one.
+
+    ``aside`` are the ``-stray`` and ``-delete`` directories of replicas that its node has only so.
+    """
 
     node_id: int
     directory_id: str | None
+    aside: tuple[tuple[TopicPartition, AnyPath], ...] = ()
 
 
 @frozen
@@ -115,6 +121,7 @@ class Comparison:
     topic_id      The topic id there.
     missing       Nodes that are replicas, whose directories are at hand and have no copy of the
                   topic that the metadata log has.
+    aside         The ``-stray`` and ``-delete`` directories that these nodes have instead.
     unread        What could not be read.
     """
 
@@ -130,6 +137,7 @@ class Comparison:
     replicas: Replicas | None = None
     topic_id: str | None = None
     missing: tuple[int, ...] = ()
+    aside: tuple[AnyPath, ...] = ()
     unread: tuple[str, ...] = ()
 
     @property
@@ -310,6 +318,12 @@ def compare(
                 unordered[index] = _unordered(copies, index, differences, pace)
             except SourceError as error:
                 unread.append(str(error))
+    missing = tuple(
+        node
+        for node in (() if replicas is None else replicas.nodes)
+        if node not in holders and _at_hand(node, replicas, directories)
+    )
+    own = copies[0].topic, copies[0].partition
     return Comparison(
         copies=tuple(copies),
         order=tuple(
@@ -333,10 +347,12 @@ def compare(
         uncompared=tuple(uncompared),
         replicas=replicas,
         topic_id=topic_id,
-        missing=tuple(
-            node
-            for node in (() if replicas is None else replicas.nodes)
-            if node not in holders and _at_hand(node, replicas, directories)
+        missing=missing,
+        aside=tuple(
+            path
+            for directory in directories
+            for partition, path in directory.aside
+            if directory.node_id in missing and partition == own
         ),
         unread=tuple(unread),
     )

@@ -7,6 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kdump.audit.facts.cluster import ClusterImage, Replicas
+from kdump.audit.facts.coordinator import TopicPartition
+from kdump.audit.facts.own_replicas import served, set_aside
+from kdump.audit.facts.small_files import DirectoryFacts
+from kdump.audit.targets.context import Context
 from kdump.audit.targets.scope import Scope
 from kdump.audit.targets.target import identity, log_cost
 from kdump.audit.verdicts.verdict import Verdict
@@ -132,7 +136,18 @@ def whole_directories(scope: Scope) -> Iterator[NodeDirectory]:
             node_id = scope.context.node_of(root.directory).node_id
             meta = root.directory.identity
             if node_id is not None:
-                yield NodeDirectory(node_id, None if meta is None else meta.directory_id)
+                directory_id = None if meta is None else meta.directory_id
+                yield NodeDirectory(node_id, directory_id, _aside(root.directory, scope.context))
+
+
+def _aside(facts: DirectoryFacts, context: Context) -> tuple[tuple[TopicPartition, AnyPath], ...]:
+    """Return the replicas that a stopped node has only as ``-stray`` or ``-delete``, those here."""
+    if not facts.stopped:
+        return ()
+    same = next((group for group in context.siblings if facts in group), (facts,))
+    existing = {each for sibling in same for each in served(sibling.directory)}
+    found = set_aside([facts.directory], context.node_of(facts), existing)
+    return tuple((partition, path) for partition, paths in found.items() for path in paths)
 
 
 def _distinct(numbers: Iterable[int], known: Mapping[int, object]) -> tuple[int, ...]:

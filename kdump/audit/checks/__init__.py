@@ -32,7 +32,8 @@ meta_properties    Checks of ``meta.properties``: its form, and the node and the
                    names.
 node               Checks of the log directories of one node together: places, replicas,
                    ``bootstrap.checkpoint``.
-assigned_replicas  Checks of the replicas that the cluster assigns to directories out of sight.
+assigned_replicas  Checks of the replicas that the cluster assigns to directories out of sight, or
+                   set aside.
 changes            Finding codes of changes between two scrubs, which ``history/`` and ``scrub``
                    find.
 """

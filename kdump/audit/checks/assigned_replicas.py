@@ -12,9 +12,9 @@ from typing import Final
 
 from kdump.audit.evidence import NodeEvidence
 from kdump.audit.facts.cluster import Node
+from kdump.audit.facts.coordinator import TopicPartition
 from kdump.audit.facts.own_replicas import (
     LOST_DIRECTORY,
-    TopicPartition,
     own_replicas,
     served,
     set_aside,

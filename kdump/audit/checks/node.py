@@ -13,8 +13,9 @@ from typing import Final
 from kdump.audit.checks import metadata
 from kdump.audit.evidence import NodeEvidence
 from kdump.audit.facts.cluster import Node
+from kdump.audit.facts.coordinator import TopicPartition
 from kdump.audit.facts.metadata_log import is_emptied, is_whole
-from kdump.audit.facts.own_replicas import TopicPartition, own_replicas, served, set_aside
+from kdump.audit.facts.own_replicas import own_replicas, served, set_aside
 from kdump.audit.facts.remote_cache import CacheFault, cache_fault
 from kdump.audit.facts.settings import named_directories
 from kdump.audit.facts.small_files import DirectoryFacts

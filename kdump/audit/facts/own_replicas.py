@@ -12,14 +12,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kdump.audit.facts.cluster import Node
+from kdump.audit.facts.coordinator import TopicPartition
 from kdump.audit.facts.small_files import read_small
 from kdump.format.properties import decode_partition_metadata
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, PARTITION_METADATA, DirectoryName
 from kdump.storage.paths import AnyPath
 from kdump.values import frozen
-
-TopicPartition = tuple[str, int]
 
 #: ``DirectoryId.LOST``: the replica was in some directory that is offline.
 LOST_DIRECTORY: Final = 21 * "A" + "g"

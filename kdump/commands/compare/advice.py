@@ -62,12 +62,20 @@ class Advice:
     def __init__(self, again: Remedy) -> None:
         self._again = again
         self._first: Counter[int] = Counter()
+        self._renames: list[AdviceStep] = []
         self._heals: list[_Heal] = []
         self._saves: list[_Save] = []
         self._unclean: list[AdviceStep] = []
 
     def add(self, found: Comparison) -> None:
         """Add a partition."""
+        if found.aside:  # the replica that is missing may be the best one
+            name = f"{found.topic}-{found.partition}"
+            self._renames += (
+                AdviceStep(f"while its broker is stopped, rename {path} to {name}")
+                for path in found.aside
+            )
+            return
         heals = list(_heals(found))
         if heals:  # the first choice, and what it cuts, may then be others
             self._heals.extend(heals)
@@ -102,14 +110,15 @@ class Advice:
         for before in dict.fromkeys(map(copy_text, changed)):
             if before is not None:
                 yield AdviceStep(before)
+        yield from self._renames
         yield from map(_truncation_step, (heal for heal in self._heals if heal.unordered))
         yield from _heal_steps(heal for heal in self._heals if not heal.unordered)
-        if self._heals:
+        if self._renames or self._heals:
             text = "compare again before a broker starts: the result says who may lead"
             yield AdviceStep(text, (self._again,))
         yield from _save_steps(self._saves)
         if self._first:
-            others = " for the other partitions" if self._heals else ""
+            others = " for the other partitions" if self._renames or self._heals else ""
             nodes = [node for node, _ in self._first.most_common()]
             if len(nodes) == 1:
                 yield AdviceStep(f"start node {nodes[0]} first{others}")

@@ -206,6 +206,8 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str]]:
             f"node {node} is a replica, but its log directories have no log of this topic id: if "
             "it leads, the others lose all records",
         )
+    for path in found.aside:
+        yield "", f"it is in {printable(str(path))}, which a broker does not use"
     for difference in found.differences:
         yield "differs", _difference_text(difference)
     for first, second, batches in found.uncompared:

@@ -159,6 +159,22 @@ def test_all_commands_are_printed(tmp_path: Path) -> None:
     assert text_of(*nodes).startswith("OK            The replicas of 5 partitions are equal.")
 
 
+def test_a_replica_that_was_set_aside_is_named_and_no_other_is_elected(tmp_path: Path) -> None:
+    top = copy_fixture(REPLICAS[0], tmp_path / "nodes")
+    aside = top / "2" / f"same-0.{32 * '1'}-stray"
+    (top / "2" / "same-0").rename(aside)
+    command = ["compare", str(top / "1"), str(top / "2")]
+    text = "".join(run(command).out.split())  # a long path is folded
+    assert f"itisin{aside},whichabrokerdoesnotuse" in text
+    assert f"1whileitsbrokerisstopped,rename{aside}tosame-02compareagain" in text
+    assert "--topicsame-" not in text
+    # The log of another topic of that name is not the replica.
+    (aside / "partition.metadata").write_text("version: 0\ntopic_id: dGhlLXRvcGljLXRoYXQtZw")
+    text = "".join(run(command).out.split())
+    assert "--election-typeunclean--topicsame-" in text
+    assert str(aside) not in text
+
+
 def test_other_partitions_keep_their_steps_behind(tmp_path: Path) -> None:
     top = copy_fixture(REPLICAS[0], tmp_path / "nodes")
     for path in (top / "2" / "behind-0").glob("00000000000000000041.*"):
