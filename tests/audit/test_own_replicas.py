@@ -314,6 +314,25 @@ def test_a_log_directory_of_a_cluster_with_zookeeper_that_was_emptied(
     assert EMPTIED in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", ["groups", "transactions", "compare", "export"])
+def test_an_emptied_log_directory_is_no_cluster_without_partitions(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    none_left(data)
+    words = [command, *(["--to", str(tmp_path / "out")] if command == "export" else []), str(data)]
+    assert main(words) == exits.INCOMPLETE
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert "expected the partitions that its checkpoints list, found none" in printed.err
+    # Beside another one it is named.
+    other = copy_fixture("4.3.1/clean", tmp_path / "other")
+    words = [*words, str(other)]
+    assert main(words) != exits.INCOMPLETE
+    assert "found none" in capsys.readouterr().err
+
+
 def test_a_new_log_directory_has_nothing_to_lose(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

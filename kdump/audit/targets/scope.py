@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final
 
+from kdump.audit.facts.metadata_log import is_emptied
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import (
@@ -66,6 +67,24 @@ def wrong_paths(roots: Iterable[Root]) -> list[SourceError]:
     broker's configuration names is missing.
     """
     return [error for error in errors_of(roots) if isinstance(error, _WRONG_PATHS)]
+
+
+def emptied_errors(roots: Iterable[Root]) -> list[SourceError]:
+    """Return an error for each log directory that has lost all its partitions.
+
+    For verify it is a finding. What has only partitions to show would show an empty cluster.
+    """
+    return [
+        SourceError(
+            root.path,
+            f"{root.path}: expected the partitions that its checkpoints list, found none: kdump "
+            "verify says what a broker would do",
+        )
+        for root in roots
+        if isinstance(root.content, LogDirectory)
+        and root.directory is not None
+        and is_emptied(root.directory)
+    ]
 
 
 def directories_of(roots: Iterable[Root]) -> tuple[DirectoryFacts, ...]:

@@ -18,7 +18,13 @@ from kdump.ui.options.filters import filter_options
 from kdump.ui.options.jobs import jobs_option, reading_jobs
 from kdump.ui.options.reports import quiet_option
 from kdump.ui.options.spark import SparkOptions, spark_options, spark_session
-from kdump.ui.options.targets import LogPath, TargetOptions, refuse_wrong_paths, target_options
+from kdump.ui.options.targets import (
+    LogPath,
+    TargetOptions,
+    refuse_emptied,
+    refuse_wrong_paths,
+    target_options,
+)
 from kdump.ui.progress import Mode, progress_option
 from kdump.values import frozen
 
@@ -231,6 +237,7 @@ def _open_source(
 
             listing = list_paths(session, paths, settings, selection)
             refuse_wrong_paths(listing.scope.roots)
+            refuse_emptied(listing.scope.roots)
             context = listing.scope.context
             yield _Source(listing.open(), listing.sizes(), context, partial(spread, session))
         return
@@ -240,6 +247,7 @@ def _open_source(
 
     scope = list_scope(paths, settings, selection)
     refuse_wrong_paths(scope.roots)
+    refuse_emptied(scope.roots)
     targets = [target.with_listing() for target in scope.targets]
     sizes = {segment.log: log_bytes(segment) for target in targets for segment in target.segments}
     workers = Workers(reading_jobs(jobs, targets))

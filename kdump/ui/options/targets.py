@@ -201,8 +201,21 @@ def note_manifests(scope: Scope) -> None:
 def find_read_scope(
     options: TargetOptions, *, stores: bool = True, manifests: bool = False
 ) -> Scope:
-    """Return what `find_scope` does. Raise the error of a root that cannot be read."""
-    return say_unreadable(find_scope(options, stores=stores, manifests=manifests))
+    """Return what `find_scope` does. Raise the error of a root that is unreadable or emptied."""
+    scope = say_unreadable(find_scope(options, stores=stores, manifests=manifests))
+    refuse_emptied(scope.roots)
+    return scope
+
+
+def refuse_emptied(roots: Sequence[Root]) -> None:
+    """Say which of ``roots`` lost all their partitions; if all did, raise the last error."""
+    from kdump.audit.targets.scope import emptied_errors
+
+    errors = emptied_errors(roots)
+    if len(errors) == len(roots):
+        _raise_last(errors)
+    for error in errors:
+        _say(str(error))
 
 
 def say_unreadable(scope: Scope) -> Scope:
