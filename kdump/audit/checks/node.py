@@ -15,7 +15,7 @@ from kdump.audit.evidence import NodeEvidence
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.coordinator import TopicPartition
 from kdump.audit.facts.metadata_log import is_emptied, is_whole
-from kdump.audit.facts.own_replicas import own_replicas, served, set_aside
+from kdump.audit.facts.own_replicas import own_replicas, renamed, served, set_aside
 from kdump.audit.facts.remote_cache import CacheFault, cache_fault
 from kdump.audit.facts.settings import named_directories
 from kdump.audit.facts.small_files import DirectoryFacts
@@ -278,14 +278,16 @@ def check_missing_replicas(evidence: NodeEvidence) -> Iterator[Finding]:
     existing = set(chain.from_iterable(map(served, listed)))
     existing |= set_aside(listed, evidence.node, existing).keys()
     unlisted = _unlisted(evidence, existing)
+    # A line may be of a topic that was deleted, and the new one of its name not yet be here.
+    deleted = set(chain.from_iterable(map(renamed, listed)))
     for facts in directories:
         if evidence.node.image is None and is_emptied(facts):
             expected = "the partitions that its checkpoints list"
             yield file_finding(LOG_DIRECTORY_EMPTIED, facts.directory.path, expected, "none")
         read = next((read for read in facts.checkpoints if read.value is not None), None)
         if read is not None and read.value is not None:
-            missing = sorted(read.value.keys() - existing)
-            existing |= read.value.keys()
+            missing = sorted(read.value.keys() - existing - deleted)
+            existing.update(missing)
             yield from _missing_replicas(read.path, missing, facts.identity, evidence.node)
     for facts in directories:
         missing = sorted(unlisted[facts.directory.path] - existing)

@@ -22,6 +22,7 @@ from kdump.values import frozen
 
 #: ``DirectoryId.LOST``: the replica was in some directory that is offline.
 LOST_DIRECTORY: Final = 21 * "A" + "g"
+_ASIDE: Final = ("stray", "delete")
 
 
 @frozen
@@ -65,6 +66,13 @@ def served(directory: LogDirectory) -> Iterator[TopicPartition]:
             yield name.topic, name.partition
 
 
+def renamed(directory: LogDirectory) -> Iterator[TopicPartition]:
+    """Yield the names of partitions that are ``-stray`` or ``-delete``, whatever their topic id."""
+    for name, _ in _named(directory):
+        if name.suffix in _ASIDE:
+            yield name.topic, name.partition
+
+
 def set_aside(
     directories: Iterable[LogDirectory], node: Node, existing: Container[TopicPartition]
 ) -> Mapping[TopicPartition, Sequence[AnyPath]]:
@@ -78,7 +86,7 @@ def set_aside(
         return found
     for directory in directories:
         for name, path in _named(directory):
-            if name.suffix not in ("stray", "delete"):
+            if name.suffix not in _ASIDE:
                 continue
             topic_id = _topic_id(path)
             topic = name.topic if topic_id is None else image.names.get(topic_id)
