@@ -39,6 +39,7 @@ except ModuleNotFoundError:
     raise
 
 from kdump.audit.findings import Finding
+from kdump.audit.run.gone_partitions import gone_partitions
 from kdump.audit.run.groups import GroupWorkers
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.targets.context import Context
@@ -199,7 +200,8 @@ class _Reader(DataSourceReader):
             return self._logs(list_logs(scope.targets, strict=True))
         bad = BadRecords(options)
         bad.prepare()
-        found = select_logs(scope.targets, options, scope.context, bad)
+        gone = gone_partitions(scope.roots, scope.context, options.selection)
+        found = select_logs([*scope.targets, *gone], options, scope.context, bad)
         bad.write()
         shown = _Logs((), bad.take_shown())
         selected = [partition for partition in found if partition.logs]

@@ -1,7 +1,6 @@
 """Offsets of a partition that no log of its directory has.
 
-They are in remote storage only, or the directory has no log although the high watermark of the
-checkpoint is above the log start offset.
+They are in remote storage only, their segments are gone, or the whole directory is.
 
 Spec: ``UnifiedLog`` with remote storage (KIP-405): consumers get offsets from the log start offset
 on, and a broker fetches from remote storage those below its first segment.
@@ -9,21 +8,30 @@ on, and a broker fetches from remote storage those below its first segment.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
 from kdump.audit.facts.remote_storage import OffsetRanges, remote_offsets
 from kdump.audit.facts.small_files import log_start_line, read_topic_id
+from kdump.audit.run.lost_segments import lost_segments
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.storage.names import PARTITION_METADATA
-from kdump.tables.corruption import MISSING, REMOTE, CorruptRange
-from kdump.tables.logs import replicated, swaps, utf8
+from kdump.storage.paths import exists
+from kdump.storage.selection import HIGHEST, Selection
+from kdump.tables.corruption import MISSING, NO_PARTITION, REMOTE, CorruptRange
+from kdump.tables.logs import known_end, swaps, utf8
+
+_Absent = tuple[int, int | None, str, str]
+"""The first and the last offset, the reason, and what was found."""
 
 
 def absent_ranges(target: Target, context: Context) -> list[CorruptRange]:
     """Return the offsets of a listed partition that are not here, ascending.
 
-    The last offset of each range is known. Nothing is known to be absent of a lone segment, of a
-    directory that a broker does not serve, and of a partition whose settings are unknown and that
-    no log of remote storage names.
+    Of a partition that is gone, the last offset may be unknown. Nothing is known to be absent of a
+    lone segment, of a directory that a broker does not serve, and of a partition whose settings are
+    unknown and that no log of remote storage names. Offsets after the last log are not among them.
     """
     partition = target.partition
     name = None if partition is None else partition.name
@@ -33,19 +41,54 @@ def absent_ranges(target: Target, context: Context) -> list[CorruptRange]:
     bases = [*(segment.base_offset for segment in target.segments[:1]), *swaps(target)]
     local_start = min(bases, default=None)
     here = "no log" if local_start is None else f"a log from offset {local_start} on"
-    found = [
+    found: list[_Absent] = [
         (first, last, REMOTE, f"here is {here}")
         for first, last in _remote_ranges(target, context, log_start, local_start)
     ]
-    end = replicated(target)
-    start = max([log_start or 0, *(last + 1 for _, last, _, _ in found)])
-    if local_start is None and start < end:
-        found.append((start, end - 1, MISSING, f"no log, and the high watermark is {end}"))
+    start = max([log_start or 0, *(last + 1 for _, last, _, _ in found if last is not None)])
+    found += _lost(target, context, start)
     path, topic = utf8(str(target.path)), utf8(name.topic)
     return [
-        CorruptRange(path, topic, name.partition, None, None, first, last, reason, detail)
-        for first, last, reason, detail in found
+        CorruptRange(
+            None if reason == NO_PARTITION else path,
+            topic,
+            name.partition,
+            None,
+            None,
+            first,
+            last,
+            reason,
+            detail,
+        )
+        for first, last, reason, detail in sorted(found, key=lambda each: each[0])
     ]
+
+
+def within(absent: Iterable[CorruptRange], wanted: Selection) -> Iterator[CorruptRange]:
+    """Yield the parts of ranges that have wanted offsets. An unknown end stays unknown."""
+    for found in absent:
+        first = max(found.first_offset, wanted.first_offset)
+        last = min(HIGHEST if found.last_offset is None else found.last_offset, wanted.last_offset)
+        if first <= last:
+            yield replace(found, first_offset=first, last_offset=None if last == HIGHEST else last)
+
+
+def _lost(target: Target, context: Context, start: int) -> Iterator[_Absent]:
+    """Yield what is neither here nor in remote storage, from ``start`` on."""
+    end, directory = known_end(target), target.directory
+    if directory is not None and target.stopped and not exists(target.path):
+        last = end - 1 if start < end else None
+        where = utf8(str(directory.directory.path))
+        detail = f"no directory in {where}, where the cluster's metadata or a checkpoint has it"
+        yield start, last, NO_PARTITION, detail
+        return
+    lost = [*lost_segments(target, context)]
+    for finding, first, last in lost:
+        if last >= start:
+            reason = finding.code.name if target.segments else MISSING
+            yield max(first, start), last, reason, str(finding.detail)
+    if not lost and not target.segments and not swaps(target) and start < end:
+        yield start, end - 1, MISSING, f"no log, though by its checkpoints it ends at {end}"
 
 
 def _remote_ranges(

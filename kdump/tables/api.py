@@ -5,10 +5,12 @@ workers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from os import PathLike
 
 import pyarrow as pa
 
+from kdump.audit.run.gone_partitions import gone_partitions
 from kdump.audit.run.groups import GroupWorkers
 from kdump.audit.run.reconcile import reconcile_directories
 from kdump.audit.run.verify import verify as verify_targets
@@ -43,8 +45,8 @@ def records(
 
     Of a log directory, only partitions that a broker serves are read. A log that several paths name
     is read once. Raise SourceError for what the system does not read, and DecodeError or LimitError
-    at corruption, and for offsets that are in remote storage only. With ``strict=False`` such
-    ranges are left out, and ``corrupt`` is called with each of them.
+    at corruption, and for offsets that are gone or in remote storage only. With ``strict=False``
+    such ranges are left out, and ``corrupt`` is called with each of them.
     """
     if corrupt is not None and strict:
         raise UsageError("corrupt: expected strict=False with it, found strict=True")
@@ -115,7 +117,8 @@ def _list(paths: Paths, *, served: bool = False) -> Scope:
 def _record_logs(scope: Scope, report: Callable[[CorruptRange], None]) -> Iterator[Log]:
     """Yield the logs of partitions; before them, report offsets that no log has."""
     context = scope.context
-    for target in list_targets(scope.targets, strict=True):
+    gone = gone_partitions(scope.roots, context, TopicSelection(served=True))
+    for target in chain(list_targets(scope.targets, strict=True), gone):
         for absent in absent_ranges(target, context):
             report(absent)
         yield from logs_of(target, compacted=context.settings(target).compacted)

@@ -20,11 +20,13 @@ from kdump.tables.logs import Log
 from kdump.values import frozen
 
 #: Reasons beside those of ``walk``: offsets without bytes, offsets of a file that was removed,
-#: offsets in remote storage only, records that do not follow their format, a message that is cut
-#: off at the end of its wrapper, a batch of more bytes than kdump decompresses, and a transaction
-#: whose marker may be lost.
+#: those of a partition whose directory is gone, offsets in remote storage only, records that do not
+#: follow their format, a message that is cut off at the end of its wrapper, a batch of more bytes
+#: than kdump decompresses, and a transaction whose marker may be lost. Where segments are gone, the
+#: finding of that name is the reason.
 MISSING: Final = "missing-offsets"
 VANISHED: Final = "vanished"
+NO_PARTITION: Final = "partition-missing"
 REMOTE: Final = "in-remote-storage"
 RECORDS: Final = "records-unreadable"
 CUT_OFF: Final = "records-cut-off"
@@ -106,7 +108,7 @@ class Continuity:
 
     Offsets that no bytes have are reported only where the settings exclude compaction. A torn tail
     of a log that a broker may be appending to is its end. So are zeros of preallocation in the last
-    segment. But a log does not end below the high watermark of its checkpoint.
+    segment. But a log does not end below the end that its checkpoints show.
     """
 
     def __init__(self, log: Log, report: OnCorruption, *, from_start: bool) -> None:
@@ -140,9 +142,9 @@ class Continuity:
             self._damage = [damage for damage in self._damage if not self._is_end(damage)]
             if self._damage:
                 self._report_damage(None)
-            elif next_offset < log.replicated:
-                detail = f"the high watermark is {log.replicated}"
-                self._report_range(None, next_offset, log.replicated - 1, MISSING, detail)
+            elif next_offset < log.known_end:
+                detail = f"by its checkpoints the log ends at {log.known_end} or later"
+                self._report_range(None, next_offset, log.known_end - 1, MISSING, detail)
             return
         if next_offset >= log.following and all(damage.empty for damage in self._damage):
             return

@@ -41,7 +41,7 @@ class Log:
 
     ``selection`` has the offsets that are read of it; ``index`` is its offset index, which says
     from where they are read. ``following`` is the base offset of the next segment, None for the
-    last one, which ends at the offset ``replicated`` or later. ``compacted`` says whether the
+    last one, which ends at the offset ``known_end`` or later. ``compacted`` says whether the
     cleaner may have removed records, None if unknown; ``stopped`` that certainly no broker appends.
     """
 
@@ -52,7 +52,7 @@ class Log:
     index: AnyPath | None = None
     selection: Selection = Selection()
     following: int | None = None
-    replicated: int = 0
+    known_end: int = 0
     compacted: bool | None = None
     stopped: bool = False
 
@@ -147,7 +147,7 @@ def logs_of(
             segment.index,
             selected,
             following[segment.base_offset],
-            replicated(target),
+            known_end(target),
             compacted,
             target.stopped,
         )
@@ -163,11 +163,17 @@ def swaps(target: Target) -> list[int]:
     return [segment.base_offset for segment in transient if segment.suffix == ".swap"]
 
 
-def replicated(target: Target) -> int:
-    """Return the high watermark of a partition in the checkpoint, 0 if nothing says it."""
-    if target.directory is None or target.partition is None or not has_lines(target.path):
+def known_end(target: Target) -> int:
+    """Return the offset up to which a log was written by its checkpoints, 0 if nothing says it.
+
+    It is the high watermark. Where no broker runs, it is the recovery point too, up to which the
+    log was on the disk: a running broker may truncate below it.
+    """
+    directory, partition = target.directory, target.partition
+    if directory is None or partition is None or not has_lines(target.path):
         return 0
-    return checkpoint_line(target.directory.high_watermarks, target.partition.name) or 0
+    reads = [directory.high_watermarks, *([directory.recovery_points] if target.stopped else ())]
+    return max(checkpoint_line(read, partition.name) or 0 for read in reads)
 
 
 def utf8(text: str) -> str:

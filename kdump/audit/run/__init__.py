@@ -9,6 +9,10 @@ reconcile     The second read of a partition whose files have changed, and its v
 verification  The full pass over a target, as stages: a survey of each segment, a verdict on the
               results.
 prescan       The quick pass over all partitions that every run begins with.
+lost_segments  lost_segments(): the offsets of a partition whose segments are gone, without a
+              deletion.
+gone_partitions  gone_partitions(): the partitions that a node should have here, and whose
+              directories are gone.
 target_tasks  A verification as tasks that travel: each reads segments, or gives the verdict on a
               target.
 verify        verify(): verifies all segments over a pool of workers, partition by partition.

@@ -144,8 +144,9 @@ def export(
     of the export, with digests, and with counts and offsets for each log in a file and each
     partition; kdump check compares the files with it. Valid records around corruption are exported,
     and the corruption is reported. So are missing offsets, if the topic's configs are known and it
-    was never compacted. Metadata snapshots are left out, because they repeat records of the
-    log. In a log directory, partitions whose names end in -delete, -stray or -future are left out.
+    was never compacted, first segments that no retention has deleted, and partitions of a stopped
+    broker whose directories are gone. Metadata snapshots are left out, because they repeat records
+    of the log. In a log directory, partitions whose names end in -delete, -stray or -future are left out.
     They are exported if PATH names them.
 
     Records below the log start offset are counted and left out, because a broker does not serve
@@ -204,6 +205,7 @@ def export(
             source.spread,
             source.sizes,
             context=source.context,
+            gone=source.gone,
             on_progress=meter.advance,
         )
     return _report(manifest, quiet=quiet)
@@ -211,12 +213,16 @@ def export(
 
 @frozen
 class _Source:
-    """Listed partitions with the bytes of their logs, and where their records are read."""
+    """Listed partitions with the bytes of their logs, and where their records are read.
+
+    ``gone`` are those of which no directory is left.
+    """
 
     targets: Sequence[Target]
     sizes: Mapping[AnyPath, int]
     context: Context
     spread: Spread
+    gone: Sequence[Target]
 
 
 @contextmanager
@@ -230,6 +236,8 @@ def _open_source(
     to: AnyPath,
 ) -> Iterator[_Source]:
     """List the partitions at ``paths``, here or on Spark."""
+    from kdump.audit.run.gone_partitions import gone_partitions
+
     if spark.given:
         with spark_session(spark, [*paths, to]) as session:
             from kdump.fleet.job.spread import spread
@@ -238,8 +246,9 @@ def _open_source(
             listing = list_paths(session, paths, settings, selection)
             refuse_wrong_paths(listing.scope.roots)
             refuse_emptied(listing.scope.roots)
-            context = listing.scope.context
-            yield _Source(listing.open(), listing.sizes(), context, partial(spread, session))
+            roots, context = listing.scope.roots, listing.scope.context
+            gone = gone_partitions(roots, context, selection)
+            yield _Source(listing.open(), listing.sizes(), context, partial(spread, session), gone)
         return
     from kdump.audit.run.spread import Workers
     from kdump.audit.targets.listing import list_scope
@@ -251,7 +260,8 @@ def _open_source(
     targets = [target.with_listing() for target in scope.targets]
     sizes = {segment.log: log_bytes(segment) for target in targets for segment in target.segments}
     workers = Workers(reading_jobs(jobs, targets))
-    yield _Source(targets, sizes, scope.context, workers)
+    gone = gone_partitions(scope.roots, scope.context, selection)
+    yield _Source(targets, sizes, scope.context, workers, gone)
 
 
 def _report(manifest: Manifest, *, quiet: bool) -> int:

@@ -39,6 +39,7 @@ from kdump.storage.paths import AnyPath
 from kdump.storage.selection import HIGHEST, LOWEST, Selection
 from kdump.storage.workers import progress_counter
 from kdump.tables.committed.ranges import Ranges, join, subtract
+from kdump.tables.corruption import REMOTE
 from kdump.tables.logs import utf8
 from kdump.values import frozen
 
@@ -73,11 +74,13 @@ def export(
     sizes: Mapping[AnyPath, int],
     *,
     context: Context | None = None,
+    gone: Iterable[Target] = (),
     on_progress: Callable[[int], None] | None = None,
 ) -> Manifest:
     """Export the records of ``targets``, which are listed; ``sizes`` are the bytes of their logs.
 
-    ``context`` describes their nodes. A log that several targets hold is exported once.
+    ``context`` describes their nodes, ``gone`` are partitions that these should have. A log that
+    several targets hold is exported once.
     ``on_progress`` gets counts of bytes of logs that were exported since its last call.
 
     Raise UsageError, SourceError; the creator of ``destination`` then removes it.
@@ -96,8 +99,11 @@ def export(
     remote = remote_only(distinct, context, order.selection, spread)
     troubles.extend(_unread_remote(distinct, remote))
     for target, (first, last) in lost_before(distinct, context, order.selection, spread):
-        reason = f"offsets {first}..{last} are missing, before the first segment"
+        inside = target.segments and last >= target.segments[0].base_offset
+        where = "between two segments" if inside else "before the first segment"
+        reason = f"offsets {first}..{last} are missing, {where}"
         troubles.append(Trouble(utf8(str(target.path)), None, None, reason, damaged=True))
+    troubles.extend(_gone(gone, context, order.selection))
     choice = ExportRequest(order.selection, order.read_committed, order.dedupe_replicas)
     parts = make_parts(distinct, starts, choice, sizes, context)
     if choice.committed or choice.merged:
@@ -145,6 +151,20 @@ def _unread_remote(
         if ranges is not None:
             reason = f"offsets {ranges_text(ranges)} are in remote storage, not read"
             yield Trouble(utf8(str(target.path)), None, None, reason, damaged=False)
+
+
+def _gone(targets: Iterable[Target], context: Context, selection: Selection) -> Iterator[Trouble]:
+    """Yield a trouble for each partition whose directory is gone, unless nothing is selected."""
+    for target in targets:
+        # Most exports have none, and importing what tells its offsets takes 100 ms.
+        from kdump.tables.absent import absent_ranges, within
+
+        for found in within(absent_ranges(target, context), selection):
+            text = f"offset {found.first_offset} and later"
+            if found.last_offset is not None:
+                text = f"offsets {found.first_offset}..{found.last_offset}"
+            reason = f"{text} are missing: {found.detail}"
+            yield Trouble(utf8(str(target.path)), None, None, reason, found.reason != REMOTE)
 
 
 def _missing(

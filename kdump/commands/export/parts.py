@@ -19,7 +19,7 @@ from kdump.storage.selection import LOWEST, Selection
 from kdump.tables.committed.batches import CommittedFilter, CopyTransactions
 from kdump.tables.committed.plan import LogPlan, PlanTask, combine_logs, plan_log
 from kdump.tables.committed.replicas import MergedCopies, Taken, merge
-from kdump.tables.logs import Log, replicated
+from kdump.tables.logs import Log, known_end
 from kdump.values import frozen
 
 
@@ -139,7 +139,7 @@ def _shares(
             segment.index,
             selection,
             following,
-            replicated(target),
+            known_end(target),
             compacted,
             target.stopped,
         )

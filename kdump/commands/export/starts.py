@@ -118,15 +118,17 @@ def remote_only(
 def lost_before(
     targets: Sequence[Target], context: Context, selection: Selection, spread: Spread
 ) -> Iterator[tuple[Target, tuple[int, int]]]:
-    """Yield the partitions whose first segments are gone, with the selected offsets of these.
+    """Yield the partitions whose segments are gone, with the selected offsets of these.
 
-    The checks of the quick pass decide, for each partition that does not begin at its log start.
+    The checks of the quick pass decide, for each partition that does not begin at its log start, or
+    that has indexes without a log.
     """
     groups: dict[AnyPath, list[Target]] = defaultdict(list)
     for target in targets:
         if target.partition is not None and target.directory is not None:
             start = log_start_line(target.directory, target.partition.name) or 0
-            if not target.segments or target.segments[0].base_offset > start:
+            first = target.segments[0].base_offset if target.segments else None
+            if first is None or first > start or target.partition.orphans:
                 groups[target.directory.directory.path].append(target)
     # The targets of a task share what is known of their log directory.
     tasks = [
@@ -152,17 +154,10 @@ class _BeginningsTask:
 def read_beginnings(task: _BeginningsTask) -> tuple[Ranges, ...]:
     """Return the offsets of the first segments that each partition has lost. Runs in a task."""
     # Most exports need no check, and importing all of them takes 100 ms.
-    from kdump.audit.checks.segments import FIRST_SEGMENT_MISSING, SEGMENTS_GONE
-    from kdump.audit.run.prescan import quick_verdict
+    from kdump.audit.run.lost_segments import lost_segments
 
     return tuple(
-        join(
-            (finding.offsets.first, finding.offsets.last)
-            for finding in quick_verdict(target, task.context, careful=True).findings
-            if finding.code in (FIRST_SEGMENT_MISSING, SEGMENTS_GONE)
-            and finding.offsets is not None
-            and finding.offsets.last is not None
-        )
+        join((first, last) for _, first, last in lost_segments(target, task.context))
         for target in task.targets
     )
 

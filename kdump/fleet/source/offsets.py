@@ -13,7 +13,7 @@ Spec: ``KafkaOffsetReaderAdmin``, ``ConsumerStrategy`` of ``spark-sql-kafka-0-10
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kdump.audit.facts.coordinator import Coordinator
@@ -30,7 +30,7 @@ from kdump.storage.paths import AnyPath
 from kdump.storage.selection import HIGHEST, LOWEST, Selection, entry_position
 from kdump.storage.source import source_error
 from kdump.storage.walk import Damage, walk
-from kdump.tables.absent import absent_ranges
+from kdump.tables.absent import absent_ranges, within
 from kdump.tables.corruption import CorruptRange, OnCorruption
 from kdump.tables.logs import Log, check_listing, logs_of, swaps
 from kdump.values import frozen
@@ -61,8 +61,8 @@ def select_logs(
 ) -> list[PartitionLogs]:
     """Return the logs of ``targets`` that ``options`` select, by partition, in order.
 
-    ``corrupt`` gets the offsets of these that no log here has. Raise UsageError, and SourceError
-    for what the system does not read.
+    ``corrupt`` gets the offsets of these that no log here has; partitions that are gone are among
+    ``targets``. Raise UsageError, and SourceError for what the system does not read.
     """
     named = [(topic_partition(target), target) for target in without_nested(targets)]
     found = [
@@ -151,16 +151,6 @@ def _partition_logs(
         compacted,
         context.node(target).coordinator,
     )
-
-
-def within(absent: Iterable[CorruptRange], wanted: Selection) -> Iterator[CorruptRange]:
-    """Yield the parts of ranges, whose ends are known, that have wanted offsets."""
-    for found in absent:
-        assert found.last_offset is not None
-        first = max(found.first_offset, wanted.first_offset)
-        last = min(found.last_offset, wanted.last_offset)
-        if first <= last:
-            yield replace(found, first_offset=first, last_offset=last)
 
 
 def _wanted(

@@ -18,14 +18,14 @@ from kdump.audit.targets.target import Target, log_bytes
 from kdump.errors import DecodeError, SourceError, VanishedError
 from kdump.fleet.source.bad_records import BadRecords
 from kdump.fleet.source.committed import WITHOUT_MARKERS, committed_until
-from kdump.fleet.source.offsets import PartitionLogs, is_gone, within
+from kdump.fleet.source.offsets import PartitionLogs, is_gone
 from kdump.fleet.source.options import Options, TopicPartition
 from kdump.fleet.source.positions import Key, Positions
 from kdump.fleet.source.sealed import SealedCopy, newest, sealed_logs
 from kdump.storage.logdir import list_partition
 from kdump.storage.paths import AnyPath
 from kdump.storage.selection import Selection
-from kdump.tables.absent import absent_ranges
+from kdump.tables.absent import absent_ranges, within
 from kdump.tables.corruption import VANISHED, CorruptRange, OnCorruption
 from kdump.tables.logs import check_listing, swaps, utf8
 from kdump.tables.selected import Keep

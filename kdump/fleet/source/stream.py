@@ -30,7 +30,7 @@ from kdump.fleet.job.packing import pack_tasks
 from kdump.fleet.source.admission import Backlog, ends_by_bytes, ends_by_offsets
 from kdump.fleet.source.bad_records import BadRecords, shown_rows
 from kdump.fleet.source.columns import record_names, record_rows
-from kdump.fleet.source.offsets import first_wanted, log_tail, starting_offset, within
+from kdump.fleet.source.offsets import first_wanted, log_tail, starting_offset
 from kdump.fleet.source.options import Options
 from kdump.fleet.source.positions import (
     Key,
@@ -49,7 +49,7 @@ from kdump.fleet.source.sealed import (
     stable_end,
 )
 from kdump.storage.selection import Selection
-from kdump.tables.absent import absent_ranges
+from kdump.tables.absent import absent_ranges, within
 from kdump.tables.corruption import CorruptRange
 from kdump.values import frozen
 

@@ -192,9 +192,11 @@ def test_the_metadata_log_is_never_compacted(tmp_path: Path) -> None:
     assert (manifest.troubles, manifest.partitions[0].compacted) == ((), False)
 
 
-def exported_from(data: Path, to: Path, *more: str) -> tuple[int, list[str], str]:
+def exported_from(
+    data: Path, to: Path, *more: str, topic: str = "codec-none"
+) -> tuple[int, list[str], str]:
     """The exit code of an export of a topic, its troubles, and what it prints."""
-    arguments = ["export", "--format", "jsonl", "--topic", "codec-none", "--to", str(to), *more]
+    arguments = ["export", "--format", "jsonl", "--topic", topic, "--to", str(to), *more]
     ran = run([*arguments, str(data)], searching=False)
     troubles = json.loads((to / "_manifest.json").read_text())["troubles"]
     return ran.code, [trouble["reason"] for trouble in troubles], ran.out
@@ -217,6 +219,27 @@ def test_all_segments_are_missing(tmp_path: Path) -> None:
         path.unlink()
     code, reasons, _ = exported_from(data, tmp_path / "out")
     assert (code, reasons) == (4, ["offsets 0..121 are missing, before the first segment"])
+
+
+@pytest.mark.parametrize("more", [(), ("--read-committed",), ("--dedupe-replicas",)])
+def test_a_whole_partition_is_missing(more: tuple[str, ...], tmp_path: Path) -> None:
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    shutil.rmtree(data / "codec-none-0")
+    code, reasons, out = exported_from(data, tmp_path / "out", *more, topic="codec-*")
+    where = f"no directory in {data}, where the cluster's metadata or a checkpoint has it"
+    assert (code, reasons) == (4, [f"offsets 0..121 are missing: {where}"])
+    assert f"damage: {data}/codec-none-0: offsets 0..121 are missing: " in out
+    assert run(["check", str(tmp_path / "out")], searching=False).code == 4
+    above = (*more, "--offsets", "122..200")
+    assert exported_from(data, tmp_path / "above", *above, topic="codec-*")[:2] == (0, [])
+
+
+def test_all_partitions_are_missing(tmp_path: Path) -> None:
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    for path in data.glob("*-[0-9]"):
+        shutil.rmtree(path)
+    code, reasons, _ = exported_from(data, tmp_path / "out")
+    assert (code, len(reasons)) == (4, 1)
 
 
 def test_what_one_broker_knows_of_a_topic_counts_for_all(tmp_path: Path) -> None:

@@ -1,0 +1,101 @@
+"""gone_partitions(): the partitions that a node should have here, and whose directories are gone.
+
+The metadata log assigns them to a log directory in sight, or a checkpoint of that directory has
+their lines: a broker writes a line for each of its logs, and none for one that it has deleted.
+
+Spec: ``LogManager.checkpointRecoveryOffsetsInDir`` and ``asyncDelete``; KIP-858.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
+
+from kdump.audit.checks.assigned_replicas import unplaced
+from kdump.audit.facts.cluster import Node
+from kdump.audit.facts.metadata_log import is_whole
+from kdump.audit.facts.small_files import DirectoryFacts
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import Root, Target, TopicSelection
+from kdump.storage.logdir import LogDirectory, Partition, directory_name
+from kdump.storage.names import (
+    CLUSTER_METADATA_TOPIC,
+    DirectoryName,
+    format_directory_name,
+)
+from kdump.storage.paths import AnyPath
+
+Place = tuple[str, int]
+"""A topic and the number of a partition."""
+
+
+def gone_partitions(
+    roots: Sequence[Root], context: Context, selection: TopicSelection
+) -> list[Target]:
+    """Return a target without any file for each selected partition that is gone, by path.
+
+    Only log directories among ``roots`` that certainly no broker uses lack any: a broker that runs
+    may be about to make or to remove them. A partition that another directory has is not gone.
+    """
+    given = {root.path for root in roots if isinstance(root.content, LogDirectory)}
+    directories = chain.from_iterable(context.siblings)
+    paths = chain.from_iterable(facts.directory.partition_paths for facts in directories)
+    names = [name for name in map(directory_name, paths) if name is not None]
+    renamed = {(name.topic, name.partition) for name in names if name.suffix}
+    served = {(name.topic, name.partition) for name in names if not name.suffix}
+    gone: dict[AnyPath, Target] = {}
+    for siblings in context.siblings:
+        own = [facts for facts in siblings if facts.directory.path in given]
+        if not own or not all(facts.stopped for facts in siblings):
+            continue
+        found = [*_assigned(own, context.node_of(siblings[0]), served, renamed)]
+        missing = context.missing.get(siblings[0].directory.path)
+        if missing is not None:
+            homes = (facts for facts in own if facts.directory.path == missing.path.parent)
+            found += ((facts, (CLUSTER_METADATA_TOPIC, 0)) for facts in homes)
+        for facts, place in found:
+            if place not in served:
+                target = _target(facts, DirectoryName(*place))
+                gone.setdefault(target.path, target)
+    return [gone[path] for path in sorted(gone, key=str) if selection.selects(path)]
+
+
+def _assigned(
+    directories: Sequence[DirectoryFacts],
+    node: Node,
+    served: Collection[Place],
+    renamed: Collection[Place],
+) -> Iterator[tuple[DirectoryFacts, Place]]:
+    """Yield partitions that log directories of a node should have, those ``served`` among them.
+
+    Without a metadata log that says which partitions exist, the lines of a checkpoint say it,
+    unless the directory is a copy of some partitions. A ``renamed`` directory then shows why a
+    partition with a line is not here: a broker deletes it, or has made it a stray.
+    """
+    image = node.image
+    known = image is not None and image.complete and node.node_id is not None
+    for facts in directories:
+        lines = next((read.value for read in facts.checkpoints if read.value is not None), {})
+        directory_id = None if facts.identity is None else facts.identity.directory_id
+        if not known and is_whole([facts]):
+            yield from ((facts, place) for place in lines if place not in renamed)
+        for topic, number in lines:
+            if node.other_replicas(topic, number, directory_id) is not None:
+                yield facts, (topic, number)
+    if image is None or node.node_id is None or not known:
+        return
+    by_id = {
+        facts.identity.directory_id: facts
+        for facts in directories
+        if facts.identity is not None and facts.identity.directory_id is not None
+    }
+    for group in unplaced(image, node.node_id, (), served):
+        if group.directory_id in by_id:
+            facts = by_id[group.directory_id]
+            yield from ((facts, place) for place in chain(group.alone, group.shared))
+
+
+def _target(facts: DirectoryFacts, name: DirectoryName) -> Target:
+    path = facts.directory.path / format_directory_name(name.topic, name.partition)
+    partition = Partition(path, name, (), (), ())
+    return Target(path, (), None, stopped=True, size=0, partition=partition, directory=facts)
