@@ -16,7 +16,9 @@ from support.fixtures_loader import copy_fixture
 pytest.importorskip("pyspark.sql.streaming.datasource")
 
 from fleet.source_queries import query
+from fleet.stream_batches import COLUMNS, Stream
 from kdump.errors import DecodeError
+from kdump.fleet.source.columns import CORRUPT
 from kdump.tables import api
 from kdump.tables.corruption import CorruptRange
 
@@ -122,6 +124,9 @@ def test_what_is_not_selected_is_not_missing(data: Path, tmp_path: Path) -> None
     partition(data)
     assert query(data, subscribe="codec-zstd")
     assert query(data, exclude="codec-none")
+    later = {"mode": "DROPMALFORMED", "startingTimestamp": f"{10**13}"}
+    assert query(data, startingOffsetsByTimestampStrategy="latest", **later) == []
+    assert query(data, endingTimestamp="0", mode="DROPMALFORMED") == []
     named = {"subscribe": "codec-none", "mode": "DROPMALFORMED", "badRecordsPath": f"{tmp_path}/b"}
     assert query(data, **named) == []
     assert len(bad_rows(tmp_path / "b")) == 1
@@ -165,3 +170,49 @@ def test_random_files_and_directories_go(data: Path, whole: Offsets, tmp_path: P
         assert found == codecs, victim
         with pytest.raises(DecodeError):
             query(broken, topic="codec-*")
+
+
+# --- streams
+
+
+def ranges(bad: Path) -> list[tuple[int, int, str]]:
+    return [(row["first_offset"], row["last_offset"], row["reason"]) for row in bad_rows(bad)]
+
+
+STREAMED = [
+    (first_segment, (0, 59, "first-segment-missing"), []),
+    (last_segment, (60, 121, "missing-offsets"), [*range(60)]),  # a stream has not come to it
+    (partition, (0, 121, "partition-missing"), [*range(60)]),
+]
+
+
+@pytest.mark.parametrize(("damage", "expected", "later"), STREAMED)
+def test_a_stream_fails_or_has_a_row(
+    damage: Damage,
+    expected: tuple[int, int, str],
+    later: list[int],
+    data: Path,
+    tmp_path: Path,
+) -> None:
+    aside = shutil.copytree(data / NONE, tmp_path / "aside")
+    damage(data)
+    first, last, reason = expected
+    with pytest.raises(DecodeError, match=f"{NONE}: offsets {first} to {last} .*{reason}"):
+        Stream(data, topic="codec-*").batch()
+    bad = tmp_path / "bad"
+    stream = Stream(data, topic="codec-*", mode="PERMISSIVE", badRecordsPath=str(bad))
+    stream.columns = COLUMNS.append(CORRUPT)
+    found = stream.batch()
+    assert found.pop("codec-gzip-0")
+    assert [row[:2] for row in ranges(bad)] == [expected[:2]]
+    assert found["codec-none-0"] == [first]  # the row of the range, which the progress counts
+    shutil.rmtree(data / NONE, ignore_errors=True)
+    shutil.copytree(aside, data / NONE)
+    assert stream.batch().get(NONE, []) == later
+    assert ranges(bad) == [expected]
+    assert stream.batch() == {}
+
+
+def test_a_stream_that_starts_at_the_end_misses_no_partition(data: Path) -> None:
+    partition(data)
+    assert Stream(data, topic="codec-*", startingOffsets="latest").batch() == {}

@@ -346,6 +346,8 @@ def test_a_tiered_partition_that_joins_a_stream(sealed: Path, bad: Path) -> None
     }
     stream = Stream(sealed, **options)
     stream.batch()
+    assert {row[3] for row in lost(bad)} == {"in-remote-storage", "partition-missing"}
+    shutil.rmtree(bad)
     shutil.move(sealed.parent / "aside", sealed / "tiered-0")
     assert stream.batch()["tiered-0"][0] == LOCAL
     assert lost(bad) == REMOTE

@@ -146,8 +146,8 @@ def export(
     and the corruption is reported. So are missing offsets, if the topic's configs are known and it
     was never compacted, first segments that no retention has deleted, and partitions of a stopped
     broker whose directories are gone. Metadata snapshots are left out, because they repeat records
-    of the log. In a log directory, partitions whose names end in -delete, -stray or -future are left out.
-    They are exported if PATH names them.
+    of the log. In a log directory, partitions whose names end in -delete, -stray or -future are
+    left out. They are exported if PATH names them.
 
     Records below the log start offset are counted and left out, because a broker does not serve
     them. The checkpoint of the log directory has these offsets; without a checkpoint it is the

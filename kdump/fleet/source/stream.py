@@ -9,7 +9,7 @@ Spec: ``pyspark.sql.datasource.DataSourceStreamReader`` of Spark 4.2.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from kdump.audit.run.gone_partitions import gone_partitions
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.listing import time_of
 from kdump.audit.targets.scope import directories_of
@@ -30,8 +31,8 @@ from kdump.fleet.job.packing import pack_tasks
 from kdump.fleet.source.admission import Backlog, ends_by_bytes, ends_by_offsets
 from kdump.fleet.source.bad_records import BadRecords, shown_rows
 from kdump.fleet.source.columns import record_names, record_rows
-from kdump.fleet.source.offsets import first_wanted, log_tail, starting_offset
-from kdump.fleet.source.options import Options
+from kdump.fleet.source.offsets import first_wanted, log_tail, starting_offset, topic_partition
+from kdump.fleet.source.options import Options, TopicPartition
 from kdump.fleet.source.positions import (
     Key,
     Position,
@@ -50,7 +51,8 @@ from kdump.fleet.source.sealed import (
 )
 from kdump.storage.selection import Selection
 from kdump.tables.absent import absent_ranges, within
-from kdump.tables.corruption import CorruptRange
+from kdump.tables.corruption import MISSING, CorruptRange
+from kdump.tables.logs import known_end, utf8
 from kdump.values import frozen
 
 if TYPE_CHECKING:
@@ -74,6 +76,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         #: What ``Trigger.AvailableNow`` reads.
         self._available: SealedListing | None = None
         self._said: set[Key] = set()
+        #: Ranges that were found before a batch, whose rows are in the next one. None: not looked
+        #: for yet.
+        self._lost: tuple[CorruptRange, ...] | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the position at which ``startingOffsets`` or timestamps start the stream."""
@@ -105,6 +110,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before = decode_positions(start)
         by_key = copies_by_key(listed.copies, before)
         self._report_gone(before, by_key)
+        if self._lost is None:
+            self._lost = self._report_lost(listed, before, by_key)
         # Read for partitions that join alone: few batches have any.
         context = cache(partial(_context, listed))
         return encode_positions(next_positions(before, by_key, context, limit, self._options))
@@ -120,6 +127,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 report_loss((topic, number), None, before[key].next, None, "no copy of it", bad)
         bad.write()
 
+    def _report_lost(
+        self, listed: SealedListing, before: Positions, copies: Mapping[Key, Sequence[SealedCopy]]
+    ) -> tuple[CorruptRange, ...]:
+        """Report what no batch can come to: partitions that are gone, and lost ends of logs.
+
+        A stream goes on with the first offset of a partition that comes back, and does not pass the
+        end of a log. Return the ranges that the next batch shows.
+        """
+        bad = BadRecords(self._options)
+        known = {(topic, number) for topic, _, number in before}
+        for each in gone_ranges(listed, known, self._options):
+            bad(each)
+        for key, same in copies.items():
+            position = before[key].next if key in before else 0
+            for each in lost_end(same, position):
+                bad(each)
+        bad.write()
+        return bad.take_shown()
+
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Distribute the offsets between two positions over tasks."""
         if start == end:
@@ -133,7 +159,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         bad.write()
         packs = pack_tasks([each.size for each in ranges], self._options.cores)
         tasks = [_Ranges(tuple(ranges[number] for number in pack)) for pack in packs]
-        shown = _Ranges((), bad.take_shown())
+        shown = _Ranges((), (*(self._lost or ()), *bad.take_shown()))
+        self._lost = ()
         return [shown, *tasks] if shown.corrupt else tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -149,6 +176,35 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 (record_rows(batch, self._schema, kafka=kafka, strict=strict) for batch in found),
                 self._schema,
             )
+
+
+def gone_ranges(
+    listed: SealedListing, known: Collection[TopicPartition], options: Options
+) -> Iterator[CorruptRange]:
+    """Yield the offsets of selected partitions that are gone, from where the stream starts.
+
+    The stream has positions of those that are ``known``.
+    """
+    context = _context(listed)
+    for target in gone_partitions(listed.roots, context, options.selection):
+        name = topic_partition(target)
+        if name is not None and name not in known and options.subscription.selects(name):
+            absent = absent_ranges(target, context)
+            first = first_wanted(name, target, options, absent)
+            yield from () if first is None else within(absent, Selection(first_offset=first))
+
+
+def lost_end(copies: Sequence[SealedCopy], position: int) -> Iterator[CorruptRange]:
+    """Yield the offsets from ``position`` on that the checkpoints have and no copy."""
+    end = max(known_end(copy.target) for copy in copies)
+    if end <= max(copy.end for copy in copies):  # the active segment begins there or later
+        return
+    tails = {log_tail(copy.target)[1]: copy for copy in copies}
+    first, copy = max(position, *tails), tails[max(tails)]
+    if copy.target.stopped and first < end:
+        detail = f"by its checkpoints the log ends at {end} or later"
+        path, (topic, number) = utf8(str(copy.target.path)), copy.name
+        yield CorruptRange(path, utf8(topic), number, None, None, first, end - 1, MISSING, detail)
 
 
 def starting_positions(
