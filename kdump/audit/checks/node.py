@@ -6,16 +6,15 @@ Spec: ``LogManager``, ``BootstrapDirectory``; KOD 9, checks 26, 28.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final
 
 from kdump.audit.checks import metadata
 from kdump.audit.evidence import NodeEvidence
 from kdump.audit.facts.cluster import Node
-from kdump.audit.facts.coordinator import TopicPartition
-from kdump.audit.facts.metadata_log import is_emptied, is_whole
-from kdump.audit.facts.own_replicas import own_replicas, renamed, served, set_aside
+from kdump.audit.facts.metadata_log import is_emptied
+from kdump.audit.facts.own_replicas import renamed, served, set_aside, unlisted_replicas
 from kdump.audit.facts.remote_cache import CacheFault, cache_fault
 from kdump.audit.facts.settings import named_directories
 from kdump.audit.facts.small_files import DirectoryFacts
@@ -277,7 +276,9 @@ def check_missing_replicas(evidence: NodeEvidence) -> Iterator[Finding]:
     listed = [facts.directory for facts in directories]
     existing = set(chain.from_iterable(map(served, listed)))
     existing |= set_aside(listed, evidence.node, existing).keys()
-    unlisted = _unlisted(evidence, existing)
+    unlisted = unlisted_replicas(
+        directories, evidence.node, existing, configured=evidence.config is not None
+    )
     # A line may be of a topic that was deleted, and the new one of its name not yet be here.
     deleted = set(chain.from_iterable(map(renamed, listed)))
     for facts in directories:
@@ -293,33 +294,6 @@ def check_missing_replicas(evidence: NodeEvidence) -> Iterator[Finding]:
         missing = sorted(unlisted[facts.directory.path] - existing)
         path = facts.directory.path / META_PROPERTIES
         yield from _missing_replicas(path, missing, facts.identity, evidence.node)
-
-
-def _unlisted(
-    evidence: NodeEvidence, existing: Collection[TopicPartition]
-) -> Mapping[AnyPath, set[TopicPartition]]:
-    """Return the replicas that had a log and are not ``existing``, by the path of their directory.
-
-    A log directory without any partition lacks all that are assigned to it, in sync or not.
-    """
-    found: dict[AnyPath, set[TopicPartition]] = defaultdict(set)
-    directories, node = evidence.directories, evidence.node
-    if node.image is None or node.node_id is None:
-        return found
-    if evidence.config is None and not is_whole(directories):
-        return found  # some partitions of a node, as they are copied
-    homes = {facts.identity.directory_id: facts for facts in directories if facts.identity}
-    registered = node.image.directories.get(node.node_id, ())
-    if evidence.config is not None or len(registered) == 1:
-        homes[None] = directories[0]  # all of the node's directories are in sight
-    for own in own_replicas(node):
-        home = homes.get(own.directory_id)
-        if home is None or own.partition in existing:
-            continue
-        emptied = not any(served(home.directory)) and not own.planned
-        if own.had_log or emptied:
-            found[home.directory.path].add(own.partition)
-    return found
 
 
 def _missing_replicas(

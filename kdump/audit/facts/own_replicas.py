@@ -13,7 +13,8 @@ from typing import Final
 
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.coordinator import TopicPartition
-from kdump.audit.facts.small_files import read_small
+from kdump.audit.facts.metadata_log import is_whole
+from kdump.audit.facts.small_files import DirectoryFacts, read_small
 from kdump.format.properties import decode_partition_metadata
 from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, PARTITION_METADATA, DirectoryName
@@ -94,6 +95,37 @@ def set_aside(
                 continue
             if node.holds(topic, name.partition):
                 found[topic, name.partition].append(path)
+    return found
+
+
+def unlisted_replicas(
+    directories: Sequence[DirectoryFacts],
+    node: Node,
+    existing: Container[TopicPartition],
+    *,
+    configured: bool,
+) -> Mapping[AnyPath, set[TopicPartition]]:
+    """Return the replicas that had a log and are not ``existing``, by the path of their directory.
+
+    A log directory without any partition lacks all that are assigned to it, in sync or not.
+    ``configured``: ``directories`` are all that the configuration of ``node`` names.
+    """
+    found: dict[AnyPath, set[TopicPartition]] = defaultdict(set)
+    if node.image is None or node.node_id is None:
+        return found
+    if not configured and not is_whole(directories):
+        return found  # some partitions of a node, as they are copied
+    homes = {facts.identity.directory_id: facts for facts in directories if facts.identity}
+    registered = node.image.directories.get(node.node_id, ())
+    if configured or len(registered) == 1:
+        homes[None] = directories[0]  # all of the node's directories are in sight
+    for own in own_replicas(node):
+        home = homes.get(own.directory_id)
+        if home is None or own.partition in existing:
+            continue
+        emptied = not any(served(home.directory)) and not own.planned
+        if own.had_log or emptied:
+            found[home.directory.path].add(own.partition)
     return found
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 
-from kdump.audit.checks.assigned_replicas import unplaced
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.metadata_log import is_whole
+from kdump.audit.facts.own_replicas import unlisted_replicas
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Root, Target, TopicSelection
@@ -48,7 +48,8 @@ def gone_partitions(
         own = [facts for facts in siblings if facts.directory.path in given]
         if not own or not all(facts.stopped for facts in siblings):
             continue
-        found = [*_assigned(own, context.node_of(siblings[0]), served, renamed)]
+        node, configured = context.node_of(siblings[0]), context.config is not None
+        found = [*_assigned(own, node, served, renamed, configured=configured)]
         missing = context.missing.get(siblings[0].directory.path)
         if missing is not None:
             homes = (facts for facts in own if facts.directory.path == missing.path.parent)
@@ -65,6 +66,8 @@ def _assigned(
     node: Node,
     served: Collection[Place],
     renamed: Collection[Place],
+    *,
+    configured: bool,
 ) -> Iterator[tuple[DirectoryFacts, Place]]:
     """Yield partitions that log directories of a node should have, those ``served`` among them.
 
@@ -82,17 +85,9 @@ def _assigned(
         for topic, number in lines:
             if node.other_replicas(topic, number, directory_id) is not None:
                 yield facts, (topic, number)
-    if image is None or node.node_id is None or not known:
-        return
-    by_id = {
-        facts.identity.directory_id: facts
-        for facts in directories
-        if facts.identity is not None and facts.identity.directory_id is not None
-    }
-    for group in unplaced(image, node.node_id, (), served):
-        if group.directory_id in by_id:
-            facts = by_id[group.directory_id]
-            yield from ((facts, place) for place in chain(group.alone, group.shared))
+    by_path = {facts.directory.path: facts for facts in directories}
+    for path, places in unlisted_replicas(directories, node, served, configured=configured).items():
+        yield from ((by_path[path], place) for place in places)
 
 
 def _target(facts: DirectoryFacts, name: DirectoryName) -> Target:
