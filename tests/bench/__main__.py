@@ -27,6 +27,7 @@ from bench import (
     exports,
     fleet,
     groups,
+    logs,
     reading,
     repairs,
     scrubs,
@@ -36,6 +37,9 @@ from bench.segments import MIB, SHAPES, Made, Shape, write
 from brokers.jars import missing
 from kdump.format.codecs import Codec
 from kdump.format.kernel import headers as _headers
+
+#: The size of a log: explain takes longer for a byte than what reads segments.
+_LOG_BYTES = 32 * MIB
 
 
 def main(arguments: list[str]) -> int:
@@ -121,6 +125,9 @@ def _rows(options: argparse.Namespace, *, java: bool, spark: bool) -> Iterator[R
     of_several: dict[str, Callable[[Path], Iterator[Row]]] = {
         "compare manifests": partial(copies.measure_manifests, repeat=options.repeat),
         **_of_scrub(java=java),
+        "explain": partial(
+            logs.measure_explain, size_bytes=min(size, _LOG_BYTES), repeat=options.repeat
+        ),
     }
     for name, rows in of_several.items():
         if wanted(name):

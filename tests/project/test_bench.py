@@ -33,7 +33,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.nightly
 def test_every_kind_is_measured(tmp_path: Path) -> None:
     wanted = ["walk 100b-*", "survey 100b-16k", "deep *-16k*", "workers*", "memory*", "help"]
-    wanted += ["reindex", "cut*", "convert*"]
+    wanted += ["reindex", "cut*", "convert*", "explain"]
     run = bench("--plain", *SMALL, "--directory", str(tmp_path), *wanted)
     assert (run.returncode in (0, 1), run.stderr) == (True, "")
     measured = [text[:22].strip() for text in run.stdout.split("\n\n")[1].splitlines()[1:]]
@@ -44,7 +44,8 @@ def test_every_kind_is_measured(tmp_path: Path) -> None:
     ]
     assert "survey 100b-16k" in measured
     assert len([name for name in measured if name.startswith("deep")]) == 10
-    assert measured[-13:] == [
+    assert measured[-4:] == ["explain warn", "explain error", "explain json", "explain words"]
+    assert measured[-17:-4] == [
         *("workers", "workers deep", "memory", "memory deep", "reindex", "cut", "cut time"),
         *("convert", "convert memory", "convert gzip", "convert snappy", "convert lz4", "help"),
     ]

@@ -436,3 +436,31 @@ def test_a_list_of_log_directories_is_no_path(line: str, between: str) -> None:
     assert group.location.path == "/d-1/a"
     assert group.location.directories == ("/d-1/a", "/d-2/b")
     assert "  where     /d-1/a, /d-2/b" in "\n".join(text_lines(LogReport([group], 1)))
+
+
+@pytest.mark.parametrize("turns", [1, -1])
+def test_a_line_is_not_taken_for_one_with_other_numbers(turns: int) -> None:
+    lines = {
+        "x: Invalid value 7 for configuration segment.bytes: Value must be at least 1048576": True,
+        "x: Invalid value 7 for configuration segment.bytes: Value must be at least 7": False,
+        "StringIndexOutOfBoundsException: begin 0, end 9, length 3 (x.Y4)": False,
+        "java.lang.StringIndexOutOfBoundsException: begin 0, end 20, length 3 (x.Y4)": True,
+        "java.lang.StringIndexOutOfBoundsException: begin 0, end 9, length 3 (x.Y4)": False,
+    }
+    for line, known in list(lines.items())[::turns]:
+        assert (recognize(line) is not None) == known, line
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ('{"level":"INFO","message":"started"}', 0),
+        ('{"severity" : "Debug","message":"started"}', 0),
+        ('{"level":"INFO","message":"[Log partition=t-0, dir=/d] Truncating to offset 7"}', 1),
+        ('{"log":{"level":"ERROR"},"level_name":"INFO","message":"x"}', 1),
+        ('{"level":"ERROR","message":"x","thread":"\\"level\\":\\"INFO\\""}', 1),
+        ('{"level":"WARN","message":"x"}', 1),
+    ],
+)
+def test_structured_lines_of_ordinary_running_are_passed_over(line: str, count: int) -> None:
+    assert len(list(read_entries([line.encode()]))) == count

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kdump.commands.explain.broker_log.layouts import plain_lines
+from kdump.commands.explain.broker_log.layouts import is_quiet, plain_lines
 
 #: The largest number of bytes of a line, and of characters of an entry. The rest is dropped.
 LINE_BYTES: Final = 16_384
@@ -34,6 +34,7 @@ _BELOW: Final = re.compile(
 )
 #: A frame of a stack trace. Only frames that show which file the broker read are used.
 _FRAME: Final = re.compile(rb"(?:.{0,120}\|)?\s*(?:at [\w.$/@]+[(.$]|\.\.\. \d+ more)")
+_INDENTED_FRAME: Final = b"\tat "
 _FILE_FRAME: Final = re.compile(
     rb"PartitionMetadata|LeaderEpochCheckpointFile|OffsetCheckpoint|offsetFromFile|"
     rb"parseTopicPartitionName|sun\.nio\.fs\.Windows"
@@ -85,6 +86,10 @@ def read_entries(lines: Iterable[bytes]) -> Iterator[LogEntry]:
     current: LogEntry | None = None
     skipping = False  # whether these lines belong to a skipped entry
     for number, raw in _numbered(lines):
+        if raw.startswith(_INDENTED_FRAME) and (skipping or current is not None):
+            if current is not None and _FILE_FRAME.search(raw):
+                _extend(current, raw)
+            continue
         if _ORDINARY.match(raw) and _NOTED.search(raw) is None:
             if current is not None:
                 yield current
@@ -118,7 +123,13 @@ def read_entries(lines: Iterable[bytes]) -> Iterator[LogEntry]:
 def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     """Yield the lines with their numbers; those of a structured line have the same number."""
     for number, raw in enumerate(lines, 1):
-        plain = plain_lines(raw) if _MAYBE_JSON.match(raw) else None
+        if b"{" not in raw or not _MAYBE_JSON.match(raw):
+            yield number, raw
+            continue
+        if is_quiet(raw) and _NOTED.search(raw) is None:
+            yield number, _ORDINARY_LINE
+            continue
+        plain = plain_lines(raw)
         if plain is None:
             yield number, raw
         else:
@@ -126,6 +137,8 @@ def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 _QUIET: Final = frozenset({b"INFO", b"DEBUG", b"TRACE"})
+#: What stands for a structured line of ordinary running, which is not decoded.
+_ORDINARY_LINE: Final = b"INFO -"
 
 
 def _begin(line: int, level: str, time: str, rest: bytes) -> LogEntry:

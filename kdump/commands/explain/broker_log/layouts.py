@@ -30,6 +30,17 @@ _TRACES: Final = (
 _THROWN: Final = ("exception", "thrown", "error", "throwable", "throw", "cause")
 _LEVEL_NAME: Final = re.compile(r"TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL")
 _DEPTH: Final = 6
+#: Levels as values of an object, to pass over ordinary lines without decoding them.
+_QUIET: Final = re.compile(
+    rb'"(?:(?:log\.?)?level(?:_?name)?|severity)"\s{0,4}:\s{0,4}"(?:INFO|DEBUG|TRACE)"',
+    re.IGNORECASE,
+)
+_LOUD: Final = re.compile(rb'"(?:WARN|WARNING|ERROR|FATAL)"', re.IGNORECASE)
+
+
+def is_quiet(raw: bytes) -> bool:
+    """Return whether the only level in a line of JSON is below WARN."""
+    return _QUIET.search(raw) is not None and _LOUD.search(raw) is None
 
 
 def plain_lines(raw: bytes) -> list[bytes] | None:
@@ -67,8 +78,11 @@ def plain_lines(raw: bytes) -> list[bytes] | None:
 
 
 def _first(fields: dict[str, object], names: tuple[str, ...]) -> str | None:
-    found = (fields.get(name) for name in names)
-    return next((value for value in found if isinstance(value, str)), None)
+    for name in names:
+        value = fields.get(name)
+        if isinstance(value, str):
+            return value
+    return None
 
 
 def _exceptions(fields: dict[str, object], depth: int) -> Iterator[str]:

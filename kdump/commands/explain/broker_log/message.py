@@ -62,8 +62,12 @@ _LAST_PATH: Final = (
 )
 _FIELD: Final = re.compile(r"\{(\w*)\}")
 #: A word between two characters of a literal that are not part of words. Every text that contains
-#: the literal contains it as a whole word.
+#: the literal contains it as a whole word, both without their digits.
 _WHOLE_WORD: Final = re.compile(r"(?<=\W)\w{4,}(?=\W)")
+
+
+def _words(literals: list[str]) -> set[str]:
+    return {word for part in literals for word in _WHOLE_WORD.findall(part)}
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,9 @@ class BrokerMessage:
     renamed, or of a file in it), ``{drive}`` (of Windows), ``{partition}``, ``{topic}`` with
     ``{number}``, ``{offset}``, ``{position}`` and ``{}`` vary. All ``{value}`` are the same
     number.
+
+    If a pattern has no whole word of four letters within its text, those at its ends are whole
+    words of a line, unless a field is there.
 
     ``happened`` describes the event that the line reports, ``advice`` the action to take. ``codes``
     are the findings that lead to the line, ``kind`` is its subject: most concern a disk. ``quoted``
@@ -95,14 +102,20 @@ class BrokerMessage:
     step: FollowUp = FollowUp.VERIFY
     quoted: bool = False
     unquoted: tuple[FindingCode, ...] = ()
-    literal: str = field(init=False)
+    literals: tuple[str, ...] = field(init=False, repr=False)
     words: frozenset[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         literals = _FIELD.split(self.pattern)[0::2]
-        object.__setattr__(self, "literal", max(literals, key=len))
-        words = frozenset(word for part in literals for word in _WHOLE_WORD.findall(part))
-        object.__setattr__(self, "words", words)
+        by_length = sorted(literals, key=len, reverse=True)
+        object.__setattr__(self, "literals", tuple(filter(None, by_length)))
+        letters = [re.sub(r"\d", "", part) for part in literals]
+        words = _words(letters)
+        if not words:
+            letters[0] = f" {letters[0]}"
+            letters[-1] = f"{letters[-1]} "
+            words = _words(letters)
+        object.__setattr__(self, "words", frozenset(words))
 
     def is_quoted_by(self, code: FindingCode) -> bool:
         """Return whether the entry of ``code`` quotes the line."""
@@ -130,7 +143,7 @@ class BrokerMessage:
 
     def match(self, text: str) -> re.Match[str] | None:
         """Return the first match of this message in ``text``; None without one."""
-        return self.expression.search(text) if self.literal in text else None
+        return self.expression.search(text) if self.literals[0] in text else None
 
 
 def answer_alike(

@@ -12,12 +12,16 @@ from typing import Final
 from kdump.commands.explain.broker_log.entries import LogEntry
 from kdump.commands.explain.broker_log.location import Location
 from kdump.commands.explain.broker_log.message import Subject
-from kdump.commands.explain.broker_log.table import Recognition, mentions_disks, recognize
+from kdump.commands.explain.broker_log.table import (
+    Recognition,
+    mentions_disks,
+    recognize,
+    without_digits,
+)
 
 #: The largest number of groups in a report. Entries of further groups are only counted.
 GROUPS: Final = 1_000
 _SHOWN_CHARACTERS: Final = 400
-_NO_DIGITS: Final = str.maketrans("", "", "0123456789")
 
 
 @dataclass(slots=True)
@@ -65,13 +69,13 @@ def group_entries(entries: Iterable[LogEntry]) -> LogReport:
         report.entries += 1
         known = recognize(entry.text)
         location = known.location if known else Location()
-        disks = known is None and mentions_disks(f"{entry.text} {entry.logger}")
         key = _key(entry, known, location)
         group = by_key.get(key)
         if group is None:
             if len(by_key) >= GROUPS:
                 report.unlisted += 1
                 continue
+            disks = known is None and mentions_disks(f"{entry.text} {entry.logger}")
             # Groups hold only what reports show, so the text is no longer needed.
             entry.message = entry.message[:_SHOWN_CHARACTERS]
             entry.text = ""
@@ -93,7 +97,7 @@ def group_entries(entries: Iterable[LogEntry]) -> LogReport:
 
 def _key(entry: LogEntry, known: Recognition | None, location: Location) -> tuple[object, ...]:
     if known is None:
-        return (entry.level, entry.message.translate(_NO_DIGITS)[:200])
+        return (entry.level, without_digits(entry.message)[:200])
     where = None if known.message.everywhere else location.partition or location.path
     return (known.message.happened, known.message.kind, where)
 

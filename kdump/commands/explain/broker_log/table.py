@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 from typing import Final
@@ -58,30 +57,70 @@ def _quoted() -> tuple[BrokerMessage, ...]:
     return tuple(sorted(rows, key=lambda row: -len(row.pattern.replace("{}", ""))))
 
 
-class _Table:
-    """Rows by the rarest word of each. A long log has many lines: a search tries few rows."""
+_WORD: Final = re.compile(rb"\w{4,}")
+_DIGITS: Final = b"0123456789"
+#: How many lines, each of how many bytes, a table remembers.
+_KEPT_LINES: Final = 4_096
+_KEPT_BYTES: Final = 1_024
 
-    def __init__(self, rows: Iterable[BrokerMessage]) -> None:
-        self._rows = tuple(rows)
+
+def without_digits(text: str) -> bytes:
+    """Return ``text`` without digits, as what lines that differ in numbers have in common."""
+    return text.encode(errors="replace").translate(None, _DIGITS)
+
+
+class _Table:
+    """Rows by the rarest word of each. A long log has many lines: a search tries few rows.
+
+    Rows of ``last`` are tried where no other row matches.
+    """
+
+    def __init__(self, rows: tuple[BrokerMessage, ...], last: tuple[BrokerMessage, ...]) -> None:
+        self._rows = (*rows, *last)
+        self._first_last = len(rows)
+        self._literals = tuple(tuple(map(without_digits, row.literals)) for row in self._rows)
         counts = Counter(chain.from_iterable(row.words for row in self._rows))
-        self._numbers: dict[str, list[int]] = {"": []}
+        self._numbers: dict[bytes, list[int]] = {}
+        self._wordless: list[int] = []
         for number, row in enumerate(self._rows):
             word = min(sorted(row.words), key=counts.__getitem__, default="")
-            self._numbers.setdefault(word, []).append(number)
+            numbers = self._numbers.setdefault(word.encode(), []) if word else self._wordless
+            numbers.append(number)
+        # Lines repeat with other numbers, and those with the same letters match the same rows.
+        self._likely: dict[bytes, list[int]] = {}
 
-    def search(self, text: str, words: set[str]) -> list[tuple[BrokerMessage, re.Match[str]]]:
-        """Return the rows that match ``text``, which has these words, in the order of the table."""
-        found = list(self._numbers[""])
-        for word in words & self._numbers.keys():
-            found += self._numbers[word]
-        likely = [row for row in map(self._rows.__getitem__, sorted(found)) if row.literal in text]
-        return [(row, match) for row in likely if (match := row.match(text)) is not None]
+    def search(self, text: str) -> list[tuple[BrokerMessage, re.Match[str]]]:
+        """Return the rows that match ``text``, in the order of the table."""
+        letters = without_digits(text)
+        likely = self._likely.get(letters)
+        if likely is None:
+            likely = self._search(letters)
+            if len(letters) <= _KEPT_BYTES:
+                if len(self._likely) >= _KEPT_LINES:
+                    self._likely.clear()
+                self._likely[letters] = likely
+        found: list[tuple[BrokerMessage, re.Match[str]]] = []
+        for number in likely:
+            if found and number >= self._first_last:
+                break
+            row = self._rows[number]
+            match = row.match(text)
+            if match is not None:
+                found.append((row, match))
+        return found
+
+    def _search(self, letters: bytes) -> list[int]:
+        """Return the rows whose literals are all in a text, whatever its digits."""
+        numbers, literals = self._numbers, self._literals
+        found = [number for number in self._wordless if literals[number][0] in letters]
+        for word in numbers.keys() & _WORD.findall(letters):
+            found += [number for number in numbers[word] if literals[number][0] in letters]
+        return sorted(
+            number for number in found if all(literal in letters for literal in literals[number])
+        )
 
 
-_TABLE: Final = _Table(MESSAGES)
-_QUOTED: Final = _Table(_quoted())
-_WORD: Final = re.compile(r"\w{4,}")
-
+_TABLE: Final = _Table(MESSAGES, _quoted())
 #: Parts of words, in lower case, of texts that may concern disks: what a log directory holds, what
 #: a batch consists of, what is done with both, and how it fails; and the packages that read them.
 _DISK_WORDS: Final = (
@@ -108,8 +147,7 @@ class Recognition:
 
 def recognize(text: str) -> Recognition | None:
     """Return the message that explains ``text``, a line with its trace; None without one."""
-    words = set(_WORD.findall(text))
-    found = _TABLE.search(text, words) or _QUOTED.search(text, words)
+    found = _TABLE.search(text)
     if not found:
         return None
     best, _ = min(found, key=_preference)

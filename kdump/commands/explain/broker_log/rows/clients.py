@@ -112,7 +112,6 @@ ROWS: Final = (
             *_sarama("gzip: invalid header"),
             *_sarama("snappy: corrupt input"),
             *_sarama("flate: corrupt input"),
-            *_sarama("lz4: {}checksum"),
             *_sarama("magic number mismatch"),
             "Corrupted compressed message",
             "Value of compressed message is None",

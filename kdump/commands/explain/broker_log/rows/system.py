@@ -20,7 +20,7 @@ ROWS: Final = (
         "Run the broker on Linux, in a container or in WSL 2: Kafka does not support Windows. "
         "Until then, start the broker again.",
         (
-            "sun.nio.fs.Windows",
+            "sun.nio.fs.Windows{}",
             "AccessDeniedException: {drive}",
             "FileSystemException: {drive}",
             "FileAlreadyExistsException: {drive}",
