@@ -30,7 +30,7 @@ _ORDINARY: Final = re.compile(
 #: A line that continues an entry: a frame of a stack trace, indented or not, or an exception and
 #: its message.
 _BELOW: Final = re.compile(
-    rb"\s|Caused by: |Suppressed: |\w+(?:\.[\w$]+)+(?:: |$)|\r?$|at [\w.$/@]+\(|\.\.\. \d+ more"
+    rb"\s|Caused by: |cause: |Suppressed: |\w+(?:\.[\w$]+)+(?:: |$)|\r?$|at [\w.$/@]+\(|\.\.\. \d+ more"
 )
 #: A frame of a stack trace. Only frames that show which file the broker read are used.
 _FRAME: Final = re.compile(rb"(?:.{0,120}\|)?\s*(?:at [\w.$/@]+[(.$]|\.\.\. \d+ more)")
@@ -41,7 +41,7 @@ _FILE_FRAME: Final = re.compile(
 )
 #: A line that continues the text of the line above, which was wrapped.
 _WRAPPED: Final = re.compile(
-    rb"[ \t]+(?!at |Caused by: |Suppressed: |\.\.\. |[\w$]+(?:\.[\w$]+)+(?:: |\s*$))\S"
+    rb"cause: |[ \t]+(?!at |Caused by: |Suppressed: |\.\.\. |[\w$]+(?:\.[\w$]+)+(?:: |\s*$))\S"
 )
 _LOGGER: Final = re.compile(r" \(((?:[\w$]+\.)*[\w$]+)\)(?=\s|$)")
 

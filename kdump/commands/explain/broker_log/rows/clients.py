@@ -62,6 +62,8 @@ ROWS: Final = (
             "MessageSet at offset {offset} ({} bytes) failed CRC32C check",
             "MessageSet at offsets {offset}-{} ({} bytes) failed CRC32C check",
             "Encountered corrupt message when fetching topic-partition {partition}",
+            "Error deserializing {} for partition {partition} at offset {offset}{}\n{}Record is "
+            "corrupt",
             "{topic} [{number}]: Broker: Invalid message",
             "Broker: Invalid message",
         ),
