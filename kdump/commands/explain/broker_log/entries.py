@@ -30,7 +30,8 @@ _ORDINARY: Final = re.compile(
 #: A line that continues an entry: a frame of a stack trace, indented or not, or an exception and
 #: its message.
 _BELOW: Final = re.compile(
-    rb"\s|Caused by: |cause: |Suppressed: |\w+(?:\.[\w$]+)+(?:: |$)|\r?$|at [\w.$/@]+\(|\.\.\. \d+ more"
+    rb"\s|Caused by: |cause: |Suppressed: |\w+(?:\.[\w$]+)+(?:: |$)|\r?$|at [\w.$/@]+\("
+    rb"|\.\.\. \d+ more"
 )
 #: A frame of a stack trace. Only frames that show which file the broker read are used.
 _FRAME: Final = re.compile(rb"(?:.{0,120}\|)?\s*(?:at [\w.$/@]+[(.$]|\.\.\. \d+ more)")
