@@ -23,6 +23,10 @@ from brokers.broker import QUICK_RESTART, Broker
 from brokers.programs import command
 from brokers.topics import at_least
 from brokers.workload import create_topics
+from kdump.audit.run.gone_partitions import gone_partitions
+from kdump.audit.targets.listing import list_scope
+from kdump.audit.targets.target import TopicSelection
+from kdump.tables.absent import absent_ranges
 from kdump.ui import exits
 from support.commands import kdump
 from support.fixtures_loader import copy_fixture
@@ -92,7 +96,17 @@ def frozen(broker: Broker, place: Path) -> Path:
 def alarms(directory: Path) -> list[tuple[str, str]]:
     ran = kdump("verify", "--quick", directory, searching=False)
     found = ((line["path"], line["code"]) for line in ran.of("finding"))
-    return [(path, code) for path, code in found if code in CODES]
+    return [(path, code) for path, code in found if code in CODES] + lacking(directory)
+
+
+def lacking(directory: Path) -> list[tuple[str, str]]:
+    """What readers of records report as missing."""
+    served = TopicSelection((TOPIC,), served=True)
+    scope = list_scope([directory], None, served)
+    targets = [target.with_listing() for target in scope.targets]
+    targets += gone_partitions(scope.roots, scope.context, served)
+    ranges = (each for target in targets for each in absent_ranges(target, scope.context))
+    return [(f"{each.topic}-{each.partition}", each.reason) for each in ranges]
 
 
 def count(directory: Path) -> Count:
