@@ -183,8 +183,8 @@ ROWS: Final = (
         (batches.BATCH_MAGIC_UNKNOWN,),
     ),
     *answer_alike(
-        "A client does not know the compression that a batch names. The client is older than the "
-        "codec, or built without it, or the batch is corrupt.",
+        "A client does not know the compression type that a batch names. The client is older than "
+        "that type, or built without it, or the batch is corrupt.",
         "Update the client. If others cannot read the batch either, verify the partition on its "
         "leader.",
         (
