@@ -360,6 +360,7 @@ def test_frames_without_an_indent_belong_to_the_line_above() -> None:
         "Truncation of t-0", "the checksum differs", "a batch of t-0 is odd", "an unheard magic",
         "an odd record", "the epoch of t-0 fell", "High watermark of t-0 regressed from 9 to 7",
         "could not decompress t-0", "could not decode t-0", "an underflow in t-0",
+        "a KafkaStorageException",
     ],
 )  # fmt: skip
 def test_nothing_about_damage_or_offsets_is_said_not_to_concern_disks(line: str) -> None:

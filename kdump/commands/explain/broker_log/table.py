@@ -130,8 +130,8 @@ _DISK_WORDS: Final = (
     "epoch", "watermark", "tombstone", "codec", "compress", "gzip", "snappy", "lz4", "zstd",
     "replay", "truncat", "recover", "corrupt", "malformed", "underflow", "unexpected eof",
     "decod", "message size", "key size", "negative size", "invalid message", "bad message",
-    " in dir ", "ioexception", "i/o error", "input/output", "disk", "kafka.log.",
-    "storage.internals", "kafka.raft",
+    " in dir ", "ioexception", "storageexception", "i/o error", "input/output", "disk",
+    "kafka.log.", "storage.internals", "kafka.raft",
 )  # fmt: skip
 _SEGMENT: Final = re.compile(r"/\d{20}\.")
 
