@@ -53,13 +53,11 @@ _GROUPS: Final = {
         "undo": "kdump.commands.undo.command:undo",
         "convert-v0-v2": "kdump.commands.convert.command:convert_v0_v2",
     },
-    "Cluster: only reads, from disk; the brokers may be running": {
+    "Cluster, replicas, records: only reads logs; the brokers may be running": {
         "groups": "kdump.commands.groups.command:groups",
         "transactions": "kdump.commands.transactions.command:transactions",
         "metadata": "kdump.commands.metadata.command:metadata",
         "quorum": "kdump.commands.quorum.command:quorum",
-    },
-    "Replicas and records: only reads logs; the brokers may be running": {
         "compare": "kdump.commands.compare.command:compare",
         "manifest": "kdump.commands.manifest.command:manifest",
         "export": "kdump.commands.export.command:export",

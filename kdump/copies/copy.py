@@ -19,7 +19,6 @@ from kdump.audit.checks.batches import (
 from kdump.audit.checks.epochs import LEADER_EPOCH_FALLS, LEADER_EPOCH_NEGATIVE
 from kdump.audit.checks.segments import (
     FIRST_SEGMENT_MISSING,
-    LOG_START_RAISED,
     LOG_START_UNEXPLAINED,
 )
 from kdump.audit.facts.remote_storage import OffsetRanges
@@ -52,7 +51,6 @@ START_UNEXPLAINED: Final = "start-unexplained"
 _STARTS: Final = {
     FIRST_SEGMENT_MISSING: START_MISSING,
     LOG_START_UNEXPLAINED: START_UNEXPLAINED,
-    LOG_START_RAISED: START_UNEXPLAINED,
 }
 #: The findings on base offsets and leader epochs, which no checksum covers.
 _UNORDERED: Final = frozenset(

@@ -71,9 +71,12 @@ def test_what_is_no_file_beside_the_logs_of_topics_is_forecast_too(
         ran = kdump(*mode, data, searching=False)
         (summary,) = ran.of("summary")
         starts = [start["outcome"] for start in summary["next_starts"]]
+        # A metadata log that a broker creates anew lacks what it had.
+        lost = (name, shape) == (f"{METADATA}/{0:020}.log", "new")
         assert (mode, starts != ["starts"], ran.code in (4, 5)) == (
             mode,
-            *[shape in stopping] * 2,
+            shape in stopping,
+            shape in stopping or lost,
         )
 
 

@@ -50,12 +50,14 @@ def test_groups_know_offsets_in_remote_storage(data: Path) -> None:
     assert kdump("groups", "--group", "behind", data).code == 0
 
 
-def test_without_a_line_the_log_start_of_a_tiered_topic_is_unknown(data: Path) -> None:
+def test_without_a_line_a_tiered_topic_begins_in_remote_storage(data: Path) -> None:
     without_line(data)
     found = kdump("groups", data)
-    assert found.code == 0
+    assert found.code == 4
     (lost,) = (line for line in found.of("offset") if line["group"] == "lost")
-    assert (lost["log_start_offset"], lost["outside"]) == (None, None)
+    first = lost["remote"][0]["first_offset"]
+    assert first < OFFSETS["start"]  # of a segment whose first offsets were deleted
+    assert (lost["log_start_offset"], lost["outside"]) == (first, "below start")
 
 
 def exported(to: Path, *arguments: str | Path) -> tuple[int, str, dict[str, Any]]:

@@ -58,7 +58,7 @@ LOG_START_UNEXPLAINED: Final = FindingCode(
 )
 LOG_START_RAISED: Final = FindingCode(
     "log-start-raised",
-    Severity.WARNING,
+    Severity.INFO,
     "The log begins above offset 0, although the topic's configs let no broker delete a segment. "
     "DeleteRecords explains this, and so do configs that were changed since, or a leader whose log "
     "began there. So do segments that were removed together with their lines in "

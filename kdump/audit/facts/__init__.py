@@ -12,10 +12,10 @@ retention       What retention deletes of a log at a broker's next check, and wh
 compaction      What the cleaner would clean of a compacted log, and what keeps it from that.
 missing_start   Whether a log lacks its first segments, and whether retention can have deleted them.
 cluster         Topics, replicas and configs from the node's own metadata log.
-own_replicas    The replicas that the metadata log assigns to a node, beside the directories that it
-                has.
 settings        The topic settings that apply: metadata log, cleaner checkpoint,
                 ``server.properties``, defaults.
 metadata_log    A metadata log that is gone: whether the quorum of the cluster still has its
                 records.
+own_replicas    The replicas that the metadata log assigns to a node, beside the directories that it
+                has.
 """

@@ -20,7 +20,7 @@ from kdump.audit.checks.directory import (
 from kdump.audit.checks.missing_offsets import OFFSETS_MISSING
 from kdump.audit.checks.node import LOG_DIRECTORY_EMPTIED, REPLICA_MISSING_ONLY
 from kdump.audit.checks.partition_files import EPOCHS_BEYOND_END
-from kdump.audit.checks.segments import LOG_START_RAISED, LOG_START_UNEXPLAINED
+from kdump.audit.checks.segments import LOG_START_UNEXPLAINED
 from kdump.audit.finding_code import FindingCode, Harm, Outcome, Severity
 from kdump.audit.findings import Finding
 from kdump.audit.startup.forecast import Forecast, causes_of, harms_of, worst_outcome
@@ -40,7 +40,6 @@ UNDECIDED: Final[Mapping[FindingCode, str]] = {
     OFFSETS_MISSING: "offsets are missing",
     LOG_START_UNEXPLAINED: "offsets are missing",
     EPOCHS_BEYOND_END: "offsets are missing",
-    LOG_START_RAISED: "a log begins above offset 0",
 }
 
 

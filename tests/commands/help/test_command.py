@@ -52,7 +52,7 @@ def test_the_first_screen(asked: tuple[str, ...], capsys: pytest.CaptureFixture[
     assert max(map(len, lines)) <= 80
     end = lines.index("", 3)
     groups = [line.split(":")[0] for line in lines[end:] if line[:1].strip()]
-    assert groups[:-1] == ["Check", "Repair", "Cluster", "Replicas and records"]
+    assert groups[:-1] == ["Check", "Repair", "Cluster, replicas, records"]
     assert lines[-1].startswith("kdump help lists guides")
     listed = [line.split()[0] for line in lines[end:] if line.startswith("  ")]
     assert sorted([*listed, "help"]) == COMMANDS

@@ -119,6 +119,9 @@ def test_new_segments_are_read_and_those_that_are_gone_are_forgotten(world: Worl
     # A broker that deletes a segment moves the first leader epoch.
     start = int(world.log(THREE).stem)
     (first.parent / "leader-epoch-checkpoint").write_bytes(checkpoint([(0, start)]))
+    # Records were deleted, up to one of the segment that follows.
+    lines = world.data / "log-start-offset-checkpoint"
+    lines.write_bytes(checkpoint([(THREE[:-2], 0, start + 1)]))
     (world.data / THREE / f"{900:020}.log").write_bytes(batch(900, [record(b"value")]))
     ran = world.scrub()
     # The one that was the last is sealed now, and the new one was never read.
