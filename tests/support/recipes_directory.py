@@ -935,6 +935,15 @@ RECIPES = (
         "file-name-refused",
         lambda _: {f"{forge_metadata.METADATA}/abc.checkpoint": b""},
     ),
+    _metadata(
+        "end-gone-observer",
+        "metadata-end-behind",
+        lambda _: {
+            f"{forge_metadata.METADATA}/{9:020}.snapshot": forge.snapshot(),
+            _QUORUM_STATE: b'{"clusterId":"","leaderId":9,"leaderEpoch":2,"votedId":-1,'
+            b'"appliedOffset":0,"currentVoters":[{"voterId":9}],"data_version":0}',
+        },
+    ),
     _metadata("quorum", "", lambda _: {_QUORUM_STATE: _QUORUM}),
     _metadata("quorum-fields", "quorum-state-malformed", lambda _: {_QUORUM_STATE: b"{}"}),
     _metadata("quorum-empty", "quorum-state-malformed", lambda _: {_QUORUM_STATE: b""}),

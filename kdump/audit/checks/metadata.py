@@ -211,6 +211,16 @@ METADATA_END_MISSING: Final = FindingCode(
     loses=True,
 )
 
+METADATA_END_BEHIND: Final = FindingCode(
+    "metadata-end-behind",
+    Severity.WARNING,
+    "The metadata log of a node that is no voter ends before offsets that it had, as after a power "
+    "failure: such a node does not flush what it fetches.",
+    "The node fetches the rest from the leader of the quorum.",
+    "Nothing to do, as long as the voters have the log: kdump quorum shows how far theirs reach.",
+    check=44,
+)
+
 _METADATA_VERSION: Final = "metadata.version"
 #: The level of 3.3-IV3, the least that brokers from 4.0 on support.
 _LEAST_LEVEL: Final = 7
@@ -379,14 +389,18 @@ def check_metadata_end(evidence: Evidence) -> Iterator[Finding]:
     if end is None or not shown:
         return
     offset, path = max(shown, key=lambda pair: pair[0])
-    if offset > end > 0:
-        yield file_finding(
-            METADATA_END_MISSING,
-            path,
-            f"a log up to offset {offset}",
-            f"an end at {end}",
-            offsets=Offsets(end, offset - 1),
-        )
+    if not offset > end > 0:
+        return
+    image, number = evidence.node.image, evidence.node.node_id
+    voters = None if image is None else image.voters
+    fetches = voters is not None and number is not None and number not in voters
+    yield file_finding(
+        METADATA_END_BEHIND if fetches else METADATA_END_MISSING,
+        path,
+        f"a log up to offset {offset}",
+        f"an end at {end}",
+        offsets=Offsets(end, offset - 1),
+    )
 
 
 def metadata_end(evidence: Evidence) -> int | None:

@@ -20,6 +20,7 @@ from kdump.audit.facts.settings import named_directories
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.finding_code import FindingCode, Harm, Outcome, Severity
 from kdump.audit.findings import Finding, file_finding
+from kdump.audit.targets.context import all_in_sight
 from kdump.audit.targets.node_directories import copies
 from kdump.errors import DecodeError
 from kdump.format.properties import MetaProperties
@@ -273,11 +274,14 @@ def check_missing_replicas(evidence: NodeEvidence) -> Iterator[Finding]:
     directories = evidence.directories
     if not evidence.stopped:
         return
-    listed = [facts.directory for facts in directories]
+    listed = [*(facts.directory for facts in directories), *evidence.beyond]
     existing = set(chain.from_iterable(map(served, listed)))
     existing |= set_aside(listed, evidence.node, existing).keys()
     unlisted = unlisted_replicas(
-        directories, evidence.node, existing, configured=evidence.config is not None
+        directories,
+        evidence.node,
+        existing,
+        configured=all_in_sight(evidence.config, (each.path for each in listed)),
     )
     # A line may be of a topic that was deleted, and the new one of its name not yet be here.
     deleted = set(chain.from_iterable(map(renamed, listed)))

@@ -15,7 +15,7 @@ from kdump.audit.facts.small_files import DirectoryFacts, read_small
 from kdump.errors import SourceError
 from kdump.format.checkpoint import decode_epochs
 from kdump.format.properties import MetaProperties, decode_quorum_state
-from kdump.storage.logdir import LogDirectory, directory_name, has_lines, read_partition
+from kdump.storage.logdir import LogDirectory, directory_name, read_partition
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, FileKind
 from kdump.storage.paths import AnyPath
@@ -115,13 +115,17 @@ def is_whole(directories: Iterable[DirectoryFacts]) -> bool:
 
 
 def is_emptied(facts: DirectoryFacts) -> bool:
-    """Return whether a log directory holds no partition, although checkpoints have lines of some.
+    """Return whether a log directory holds no partition, although it has recovery points of some.
 
-    A broker removes the lines of partitions that are deleted or moved within seconds.
+    A broker removes the recovery point of a partition that is deleted or moved. It leaves the high
+    watermarks of a directory whose last partition went (``ReplicaManager.checkpointHighWatermarks``
+    writes for directories that have one).
     """
-    directory, reads = facts.directory, (facts.recovery_points, facts.high_watermarks)
-    listed = any(read is not None and read.value for read in reads)
-    return listed and not any(map(has_lines, directory.partition_paths))
+    points = facts.recovery_points
+    names = map(directory_name, facts.directory.partition_paths)
+    held = (name for name in names if name is not None and name.suffix in ("", "future"))
+    hosts = any(name.topic != CLUSTER_METADATA_TOPIC for name in held)
+    return points is not None and bool(points.value) and not hosts
 
 
 def missing_metadata(

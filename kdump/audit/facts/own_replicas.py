@@ -107,8 +107,9 @@ def unlisted_replicas(
 ) -> Mapping[AnyPath, set[TopicPartition]]:
     """Return the replicas that had a log and are not ``existing``, by the path of their directory.
 
-    A log directory without any partition lacks all that are assigned to it, in sync or not.
-    ``configured``: ``directories`` are all that the configuration of ``node`` names.
+    A log directory without any partition lacks all that are assigned to it, in sync or not. From
+    another one a replica may have moved to a directory that is not in sight. ``configured``: all
+    log directories that the configuration of ``node`` names are in sight.
     """
     found: dict[AnyPath, set[TopicPartition]] = defaultdict(set)
     if node.image is None or node.node_id is None:
@@ -117,6 +118,7 @@ def unlisted_replicas(
         return found  # some partitions of a node, as they are copied
     homes = {facts.identity.directory_id: facts for facts in directories if facts.identity}
     registered = node.image.directories.get(node.node_id, ())
+    every = configured or set(registered) <= homes.keys()
     if configured or len(registered) == 1:
         homes[None] = directories[0]  # all of the node's directories are in sight
     for own in own_replicas(node):
@@ -124,7 +126,7 @@ def unlisted_replicas(
         if home is None or own.partition in existing:
             continue
         emptied = not any(served(home.directory)) and not own.planned
-        if own.had_log or emptied:
+        if (own.had_log and every) or emptied:
             found[home.directory.path].add(own.partition)
     return found
 

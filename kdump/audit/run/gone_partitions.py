@@ -13,17 +13,17 @@ from itertools import chain
 
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.metadata_log import is_whole
-from kdump.audit.facts.own_replicas import unlisted_replicas
+from kdump.audit.facts.own_replicas import renamed, served, unlisted_replicas
 from kdump.audit.facts.small_files import DirectoryFacts
-from kdump.audit.targets.context import Context
+from kdump.audit.targets.context import Context, all_in_sight
 from kdump.audit.targets.target import Root, Target, TopicSelection
-from kdump.storage.logdir import LogDirectory, Partition, directory_name
+from kdump.storage.logdir import LogDirectory, Partition
 from kdump.storage.names import (
     CLUSTER_METADATA_TOPIC,
     DirectoryName,
     format_directory_name,
 )
-from kdump.storage.paths import AnyPath
+from kdump.storage.paths import AnyPath, exists
 
 Place = tuple[str, int]
 """A topic and the number of a partition."""
@@ -38,24 +38,28 @@ def gone_partitions(
     may be about to make or to remove them. A partition that another directory has is not gone.
     """
     given = {root.path for root in roots if isinstance(root.content, LogDirectory)}
-    directories = chain.from_iterable(context.siblings)
-    paths = chain.from_iterable(facts.directory.partition_paths for facts in directories)
-    names = [name for name in map(directory_name, paths) if name is not None]
-    renamed = {(name.topic, name.partition) for name in names if name.suffix}
-    served = {(name.topic, name.partition) for name in names if not name.suffix}
+    directories = [facts.directory for facts in chain.from_iterable(context.siblings)]
+    directories += context.beyond
+    aside = set(chain.from_iterable(map(renamed, directories)))
+    here = set(chain.from_iterable(map(served, directories)))
     gone: dict[AnyPath, Target] = {}
     for siblings in context.siblings:
         own = [facts for facts in siblings if facts.directory.path in given]
         if not own or not all(facts.stopped for facts in siblings):
             continue
-        node, configured = context.node_of(siblings[0]), context.config is not None
-        found = [*_assigned(own, node, served, renamed, configured=configured)]
+        places = [facts.directory.path for facts in siblings]
+        places += (directory.path for directory in context.beyond)
+        configured = all_in_sight(context.config, places)
+        found = [*_assigned(own, context.node_of(siblings[0]), here, aside, configured=configured)]
         missing = context.missing.get(siblings[0].directory.path)
-        if missing is not None:
+        # Without a configuration, the metadata log may be in another directory.
+        if missing is not None and (
+            exists(missing.path) or context.metadata_directory == missing.path.parent
+        ):
             homes = (facts for facts in own if facts.directory.path == missing.path.parent)
             found += ((facts, (CLUSTER_METADATA_TOPIC, 0)) for facts in homes)
         for facts, place in found:
-            if place not in served:
+            if place not in here:
                 target = _target(facts, DirectoryName(*place))
                 gone.setdefault(target.path, target)
     return [gone[path] for path in sorted(gone, key=str) if selection.selects(path)]
@@ -64,16 +68,16 @@ def gone_partitions(
 def _assigned(
     directories: Sequence[DirectoryFacts],
     node: Node,
-    served: Collection[Place],
-    renamed: Collection[Place],
+    here: Collection[Place],
+    aside: Collection[Place],
     *,
     configured: bool,
 ) -> Iterator[tuple[DirectoryFacts, Place]]:
-    """Yield partitions that log directories of a node should have, those ``served`` among them.
+    """Yield partitions that log directories of a node should have, those ``here`` among them.
 
     Without a metadata log that says which partitions exist, the lines of a checkpoint say it,
-    unless the directory is a copy of some partitions. A ``renamed`` directory then shows why a
-    partition with a line is not here: a broker deletes it, or has made it a stray.
+    unless the directory is a copy of some partitions. A directory that is set ``aside`` then shows
+    why a partition with a line is not here: a broker deletes it, or has made it a stray.
     """
     image = node.image
     known = image is not None and image.complete and node.node_id is not None
@@ -81,12 +85,12 @@ def _assigned(
         lines = next((read.value for read in facts.checkpoints if read.value is not None), {})
         directory_id = None if facts.identity is None else facts.identity.directory_id
         if not known and is_whole([facts]):
-            yield from ((facts, place) for place in lines if place not in renamed)
+            yield from ((facts, place) for place in lines if place not in aside)
         for topic, number in lines:
             if node.other_replicas(topic, number, directory_id) is not None:
                 yield facts, (topic, number)
     by_path = {facts.directory.path: facts for facts in directories}
-    for path, places in unlisted_replicas(directories, node, served, configured=configured).items():
+    for path, places in unlisted_replicas(directories, node, here, configured=configured).items():
         yield from ((by_path[path], place) for place in places)
 
 

@@ -214,6 +214,14 @@ def read_context(
     )
 
 
+def all_in_sight(config: Configs | None, paths: Iterable[AnyPath]) -> bool:
+    """Return whether ``paths`` are the log directories that ``config`` names, and no copies."""
+    if config is None:
+        return False
+    named = {identity(path) for path in log_directories(config)}
+    return None not in named and named == {identity(path) for path in paths}
+
+
 def _repeated(named: Sequence[AnyPath]) -> Iterator[tuple[AnyPath, AnyPath]]:
     """Yield the paths that name a directory again, with the path that named it first."""
     first: dict[object, AnyPath] = {}

@@ -12,11 +12,13 @@ from kdump.audit.checks.assigned_replicas import (
     REPLICA_DIRECTORY_MISSING_ONLY,
     REPLICA_SET_ASIDE_ONLY,
 )
+from kdump.audit.checks.changes import SEGMENT_REMOVED_UNPROVEN
 from kdump.audit.checks.directory import (
     LOG_DIRECTORY_BLANK,
     LOG_DIRECTORY_FILE,
     LOG_DIRECTORY_MISSING,
 )
+from kdump.audit.checks.futures import FUTURE_ALONE
 from kdump.audit.checks.missing_offsets import OFFSETS_MISSING
 from kdump.audit.checks.node import LOG_DIRECTORY_EMPTIED, REPLICA_MISSING_ONLY
 from kdump.audit.checks.partition_files import EPOCHS_BEYOND_END
@@ -40,6 +42,8 @@ UNDECIDED: Final[Mapping[FindingCode, str]] = {
     OFFSETS_MISSING: "offsets are missing",
     LOG_START_UNEXPLAINED: "offsets are missing",
     EPOCHS_BEYOND_END: "offsets are missing",
+    SEGMENT_REMOVED_UNPROVEN: "segments are gone",
+    FUTURE_ALONE: "a future log has no current one",
 }
 
 

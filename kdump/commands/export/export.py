@@ -163,7 +163,8 @@ def _gone(targets: Iterable[Target], context: Context, selection: Selection) -> 
             text = f"offset {found.first_offset} and later"
             if found.last_offset is not None:
                 text = f"offsets {found.first_offset}..{found.last_offset}"
-            reason = f"{text} are missing: {found.detail}"
+            lacks = "are in remote storage, not read" if found.reason == REMOTE else "are missing"
+            reason = f"{text} {lacks}: {found.detail}"
             yield Trouble(utf8(str(target.path)), None, None, reason, found.reason != REMOTE)
 
 
