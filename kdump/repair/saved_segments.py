@@ -13,17 +13,19 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
 from kdump.audit.commands import saved_undo_command
-from kdump.audit.facts.small_files import read_topic_id
-from kdump.errors import DecodeError, KdumpError, Refused, SourceError, Unfinished
+from kdump.audit.facts.small_files import read_small, read_topic_id
+from kdump.errors import DecodeError, KdumpError, Refused, Unfinished, VanishedError
 from kdump.format.checkpoint import decode_epochs, encode_epochs
+from kdump.format.properties import decode_meta_properties
 from kdump.repair.content.epochs import load_epochs
 from kdump.repair.removal import OldSegments
 from kdump.repair.transaction import disk
-from kdump.repair.transaction.directories import open_as_owner, open_directory
+from kdump.repair.transaction.directories import Directory, open_as_owner, open_directory
 from kdump.repair.transaction.disk import Attributes
 from kdump.repair.transaction.fingerprint import stamp_of
 from kdump.repair.transaction.lock import (
@@ -40,6 +42,7 @@ from kdump.storage.logdir import read_partition
 from kdump.storage.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_CHECKPOINT,
+    META_PROPERTIES,
     PARTITION_METADATA,
     FileKind,
     parse_file_name,
@@ -69,12 +72,15 @@ class SavedSegments:
 
     ``segments`` have the names of their files, the log first; they ascend and reach up to
     ``log_start``. ``log_start_line`` is the partition's line in the checkpoint when they were
-    saved. ``topic_id`` is None if the partition has none. ``saved_ns`` is the time in ns.
+    saved. ``topic_id`` is None if the partition has none. ``node`` has the cluster id and the node
+    id, each None if unknown: replicas of several nodes may be saved in one directory. ``saved_ns``
+    is the time in ns.
     """
 
     path: Path
     id: str
     topic_id: str | None
+    node: tuple[str | None, int | None]
     segments: tuple[tuple[str, ...], ...]
     files: Mapping[str, SavedFile]
     log_start: int
@@ -91,6 +97,10 @@ class SavedSegments:
     def first_offset(self) -> int:
         """The base offset of its first segment."""
         return _base(self.segments[0][0])
+
+
+#: What a user sends to end a command, by the exception that it becomes.
+SIGNALS: Final = {KeyboardInterrupt: "SIGINT", SystemExit: "SIGTERM"}
 
 
 def check_backup_directory(directory: Path, old: OldSegments, needed_bytes: int) -> None:
@@ -121,22 +131,42 @@ def save_segments(old: OldSegments, directory: Path, plan_id: str, *, assume_sto
     """
     check_stopped(old.path, assume_stopped=assume_stopped)
     folder = directory / f"{old.path.name}.{plan_id}"
-    try:
-        with open_directory(directory), open_as_owner(old.path, old.identity):
+    with (
+        open_directory(directory) as there,
+        open_as_owner(old.path, old.identity) as here,
+    ):
+        _check_owners(there, here)
+        try:
             disk.make_directory(folder, Attributes.of(directory))
-            files = {
-                name: _save(old.path / name, folder / name, stamp)
-                for name, stamp in old.files.items()
-            }
-            epochs = old.path / LEADER_EPOCH_CHECKPOINT
-            stamp = None if old.remote else stamp_of(epochs)
-            if stamp is not None:
-                files[epochs.name] = _save(epochs, folder / epochs.name, stamp)
-            disk.sync_directory(folder)
-            _write_record(folder, plan_id, old, files)
-    except OSError as error:
-        raise Refused(f"{folder}: nothing was removed: {error}") from error
+            _save_all(old, folder, plan_id)
+        except BaseException as error:
+            with suppress(OSError, Refused):
+                disk.remove_tree(folder)
+            if isinstance(error, OSError):
+                raise Refused(f"{folder}: nothing was removed: {error}") from error
+            raise
     return folder
+
+
+def _save_all(old: OldSegments, folder: Path, plan_id: str) -> None:
+    files = {
+        name: _save(old.path / name, folder / name, stamp) for name, stamp in old.files.items()
+    }
+    epochs = old.path / LEADER_EPOCH_CHECKPOINT
+    stamp = None if old.remote else stamp_of(epochs)
+    if stamp is not None:
+        files[epochs.name] = _save(epochs, folder / epochs.name, stamp)
+    disk.sync_directory(folder)
+    _write_record(folder, plan_id, old, files)
+
+
+def _check_owners(backup: Directory, partition: Directory) -> None:
+    """Raise Refused unless one user owns both directories."""
+    if backup.rights.uid != partition.rights.uid:
+        raise Refused(
+            f"{backup.path}: expected user {partition.rights.uid}, who owns {partition.path}, to "
+            f"own it, found user {backup.rights.uid}"
+        )
 
 
 def _save(source: Path, path: Path, stamp: Stamp) -> SavedFile:
@@ -160,6 +190,7 @@ def _write_record(
         "schema": _SCHEMA,
         "id": plan_id,
         "topic_id": read_topic_id(old.path / PARTITION_METADATA),
+        "node": list(_node_of(old.log_directory)),
         "segments": [list(segment.files) for segment in old.segments],
         "files": {
             name: [file.stamp.size, file.stamp.mtime_ns, file.sha256]
@@ -175,8 +206,18 @@ def _write_record(
     disk.rename(beside, folder / _RECORD)
 
 
-def saved_segments(directory: Path, partition: Path) -> list[SavedSegments]:
-    """Return the backups of a partition in ``directory``, the newest segments last.
+def _node_of(log_directory: Path | None) -> tuple[str | None, int | None]:
+    """Return the cluster id and the node id of a log directory, each None if unknown."""
+    if log_directory is None:
+        return None, None
+    meta = read_small(log_directory / META_PROPERTIES, decode_meta_properties).value
+    return (None, None) if meta is None else (meta.cluster_id, meta.node_id)
+
+
+def saved_segments(
+    directory: Path, partition: Path, log_directory: Path | None
+) -> list[SavedSegments]:
+    """Return the backups of a partition of a node in ``directory``, the newest segments last.
 
     Raises Refused for one that cannot be decoded; SourceError.
     """
@@ -184,16 +225,21 @@ def saved_segments(directory: Path, partition: Path) -> list[SavedSegments]:
         names = sorted(each.name for each in directory.iterdir())
     except OSError as error:
         raise source_error(directory, error) from error
-    topic_id = read_topic_id(partition / PARTITION_METADATA)
+    wanted = read_topic_id(partition / PARTITION_METADATA), _node_of(log_directory)
     found = []
     for name in names:
-        folder, record = directory / name, directory / name / _RECORD
-        if name.rpartition(".")[0] != partition.name or not record.exists():
+        folder = directory / name
+        if name.rpartition(".")[0] != partition.name:
             continue
-        with open_as_owner(directory):
-            disk.list_directory(folder)  # which refuses one that another user can write
-            saved = _read_record(folder)
-        if saved.topic_id == topic_id:
+        try:
+            with open_as_owner(directory):
+                # Listing refuses one that another user can write.
+                if (_RECORD, False) not in disk.list_directory(folder):
+                    continue
+                saved = _read_record(folder)
+        except OSError as error:
+            raise source_error(folder, error) from error
+        if (saved.topic_id, saved.node) == wanted:
             found.append(saved)
     return sorted(found, key=lambda saved: (saved.log_start, saved.saved_ns))
 
@@ -207,6 +253,7 @@ def _read_record(folder: Path) -> SavedSegments:
             folder,
             str(fields["id"]),
             fields["topic_id"],
+            (fields["node"][0], fields["node"][1]),
             tuple(tuple(names) for names in fields["segments"]),
             {
                 name: SavedFile(Stamp(int(size), int(mtime_ns)), str(sha256))
@@ -217,7 +264,15 @@ def _read_record(folder: Path) -> SavedSegments:
             path.stat().st_mtime_ns,
         )
         _check_record(fields, saved)
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (
+        AttributeError,
+        KeyError,
+        IndexError,
+        OverflowError,
+        TypeError,
+        ValueError,
+        RecursionError,
+    ) as error:
         text = f"{path}: expected the record of a backup, found another file: {error}"
         raise Refused(text) from error
     return saved
@@ -260,15 +315,12 @@ def restore_segments(
     Raises Refused if nothing was changed, Unfinished if something was; SourceError.
     """
     directory = saved.path.parent
-    uid, owner = status_of(directory).st_uid, status_of(partition).st_uid
-    if uid != owner:
-        raise Refused(
-            f"{directory}: expected user {owner}, who owns {partition}, to own it, found user {uid}"
-        )
     with (
-        open_as_owner(directory),
+        open_as_owner(directory) as there,
         hold_lock(partition, log_directory, assume_stopped=assume_stopped),
+        open_as_owner(partition) as here,
     ):
+        _check_owners(there, here)
         missing = list(_missing(saved, partition, log_directory))
         changed = False
         try:
@@ -281,9 +333,9 @@ def restore_segments(
             disk.unlink(saved.path / _RECORD)
             disk.remove_tree(saved.path)
         except (KdumpError, OSError, KeyboardInterrupt, SystemExit) as error:
-            if not changed and isinstance(error, Refused):
+            if not changed and isinstance(error, Refused | OSError):
                 raise
-            cause = str(error) or type(error).__name__
+            cause = SIGNALS.get(type(error), str(error) or type(error).__name__)
             raise Unfinished(
                 f"{partition}: the undo was interrupted: {cause}",
                 saved_undo_command(directory, partition),
@@ -333,10 +385,13 @@ def _missing(saved: SavedSegments, partition: Path, log_directory: Path | None) 
             f"{partition}: expected {needed + _SPARE_BYTES} free bytes, found "
             f"{space.f_bavail * space.f_frsize}"
         )
+    _epochs(saved, partition)
     for names in reversed(saved.segments):
         for name in reversed(names):
             if stamps[name] is None:
-                if stamp_of(saved.path / name) != saved.files[name].stamp:
+                # Its content is compared once it is copied; some file systems keep other times.
+                found_file = stamp_of(saved.path / name)
+                if found_file is None or found_file.size != saved.files[name].stamp.size:
                     raise Refused(f"{saved.path / name}: expected the saved file, found another")
                 yield name
 
@@ -347,7 +402,7 @@ def _bring_back(saved: SavedSegments, partition: Path, name: str) -> None:
         disk.copy_file(source, beside, file.stamp.size, Attributes.of(source), file.stamp.mtime_ns)
         if file_digest(beside) != file.sha256:
             raise Refused(f"{source}: expected SHA-256 {file.sha256}, found another content")
-    except (OSError, Refused):
+    except BaseException:  # Ctrl-C too
         with suppress(OSError):
             disk.unlink(beside)
         raise
@@ -356,24 +411,39 @@ def _bring_back(saved: SavedSegments, partition: Path, name: str) -> None:
 
 def _bring_back_epochs(saved: SavedSegments, partition: Path) -> None:
     """Let the leader epochs begin with the segments, and go on as they do now."""
-    file = saved.files.get(LEADER_EPOCH_CHECKPOINT)
-    if file is None:
+    epochs = _epochs(saved, partition)
+    if epochs is None:
         return
+    content, is_saved = epochs
     path, source = partition / LEADER_EPOCH_CHECKPOINT, saved.path / LEADER_EPOCH_CHECKPOINT
-    _, before = read_end(source, _MOST_BYTES)
-    try:
-        _, now = read_end(path, _MOST_BYTES)
-    except SourceError:
-        now = b""
-    try:
-        old = load_epochs(decode_epochs(before))
-        current = load_epochs(decode_epochs(now)) if now else []
-    except DecodeError as error:
-        raise SourceError(path, f"{path}: {error}") from error
-    below = [entry for entry in old if entry.start_offset < saved.log_start]
-    whole = load_epochs([*below, *current])
-    content = encode_epochs(tuple(whole))
     beside = partition / f"{path.name}.tmp"
-    mtime_ns = file.stamp.mtime_ns if content == before else None
+    mtime_ns = saved.files[path.name].stamp.mtime_ns if is_saved else None
     disk.write_file(beside, [content], Attributes.of(source), mtime_ns)
     disk.rename(beside, path)
+
+
+def _epochs(saved: SavedSegments, partition: Path) -> tuple[bytes, bool] | None:
+    """Return the leader epochs after the undo, and whether they are the saved ones.
+
+    None if none were saved. Raises Refused unless both files can be decoded; SourceError.
+    """
+    file = saved.files.get(LEADER_EPOCH_CHECKPOINT)
+    if file is None:
+        return None
+    path, source = partition / LEADER_EPOCH_CHECKPOINT, saved.path / LEADER_EPOCH_CHECKPOINT
+    _, before = read_end(source, _MOST_BYTES)
+    if sha256(before).hexdigest() != file.sha256:
+        raise Refused(f"{source}: expected SHA-256 {file.sha256}, found another content")
+    try:
+        _, now = read_end(path, _MOST_BYTES)
+    except VanishedError:
+        now = encode_epochs(())
+    entries = []
+    for name, data in ((source, before), (path, now)):
+        try:
+            entries.append(load_epochs(decode_epochs(data)))
+        except DecodeError as error:
+            raise Refused(f"{name}: expected leader epochs, found another file: {error}") from error
+    below = [entry for entry in entries[0] if entry.start_offset < saved.log_start]
+    content = encode_epochs(tuple(load_epochs([*below, *entries[1]])))
+    return content, content == before

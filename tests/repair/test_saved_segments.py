@@ -67,7 +67,7 @@ def trimmed(data: Path, elsewhere: Path, *, remote: bool = False) -> OldSegments
 
 
 def restore(old: OldSegments, elsewhere: Path) -> None:
-    (saved,) = saved_segments(elsewhere, old.path)
+    (saved,) = saved_segments(elsewhere, old.path, old.log_directory)
     assert saved.id == saved.record.id == "0a0b0c0d"
     restore_segments(saved, old.path, old.log_directory, assume_stopped=True)
 
@@ -79,7 +79,7 @@ def test_all_bytes_come_back(remote: bool, data: Path, elsewhere: Path) -> None:
     assert take(data / "codec-lz4-0") != before
     restore(old, elsewhere)
     assert take(data / "codec-lz4-0") == before
-    assert saved_segments(elsewhere, old.path) == []
+    assert saved_segments(elsewhere, old.path, old.log_directory) == []
 
 
 @pytest.mark.parametrize("number", [2, 5, 9, 14, 40])
@@ -94,7 +94,7 @@ def test_a_failed_call_of_saving_removes_nothing(number: int, data: Path, elsewh
     with calling(around), pytest.raises(Refused, match="nothing was removed"):
         save_segments(old, elsewhere, "0a0b0c0d", assume_stopped=True)
     assert take(data / "codec-lz4-0") == before
-    assert saved_segments(elsewhere, old.path) == []
+    assert saved_segments(elsewhere, old.path, old.log_directory) == []
 
 
 @pytest.mark.parametrize("number", [1, 4, 12, 30, 45])
@@ -111,7 +111,7 @@ def test_a_failed_call_of_an_undo_can_go_on(number: int, data: Path, elsewhere: 
 
     with calling(around), pytest.raises((Refused, Unfinished, SourceError)):
         restore(old, elsewhere)
-    if saved_segments(elsewhere, old.path):
+    if saved_segments(elsewhere, old.path, old.log_directory):
         restore(old, elsewhere)
     assert take(data / "codec-lz4-0") == before
 
@@ -126,6 +126,9 @@ def changed(elsewhere: Path, **fields: object) -> None:
     [
         {"schema": 2},
         {"segments": []},
+        {"segments": [[]]},
+        {"log_start": float("inf")},
+        {"node": []},
         {"segments": [[f"{0:020}.index"]]},
         {"segments": [[f"{0:020}.log", f"{48:020}.index"]]},
         {"segments": [["../x.log"]]},
@@ -140,7 +143,33 @@ def test_a_forged_record_is_refused(fields: dict[str, object], data: Path, elsew
     old = trimmed(data, elsewhere)
     changed(elsewhere, **fields)
     with pytest.raises(Refused, match="expected the record of a backup"):
-        saved_segments(elsewhere, old.path)
+        saved_segments(elsewhere, old.path, old.log_directory)
+
+
+def test_saved_leader_epochs_are_compared(data: Path, elsewhere: Path) -> None:
+    old = trimmed(data, elsewhere)
+    (saved,) = elsewhere.glob(f"*/{EPOCHS}")
+    saved.write_text("0\n1\n7 3\n")
+    with pytest.raises(Refused, match="expected SHA-256"):
+        restore(old, elsewhere)
+    assert not (old.path / f"{0:020}.log").exists()
+
+
+def test_a_backup_of_another_node_is_none(data: Path, elsewhere: Path) -> None:
+    """Replicas of a partition have the same names and topic ids on all nodes."""
+    old = trimmed(data, elsewhere)
+    meta = data / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=2"))
+    assert saved_segments(elsewhere, old.path, data) == []
+
+
+def test_times_that_a_file_system_rounds_do_not_matter(data: Path, elsewhere: Path) -> None:
+    before = take(data / "codec-lz4-0")
+    old = trimmed(data, elsewhere)
+    for path in elsewhere.glob("*/0*"):
+        os.utime(path, (1, 1))
+    restore(old, elsewhere)
+    assert take(data / "codec-lz4-0") == before
 
 
 def test_what_changed_is_not_saved(data: Path, elsewhere: Path) -> None:
@@ -160,7 +189,7 @@ def test_a_backup_needs_another_file_system_and_room(data: Path, elsewhere: Path
 
 def test_it_comes_back_only_where_the_log_goes_on(data: Path, elsewhere: Path) -> None:
     old = trimmed(data, elsewhere)
-    (saved,) = saved_segments(elsewhere, old.path)
+    (saved,) = saved_segments(elsewhere, old.path, old.log_directory)
     line = data / "log-start-offset-checkpoint"
     before = line.read_bytes()
     line.write_text("0\n1\ncodec-lz4 0 100\n")
@@ -177,7 +206,7 @@ def test_it_comes_back_only_where_the_log_goes_on(data: Path, elsewhere: Path) -
     with pytest.raises(Refused, match="found no log"):
         restore_segments(saved, old.path, data, assume_stopped=True)
     with pytest.raises(SourceError):
-        saved_segments(elsewhere / "nowhere", old.path)
+        saved_segments(elsewhere / "nowhere", old.path, data)
 
 
 @pytest.mark.parametrize(("epochs", "ok"), [("nonsense", False), (None, True)])
@@ -193,5 +222,6 @@ def test_leader_epochs_that_a_broker_left(
         restore(old, elsewhere)
         assert path.read_text().splitlines()[2:] == ["0 0", "2 76"]
     else:
-        with pytest.raises(Unfinished, match="the undo was interrupted"):
+        with pytest.raises(Refused, match="expected leader epochs"):
             restore(old, elsewhere)
+        assert path.read_text() == "nonsense"

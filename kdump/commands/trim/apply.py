@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 from kdump.audit.commands import Remedy
 from kdump.commands.trim.plan import TrimmedLeftovers, TrimPlan
 from kdump.errors import KdumpError, Refused, Unfinished
 from kdump.repair.removal import remove_segments, remove_unused
-from kdump.repair.saved_segments import save_segments
-
-_SIGNALS: Final = {KeyboardInterrupt: "SIGINT", SystemExit: "SIGTERM"}
+from kdump.repair.saved_segments import SIGNALS, save_segments
 
 
 def carry_out(
@@ -43,7 +40,7 @@ def carry_out(
         except (KdumpError, OSError, KeyboardInterrupt, SystemExit) as error:
             if number == 0 and isinstance(error, Refused):
                 raise
-            cause = _SIGNALS.get(type(error), str(error) or type(error).__name__)
+            cause = SIGNALS.get(type(error), str(error) or type(error).__name__)
             raise Unfinished(
                 f"the trim {plan.id} was interrupted: {cause}. A broker can start all the same",
                 resume(),

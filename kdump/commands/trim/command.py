@@ -158,6 +158,7 @@ def trim(
     if backup is not None:
         if leftovers:
             raise UsageError("--leftovers: expected no --backup beside it")
+        backup = backup.absolute()
         arguments = (*arguments, "--backup", str(backup))
     spread = Workers(reading_jobs(jobs, found))
     if leftovers:

@@ -154,7 +154,7 @@ def _undo_trim(
     from kdump.storage.paths import as_local
 
     path = as_local(target.path)
-    found = saved_segments(directory, path)
+    found = saved_segments(directory, path, log_directory_of(target))
     for saved in found[-1:] if apply else found:
         if apply:
             restore_segments(saved, path, log_directory_of(target), assume_stopped=assume_stopped)
