@@ -49,6 +49,7 @@ from kdump.history.state import ScrubState
 from kdump.storage import workers
 from kdump.storage.names import FileKind, format_file_name
 from kdump.storage.throttle import Pace, use_idle_cpu, use_idle_io
+from kdump.ui.units import count_text
 from kdump.values import frozen
 
 #: The rate that is assumed without a limit, in bytes a second.
@@ -414,7 +415,7 @@ def removed_segments(
     finding = file_finding(
         SEGMENT_REMOVED_UNPROVEN if explained else SEGMENT_REMOVED,
         facts.partition.path / format_file_name(FileKind.LOG, bases[0]),
-        f"{len(bases):,} sealed segments from offset {bases[0]} on, last read at "
+        f"{count_text(len(bases), 'sealed segment')} from offset {bases[0]} on, last read at "
         f"{time_text(last_read_ms)}",
         f"a log that begins at offset {missing.last + 1}",
         offsets=Offsets(bases[0], missing.last),
