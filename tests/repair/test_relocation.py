@@ -186,6 +186,74 @@ def test_a_copy_that_stays_after_an_undo(copied: Move) -> None:
     assert read_files(copied.kept) == copied.files
 
 
+def test_a_backup_stays_when_the_partition_comes_back(copied: Move) -> None:
+    """Its record is in the copy, which has come back too; each move can be undone."""
+    carry_out(copied)
+    back = read_move(copied.arrived, copied.source)
+    assert leftovers(copied.source, NAME) == []
+    carry_out(back)
+    assert read_files(copied.kept) == copied.files
+    assert (back.kept.exists(), back.arrived.exists()) == (True, True)
+    with pytest.raises(Refused, match="newest"):
+        home = back.arrived
+        check_revertible(recorded_move(home, copied.id), repair_records(home)[0])
+    take_back(recorded_move(back.arrived, back.id), record_of(back.arrived))
+    take_back(recorded_move(copied.arrived, copied.id), record_of(copied.arrived))
+    assert read_files(copied.departed) == copied.files
+
+
+def test_a_backup_is_discarded_after_the_partition_came_back(copied: Move) -> None:
+    carry_out(copied)
+    back = read_move(copied.arrived, copied.source)
+    carry_out(back)
+    home = back.arrived
+    record = next(each for each in repair_records(home) if each.id == copied.id)
+    discard(recorded_move(home, copied.id), record)
+    assert not copied.kept.exists()
+    assert [each.id for each in repair_records(home)] == [back.id]
+    assert {*read_files(home)} >= {*copied.files}
+
+
+def test_what_is_set_aside_without_a_record_stays(copied: Move) -> None:
+    aside = copied.target / format_aside_name("0000aaaa", NAME)
+    (aside / ".kdump" / "0000bbbb").mkdir(parents=True)
+    (aside / ".kdump" / "0000aaaa").mkdir()
+    (aside / ".kdump" / "0000aaaa" / "plan.json.tmp").write_text("{")
+    assert leftovers(copied.target, NAME) == [aside]
+    (aside / ".kdump" / "0000bbbb" / "plan.json").write_text('{"command": "move"}')
+    assert leftovers(copied.target, NAME) == []
+    (aside / ".kdump" / "0000aaaa" / "begun.json").write_text("{}")
+    (aside / ".kdump" / "0000bbbb" / "plan.json").unlink()
+    assert leftovers(copied.target, NAME) == []
+
+
+def test_what_has_the_name_of_the_copy_stays(copied: Move) -> None:
+    copied.staged.mkdir()
+    (copied.staged / "x").touch()
+    with pytest.raises(Refused, match="expected nothing of this name"):
+        carry_out(copied)
+    assert (copied.staged / "x").exists()
+
+
+def test_an_interrupted_copy_of_what_another_move_has_taken(copied: Move) -> None:
+    """The partition is elsewhere now: the copy is not finished, and its undo leaves the rest."""
+    with stopping("rename", arrives, errno.EIO), pytest.raises(Unfinished):
+        carry_out(copied)
+    third = copied.source.parent / "c"
+    third.mkdir()
+    shutil.copy(copied.source / "meta.properties", third)
+    carry_out(read_move(copied.departed, third))
+    assert is_outdated(copied)
+    with pytest.raises(Refused, match="another move has taken them"):
+        resume(copied)
+    assert not copied.arrived.exists()
+    before = {path.name: path.read_bytes() for path in copied.source.glob("*checkpoint")}
+    take_back(copied, record_of(copied.staged))
+    assert {path.name: path.read_bytes() for path in copied.source.glob("*checkpoint")} == before
+    assert not copied.staged.exists()
+    assert (third / NAME).exists()
+
+
 def test_a_full_disk_keeps_lines_that_no_broker_reads(planned: Move) -> None:
     """It has no room for the file without the line."""
     lines = (planned.source / "replication-offset-checkpoint").read_text()

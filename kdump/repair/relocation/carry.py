@@ -14,13 +14,15 @@ from typing import Any, Final
 
 from kdump.audit.commands import Remedy, undo_command
 from kdump.errors import KdumpError, Refused, Unfinished
-from kdump.format.lines.shell import operand
-from kdump.repair.relocation.course import Course
+from kdump.format.lines.shell import operand, shell_text
+from kdump.repair.relocation.course import Course, remove_copy
 from kdump.repair.relocation.move import (
     Move,
+    aside_id,
     aside_names,
     at_home,
     decode,
+    has_files,
     prepared,
     read_move,
 )
@@ -46,7 +48,7 @@ from kdump.storage.repair_record import (
     RepairState,
     repair_records,
 )
-from kdump.storage.source import status_of
+from kdump.storage.source import source_error, status_of
 
 _SIGNALS: Final = {KeyboardInterrupt: "SIGINT", SystemExit: "SIGTERM"}
 _OPEN: Final = frozenset({RepairState.PENDING, RepairState.UNDOING})
@@ -87,13 +89,25 @@ def is_finished(path: Path, target: Path) -> bool:
 
 
 def leftovers(target: Path, name: str) -> list[Path]:
-    """Return the copies of a partition in ``target`` by moves that have not begun."""
-    found = []
-    for path in aside_names(target, name):
-        records = [each for each in repair_records(path) if each.command == MOVE]
-        if all(each.state is RepairState.PREPARED for each in records):
-            found.append(path)
-    return found
+    """Return the copies of a partition in ``target`` by moves that have not begun.
+
+    A backup has its name too, and its record elsewhere. Raises SourceError.
+    """
+    return [path for path in aside_names(target, name) if _has_not_begun(path)]
+
+
+def _has_not_begun(path: Path) -> bool:
+    """Return whether what is set aside is a copy by a move that has not begun, or empty."""
+    plan_id = aside_id(path)
+    record = next((each for each in repair_records(path) if each.id == plan_id), None)
+    if record is not None and record.state is not RepairState.PREPARED:
+        return False
+    if record is not None and record.command == MOVE:
+        return True
+    try:
+        return not has_files(path, path / FOLDERS / plan_id)
+    except OSError as error:
+        raise source_error(path, error) from error
 
 
 def carry_out(
@@ -107,6 +121,11 @@ def carry_out(
         course = Course(_checked(move))
         try:
             _remove_leftovers(move)
+        except OSError as error:
+            raise Refused(f"{move.departed}: nothing was changed: {error}") from error
+        if move.copied and os.path.lexists(move.staged):
+            raise Refused(f"{move.staged}: expected nothing of this name, found something")
+        try:
             course.stage(begin_time(move.departed), report)
             if not course.is_as_planned():
                 raise changed_since(move.departed, "other times")
@@ -128,7 +147,7 @@ def _remove_leftovers(move: Move) -> None:
             disk.remove_empty(move.departed / FOLDERS)
     for path in leftovers(move.target, move.name):
         with open_directory(path):
-            disk.remove_tree(path)
+            remove_copy(path, aside_id(path))
 
 
 def resume(move: Move, *, assume_stopped: bool = False) -> None:
@@ -136,10 +155,12 @@ def resume(move: Move, *, assume_stopped: bool = False) -> None:
     course = Course(move)
     with _holding(move, assume_stopped=assume_stopped):
         departed, arrived = os.path.lexists(move.departed), os.path.lexists(move.arrived)
-        if not arrived and not course.is_as_planned():
+        if is_outdated(move):
+            undo = shell_text(undo_command(course.home, move.id))
             raise Refused(
                 f"{move.departed}: expected the files that move {move.id} was planned for, found "
-                "other files: a broker has run here: undo the move, and plan again"
+                "other files, or none: a broker has run here, or another move has taken them: "
+                f"undo it with {undo}, and plan again"
             )
         if move.copied and departed and arrived and not course.has_equal_logs():
             raise _both_written(move)
@@ -147,9 +168,11 @@ def resume(move: Move, *, assume_stopped: bool = False) -> None:
 
 
 def is_outdated(move: Move) -> bool:
-    """Return whether a broker has written to a partition before the copy of it got its name."""
-    course = Course(move)
-    return not os.path.lexists(move.arrived) and not course.is_as_planned()
+    """Return whether a partition was changed, or taken away, before its copy got its name."""
+    if os.path.lexists(move.arrived):
+        return False
+    gone = move.copied and not os.path.lexists(move.departed)
+    return gone or not Course(move).is_as_planned()
 
 
 def take_back(move: Move, record: RepairRecord, *, assume_stopped: bool = False) -> None:

@@ -49,7 +49,9 @@ class Course:
         """The directory that has the record of the move."""
         move = self.move
         if move.copied:
-            return move.staged if os.path.lexists(move.staged) else move.arrived
+            # Where a later move has brought it back, the name is that of the backup.
+            staged = move.staged != move.kept and os.path.lexists(move.staged)
+            return move.staged if staged else move.arrived
         return move.arrived if os.path.lexists(move.arrived) else move.departed
 
     @property
@@ -106,13 +108,7 @@ class Course:
             if folder.path.exists():
                 disk.unlink(folder.path / BEGUN)  # nothing is to be finished from here on
             if home == self.move.staged:
-                # The record last: it says what is left to be removed.
-                for name, is_directory in disk.list_directory(home):
-                    if not is_directory:
-                        disk.unlink_all([home / name])
-                    elif name != FOLDERS:
-                        disk.remove_tree(home / name)
-                disk.remove_tree(home)
+                remove_copy(home, self.move.id)
                 return
             if folder.path.exists():
                 disk.remove_tree(folder.path)
@@ -165,6 +161,9 @@ class Course:
     def take_back(self) -> None:
         """Undo all steps that were done. Raises Refused, OSError."""
         move = self.move
+        if move.copied and not any(map(os.path.lexists, (move.departed, move.kept))):
+            self._clear()
+            return  # another move has taken the partition, and its lines
         cleaned = move.cleaned
         if os.path.lexists(move.arrived):
             for line in move.loaded:
@@ -222,6 +221,21 @@ class Course:
             and (stamp == theirs[name] or _equal(move.departed / name, move.arrived / name))
             for name, stamp in ours.items()
         )
+
+
+def remove_copy(path: Path, plan_id: str) -> None:
+    """Remove a copy; the record of its move last: it says that this is a copy. Raises OSError."""
+    for name, is_directory in disk.list_directory(path):
+        if not is_directory:
+            disk.unlink_all([path / name])
+        elif name != FOLDERS:
+            disk.remove_tree(path / name)
+    folders = path / FOLDERS
+    if folders.is_dir():
+        for name, is_directory in disk.list_directory(folders):
+            if is_directory and name != plan_id:
+                disk.remove_tree(folders / name)
+    disk.remove_tree(path)
 
 
 def _equal(path: Path, other: Path, *, read_back: bool = False) -> bool:

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from kdump.errors import Refused
 from kdump.format.lines.shell import operand
+from kdump.repair.transaction.lock import same_file
 from kdump.repair.transaction.plan import Stamp
 from kdump.repair.transaction.shared_files import line_of
 from kdump.storage.names import (
@@ -171,16 +172,9 @@ def decode(fields: Mapping[str, Any]) -> Move:
 
 def at_home(move: Move, home: Path) -> Move:
     """Return the move with the present path of the log directory that ``home`` is in."""
-    if move.copied or not _same(move.source, home.parent):
-        return replace(move, target=home.parent)
-    return replace(move, source=home.parent)
-
-
-def _same(path: Path, other: Path) -> bool:
-    try:
-        return path.samefile(other)
-    except OSError:
-        return False
+    if same_file(move.source, home.parent):  # a later move has brought a copy back there
+        return replace(move, source=home.parent, target=home.parent if move.copied else move.target)
+    return replace(move, target=home.parent)
 
 
 def read_move(path: Path, target: Path) -> Move:
@@ -279,8 +273,23 @@ def aside_names(target: Path, name: str) -> list[Path]:
     """Return the directories that moves of a partition have set aside in a log directory."""
     with os.scandir(target) as entries:
         found = [entry.name for entry in entries if is_aside_name(entry.name)]
-    return [
-        target / each
-        for each in sorted(found)
-        if each == format_aside_name(each.partition(".kdump-")[2][:_ID_LENGTH], name)
-    ]
+    paths = [target / each for each in sorted(found)]
+    return [path for path in paths if path.name == format_aside_name(aside_id(path), name)]
+
+
+def aside_id(path: Path) -> str:
+    """Return the id of the move that has set the directory at ``path`` aside."""
+    return path.name.partition(".kdump-")[2][:_ID_LENGTH]
+
+
+def has_files(path: Path, without: Path) -> bool:
+    """Return whether a file is below ``path``, beside those below ``without``. Raises OSError."""
+    directories = [path]
+    while directories:
+        with os.scandir(directories.pop()) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    return True
+                if Path(entry.path) != without:
+                    directories.append(Path(entry.path))
+    return False

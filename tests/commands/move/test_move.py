@@ -289,6 +289,31 @@ def test_back_and_forth_is_one_undo_after_the_other(top: Path) -> None:
     assert contents(top / "a" / NAME) == before
 
 
+def test_a_backup_survives_the_way_back(top: Path, copied: None) -> None:
+    assert moved(top, "--apply").code == exits.OK
+    (kept,) = (top / "a").glob("*-stray")
+    before = contents(kept)
+    assert run(["move", "--to", str(top / "a"), str(top / "b" / NAME), "--apply"]).code == exits.OK
+    assert contents(kept) == before
+
+
+def test_an_interrupted_move_is_not_finished_after_another(top: Path, copied: None) -> None:
+    """The copy is older than what the other log directory has now."""
+    shutil.copytree(top / "b", top / "c")
+    ran = moved(top, "--apply", around=before_it_arrives)
+    assert ran.code == exits.INTERRUPTED
+    other = ["move", "--to", str(top / "c"), str(top / "a" / NAME), "--apply"]
+    assert run(other).code == exits.OK
+    again = run(shlex.split(ran.last_line)[1:])
+    assert again.code == exits.REFUSED
+    found = re.search(r"undo it with (kdump undo .*), and plan again", again.err)
+    assert found is not None, again
+    assert not (top / "b" / NAME).exists()
+    assert run(shlex.split(found[1])[1:]).code == exits.OK
+    assert not [*(top / "b").glob("*kdump*")]
+    assert (top / "c" / NAME).exists()
+
+
 # --- what is refused
 
 
@@ -429,6 +454,8 @@ def test_copies_of_earlier_attempts_count_as_room(tmp_path: Path) -> None:
         old = disk / "b" / f"__cluster_metadata-0.kdump-0000aaaa-{NAME}-stray"
         old.mkdir()
         (old / "x").write_bytes(bytes(3 << 20))
+        (old / ".kdump" / "0000aaaa").mkdir(parents=True)
+        (old / ".kdump" / "0000aaaa" / "plan.json").write_text('{"command": "move"}')
         ran = run(["move", "--to", str(disk / "b"), str(tmp_path / "a" / NAME), "--apply"])
         assert ran.code == exits.OK, ran
         assert not old.exists()
