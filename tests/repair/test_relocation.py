@@ -381,3 +381,68 @@ def test_the_name_of_what_is_set_aside(name: str) -> None:
     parsed = parse_directory_name(aside)
     assert parsed is not None
     assert (parsed.topic, parsed.partition, parsed.suffix) == ("__cluster_metadata", 0, "stray")
+
+
+def drop_marker(move: Move) -> Move:
+    (move.source / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    return read_move(move.departed, move.target)
+
+
+def test_a_marker_that_came_later_goes_when_an_unclean_log_comes_back(planned: Move) -> None:
+    planned = drop_marker(planned)
+    carry_out(planned)
+    (planned.source / ".kafka_cleanshutdown").touch()
+    take_back(recorded_move(planned.arrived, planned.id), record_of(planned.arrived))
+    assert not (planned.source / ".kafka_cleanshutdown").exists()
+    assert planned.departed.exists()
+
+
+def test_a_marker_that_came_later_does_not_vouch_for_an_unclean_log(copied: Move) -> None:
+    copied = drop_marker(copied)
+    with stopping("rename", arrives, errno.EIO), pytest.raises(Unfinished):
+        carry_out(copied)
+    for directory in (copied.source, copied.target):
+        (directory / ".kafka_cleanshutdown").touch()
+    resume(recorded_move(copied.staged, copied.id))
+    assert not (copied.target / ".kafka_cleanshutdown").exists()
+
+
+def test_plans_of_earlier_releases_have_their_ids(planned: Move) -> None:
+    fields = encode(planned)
+    del fields["is_clean"]
+    again = decode(fields)
+    assert again.is_clean
+    assert again.id == planned.id == replace(planned, is_clean=not planned.is_clean).id
+
+
+START, MARK = "log-start-offset-checkpoint", "replication-offset-checkpoint"
+
+
+@pytest.mark.parametrize("way", ["resume", "undo"])
+@pytest.mark.parametrize("directory", ["a", "b"])
+@pytest.mark.parametrize("checkpoint", [START, MARK])
+def test_lines_that_were_raised_amid_it_stay(
+    checkpoint: str, directory: str, way: str, copied: Move
+) -> None:
+    with stopping("rename", sets_aside, errno.EIO), pytest.raises(Unfinished):
+        carry_out(copied)
+    (copied.source.parent / directory / checkpoint).write_text("0\n1\ncompacted 0 9000\n")
+    if way == "resume":
+        resume(copied)
+        place = copied.target
+    else:
+        take_back(copied, record_of(copied.arrived))
+        place = copied.source
+        assert not (copied.target / checkpoint).exists()
+    assert "compacted 0 9000\n" in (place / checkpoint).read_text()
+
+
+def test_a_line_of_an_earlier_log_does_not_stay(copied: Move) -> None:
+    """Nothing of this name was in the log directory: its line is of a topic that is gone."""
+    (copied.target / START).write_text("0\n1\ncompacted 0 9000\n")
+    move = read_move(copied.departed, copied.target)
+    with stopping("rename", arrives, errno.EIO), pytest.raises(Unfinished):
+        carry_out(move)
+    (copied.source / START).write_text("0\n1\ncompacted 0 480\n")
+    resume(move)
+    assert (copied.target / START).read_text() == "0\n1\ncompacted 0 480\n"

@@ -20,7 +20,13 @@ from pathlib import Path
 from typing import Final
 
 from kdump.errors import Refused
-from kdump.repair.relocation.move import CHECKPOINTS, Move, encode, read_files
+from kdump.repair.relocation.move import (
+    CHECKPOINTS,
+    CheckpointLine,
+    Move,
+    encode,
+    read_files,
+)
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.directories import open_directory
 from kdump.repair.transaction.disk import Attributes
@@ -31,10 +37,16 @@ from kdump.repair.transaction.shared_files import (
     read_lines,
     set_line,
 )
-from kdump.storage.names import CLEAN_MARKER
+from kdump.storage.names import (
+    CLEAN_MARKER,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+)
 from kdump.storage.repair_record import BEGUN, FOLDERS, PLAN
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+#: Offsets that only grow while the files of a log stay as they are.
+_RISING: Final = frozenset({HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT})
 _PIECE_BYTES: Final = 1 << 20
 
 
@@ -138,12 +150,24 @@ class Course:
         """Bring the lines that a broker reads, and take away what it must not find."""
         move = self.move
         for line in move.loaded:
-            set_line(move.target / line.checkpoint, move.departed, line.source, move.id)
+            offset = self._offset(line)
+            set_line(move.target / line.checkpoint, move.departed, offset, move.id)
         for directory in (move.source, move.target):
             set_line(directory / move.cleaned.checkpoint, move.departed, None, move.id)
         unsure = os.path.lexists(move.arrived) and not self.is_as_planned()
-        if unsure or not (move.source / CLEAN_MARKER).exists():
+        if unsure or not move.is_clean or not (move.source / CLEAN_MARKER).exists():
             disk.unlink(move.target / CLEAN_MARKER)
+
+    def _offset(self, line: CheckpointLine) -> int | None:
+        """Return the offset that the partition has now: a broker may have raised it since."""
+        move = self.move
+        places = [move.source]
+        if os.path.lexists(move.arrived):  # before, a line there is of an earlier log
+            places.append(move.target)
+        found = [line.source]
+        if line.checkpoint in _RISING:
+            found += [line_of(place / line.checkpoint, move.departed) for place in places]
+        return max((offset for offset in found if offset is not None), default=None)
 
     def _try_to_remove(self, checkpoint: Path) -> None:
         """Remove the line of a log that is no longer there: no broker reads it.
@@ -166,15 +190,18 @@ class Course:
             return  # another move has taken the partition, and its lines
         cleaned = move.cleaned
         if os.path.lexists(move.arrived):
+            if not move.is_clean:  # one that came later does not know of this log
+                disk.unlink(move.source / CLEAN_MARKER)
             for line in move.loaded:
-                set_line(move.source / line.checkpoint, move.departed, line.source, move.id)
+                offset = self._offset(line)
+                set_line(move.source / line.checkpoint, move.departed, offset, move.id)
             self._reset(move.target / cleaned.checkpoint, None, is_new=cleaned.is_new)
             if move.copied and os.path.lexists(move.kept):
                 disk.rename(move.kept, move.departed)
             disk.rename(move.arrived, move.staged if move.copied else move.departed)
         for line in move.loaded:
             path = move.target / line.checkpoint
-            if line_of(path, move.departed) in (line.source, line.target):
+            if line_of(path, move.departed) in (line.source, line.target, self._offset(line)):
                 self._reset(path, line.target, is_new=line.is_new)
         self._reset(move.target / cleaned.checkpoint, cleaned.target, is_new=cleaned.is_new)
         path = move.source / cleaned.checkpoint

@@ -67,7 +67,8 @@ class Move:
     """The move of the partition directory ``name`` from ``source`` to ``target``.
 
     ``identity`` is the device and inode of the directory. ``files`` has the stamps of all files by
-    their paths in it. ``copied``: the log directories are on two file systems.
+    their paths in it. ``copied``: the log directories are on two file systems. ``is_clean``:
+    ``source`` has a clean shutdown file.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Move:
     files: Mapping[str, Stamp]
     lines: tuple[CheckpointLine, ...]
     copied: bool
+    is_clean: bool = True
 
     @property
     def departed(self) -> Path:
@@ -118,6 +120,7 @@ class Move:
         """Its name: a digest of all that it was planned for, whatever the paths are called."""
         lines = [[line.source, line.target] for line in self.lines]  # an earlier move makes files
         fields = {**encode(self), "source": "", "target": "", "lines": lines}
+        del fields["is_clean"]  # absent in the ids of earlier releases
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
         return sha256(text.encode()).hexdigest()[:_ID_LENGTH]
 
@@ -146,6 +149,7 @@ def encode(move: Move) -> dict[str, Any]:
         "files": {name: [stamp.size, stamp.mtime_ns] for name, stamp in sorted(move.files.items())},
         "lines": {line.checkpoint: [line.source, line.target, line.is_new] for line in move.lines},
         "copied": move.copied,
+        "is_clean": move.is_clean,
     }
 
 
@@ -167,6 +171,7 @@ def decode(fields: Mapping[str, Any]) -> Move:
         {name: Stamp(*stamp) for name, stamp in fields["files"].items()},
         tuple(CheckpointLine(name, *fields["lines"][name]) for name in CHECKPOINTS),
         bool(fields["copied"]),
+        bool(fields.get("is_clean", True)),
     )
 
 
@@ -200,6 +205,7 @@ def read_move(path: Path, target: Path) -> Move:
         read_files(path, prepared(path)),
         lines,
         copied=not shares_mount(source, target),
+        is_clean=(source / CLEAN_MARKER).exists(),
     )
 
 

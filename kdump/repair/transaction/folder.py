@@ -34,6 +34,7 @@ from kdump.values import frozen
 _OLD: Final = "old"
 _NEW: Final = "new"
 _TAIL: Final = ".tail"
+_LEAVES_MARKER: Final = "leaves_marker"
 _MOST_BYTES: Final = 64 << 20
 _PRIVATE: Final = 0o600
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -74,10 +75,10 @@ class RecordFolder:
         """Write the receipt: all steps are done."""
         self.write(RECEIPT, receipt)
 
-    def undo(self) -> None:
-        """Record that the steps are being undone."""
+    def undo(self, fields: Mapping[str, Any] | None = None) -> None:
+        """Record that the steps are being undone, with what has to be known to the end."""
         if not (self.path / UNDOING).exists():
-            self.write(UNDOING, {})
+            self.write(UNDOING, fields or {})
 
     def check(self) -> None:
         """Raise Refused unless its directories are no links, and no other user can write them."""
@@ -269,6 +270,14 @@ class Folder(RecordFolder):
             return StartRecord(fields["begun_ns"], tails, saved, digests)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise self.invalid_file(BEGUN, error) from error
+
+    def leaves_marker(self) -> bool:
+        """Return whether an undo that has begun does not restore the clean shutdown marker."""
+        return bool(self.read(UNDOING).get(_LEAVES_MARKER))
+
+    def undo_repair(self, *, leaves_marker: bool) -> None:
+        """Record that a repair is being undone."""
+        self.undo({_LEAVES_MARKER: leaves_marker})
 
     def receipt(self) -> dict[str, Any] | None:
         """Read the receipt, None if there is none yet. Raises Refused if it cannot be decoded."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from kdump.audit.commands import undo_command
@@ -16,8 +17,9 @@ from kdump.repair.transaction.lock import (
     check_readers,
     hold_lock,
 )
-from kdump.repair.transaction.plan import Plan, with_paths
+from kdump.repair.transaction.plan import Plan, PutMarker, with_paths
 from kdump.repair.transaction.repair import Repair, StepState
+from kdump.repair.transaction.shared_files import marker_path
 from kdump.storage.repair_record import RepairRecord, RepairState, repair_records
 
 
@@ -59,14 +61,27 @@ def undo(
         with report_interruption(plan, folder, undoing=True):
             if not done:
                 repair.flush()
-            folder.undo()
-            repair = Repair(plan, folder, repair.start, undoing=True)
+            leaves = _leaves_marker(record, plan, folder)
+            folder.undo_repair(leaves_marker=leaves)
+            start = replace(repair.start, marker=None) if leaves else repair.start
+            repair = Repair(plan, folder, start, undoing=True)
             for step in reversed(plan.steps):
                 if repair.state(step) is not StepState.PENDING:
                     repair.undo(step)
             repair.clear()
             _remove_folder(folder)
     return plan
+
+
+def _leaves_marker(record: RepairRecord, plan: Plan, folder: Folder) -> bool:
+    """Return whether the clean shutdown marker stays away, since another process has taken it.
+
+    The repair has put it back. Then a broker took it, or a move brought a log that needs recovery.
+    """
+    if record.state is RepairState.UNDOING:
+        return folder.leaves_marker()
+    put_back = any(isinstance(step, PutMarker) for step in plan.steps)
+    return record.state is RepairState.DONE and put_back and not marker_path(plan).exists()
 
 
 def _check(record: RepairRecord, plan: Plan, folder: Folder) -> Repair:

@@ -314,6 +314,35 @@ def test_an_interrupted_move_is_not_finished_after_another(top: Path, copied: No
     assert (top / "c" / NAME).exists()
 
 
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_an_undo_does_not_vouch_for_a_log_that_came_since(
+    interrupted: bool, tmp_path: Path
+) -> None:
+    """A repair has put the marker back. The move of a log that needs recovery took it for good."""
+    write(tmp_path, clean=(False, True))
+    shutil.copytree(tmp_path / "a" / "codec-lz4-0", tmp_path / "b" / "codec-lz4-0")
+    shutil.rmtree(tmp_path / "a" / "codec-lz4-0")
+    repaired = tmp_path / "b" / "codec-lz4-0"
+    with max(repaired.glob("*.log")).open("ab") as log:
+        log.write(b"x")
+    ran = run(["truncate-to-valid", str(repaired), "--apply"])
+    assert ran.code == exits.OK, ran
+    assert (tmp_path / "b" / MARKER).exists()
+    assert moved(tmp_path, "--apply").code == exits.OK
+    assert not (tmp_path / "b" / MARKER).exists()
+
+    def at_the_log(call: Call, make: Any) -> Any:
+        if interrupted and call.method == "pwrite":
+            raise KeyboardInterrupt
+        return make(*call.arguments)
+
+    ran = run(["undo", str(repaired), "--apply"], at_the_log)
+    assert ran.code == (exits.INTERRUPTED if interrupted else exits.OK), ran
+    if interrupted:
+        assert run(shlex.split(ran.last_line)[1:]).code == exits.OK
+    assert not (tmp_path / "b" / MARKER).exists()
+
+
 # --- what is refused
 
 
