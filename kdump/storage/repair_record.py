@@ -6,11 +6,12 @@ Brokers ignore directories in a partition. ``kdump.repair`` writes the files of 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from kdump.errors import SourceError
 from kdump.storage.access import read_end
@@ -119,7 +120,7 @@ def _record(path: AnyPath) -> RepairRecord:
         sum(_sizes(path)) + _set_aside_bytes(path, plan),
         tuple(_gaps(path)) if command == _SALVAGE else (),
         _loses(plan.get("loss")),
-        target if command == MOVE and isinstance(target, str) else None,
+        target if command == MOVE and is_absolute_path(target) else None,
     )
 
 
@@ -165,17 +166,41 @@ def _set_aside_bytes(path: AnyPath, plan: dict[str, Any]) -> int:
     source, name = plan.get("source"), plan.get("name")
     if not (isinstance(path, Path) and plan.get("command") == MOVE):
         return 0
-    if not (isinstance(source, str) and isinstance(name, str)):
+    if not (is_absolute_path(source) and is_file_name(name)):
         return 0
     return sum(_sizes(Path(source) / format_aside_name(path.name, name)))
 
 
+def is_absolute_path(value: object) -> TypeGuard[str]:
+    """Return whether a JSON value is an absolute path that a file can have."""
+    return isinstance(value, str) and value.startswith("/") and _is_encodable(value)
+
+
+def is_file_name(value: object) -> TypeGuard[str]:
+    """Return whether a JSON value is the name of a file in a directory."""
+    return (
+        isinstance(value, str)
+        and value not in ("", ".", "..")
+        and "/" not in value
+        and _is_encodable(value)
+    )
+
+
+def _is_encodable(text: str) -> bool:
+    with suppress(UnicodeEncodeError):
+        return b"\0" not in os.fsencode(text)
+    return False
+
+
 def _sizes(path: AnyPath) -> Iterator[int]:
     """Yield the size of every file below ``path`` that can be read."""
-    with suppress(OSError), scan(path) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _sizes(path / entry.name)
-                continue
-            with suppress(OSError):  # removed since
-                yield entry.stat(follow_symlinks=False).st_size
+    directories = [path]
+    while directories:
+        directory = directories.pop()
+        with suppress(OSError), scan(directory) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    directories.append(directory / entry.name)
+                    continue
+                with suppress(OSError):  # removed since
+                    yield entry.stat(follow_symlinks=False).st_size

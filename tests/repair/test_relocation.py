@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 from kdump.errors import Refused, Unfinished
+from kdump.repair.relocation import carry
 from kdump.repair.relocation import move as moves
 from kdump.repair.relocation.carry import (
     carry_out,
@@ -28,6 +31,7 @@ from kdump.repair.relocation.carry import (
     take_back,
 )
 from kdump.repair.relocation.move import Move, decode, encode, read_files, read_move, shares_mount
+from kdump.repair.transaction.directories import open_directory
 from kdump.storage.names import format_aside_name, is_aside_name, parse_directory_name
 from kdump.storage.repair_record import RepairRecord, RepairState, repair_records
 from support.crashing.seam import Call
@@ -446,3 +450,85 @@ def test_a_line_of_an_earlier_log_does_not_stay(copied: Move) -> None:
     (copied.source / START).write_text("0\n1\ncompacted 0 480\n")
     resume(move)
     assert (copied.target / START).read_text() == "0\n1\ncompacted 0 480\n"
+
+
+def test_a_backup_of_another_owner_is_not_discarded(copied: Move) -> None:
+    """The record names the place, and whoever owns the partition has written it."""
+    if os.geteuid():
+        pytest.skip("root alone gives files away")
+    carry_out(copied)
+    record = record_of(copied.arrived)
+    for path in (copied.kept, copied.source):
+        os.chown(path, 1234, 1234)
+        with pytest.raises(Refused, match="expected user 0"):
+            discard(copied, record)
+        assert copied.kept.exists()
+    for path in (copied.kept, copied.source):
+        os.chown(path, 0, 0)
+    discard(copied, record)
+    assert not copied.kept.exists()
+
+
+def test_the_owner_of_the_opened_directory_counts(
+    planned: Move, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its path may lead elsewhere a moment later."""
+    if os.geteuid():
+        pytest.skip("root alone gives files away")
+
+    os.chown(planned.target, 1234, 1234)
+    monkeypatch.setattr(carry, "status_of", lambda _: planned.source.stat())
+    monkeypatch.setattr(carry, "hold_directory", lambda path, **_: open_directory(path))
+    with pytest.raises(Refused, match="expected user 0"):
+        carry_out(planned)
+    assert planned.departed.exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("source", "/\0"),
+        ("source", "/\ud800"),
+        ("source", "a"),
+        ("target", "/\0"),
+        ("name", "\0"),
+        ("name", ".."),
+        ("name", "a/b"),
+        ("identity", ["x", 1]),
+        ("files", {"x": ["1", 2]}),
+    ],
+)
+def test_a_record_that_no_move_writes_is_listed_and_refused(
+    field: str, value: object, planned: Move
+) -> None:
+    carry_out(planned)
+    plan = planned.arrived / ".kdump" / planned.id / "plan.json"
+    plan.write_text(json.dumps({**json.loads(plan.read_text()), field: value}))
+    assert record_of(planned.arrived).command == "move"
+    with pytest.raises(Refused, match="expected a file of a repair"):
+        recorded_move(planned.arrived, planned.id)
+
+
+def test_many_nested_directories_are_no_traceback(planned: Move) -> None:
+    """Deeper than Python calls itself."""
+    folder = planned.departed / ".kdump" / "0000aaaa"
+    folder.mkdir(parents=True)
+    nest(folder, 1_500)
+    try:
+        assert record_of(planned.departed).size_bytes == 1
+        assert len(read_files(planned.departed)) == len(planned.files) + 1
+    finally:
+        subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def nest(folder: Path, levels: int) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=descriptor)
+        inner = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    file = os.open("x", os.O_WRONLY | os.O_CREAT, dir_fd=descriptor)
+    os.write(file, b"x")
+    os.close(file)
+    os.close(descriptor)

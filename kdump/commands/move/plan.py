@@ -35,6 +35,7 @@ from kdump.repair.transaction.lock import (
     check_stopped,
     finish_or_undo,
     interrupted_repair,
+    same_file,
 )
 from kdump.storage.liveness import BrokerState
 from kdump.storage.logdir import LogDirectory, Partition, directory_name, open_path
@@ -155,13 +156,23 @@ def _source_of(path: Path, target: Path) -> Path:
     """
     begun = interrupted_move(path, target) if target.is_dir() else None
     if begun is not None:
-        home, record = begun
-        return recorded_move(home, record.id).source
+        return _begun_move(*begun, target).source
     content = open_path(path)
     if not isinstance(content, Partition):
         what = "a log directory" if isinstance(content, LogDirectory) else "a file"
         raise UsageError(f"{path}: expected the directory of a partition, found {what}")
     return path.parent
+
+
+def _begun_move(home: Path, record: RepairRecord, target: Path) -> Move:
+    """Return an interrupted move. Raises Refused if it goes elsewhere, SourceError."""
+    move = recorded_move(home, record.id)
+    if not same_file(move.target, target):
+        raise Refused(
+            f"{move.departed}: expected no interrupted move to another log directory, found "
+            f"{record.id} to {move.target}: {finish_or_undo(record, home)}"
+        )
+    return move
 
 
 class _Node:
@@ -215,7 +226,7 @@ class _Node:
         begun = None if live else interrupted_move(path, self._target)
         if begun is not None:
             home, record = begun
-            move = recorded_move(home, record.id)
+            move = _begun_move(home, record, self._target)
             if record.state is RepairState.UNDOING:
                 raise Refused(
                     f"{path}: expected no interrupted undo, found {record.id}: "

@@ -28,7 +28,7 @@ from kdump.repair.relocation.move import (
 )
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.apply import begin_time
-from kdump.repair.transaction.directories import open_as_owner, open_directory
+from kdump.repair.transaction.directories import Directory, open_as_owner, open_directory
 from kdump.repair.transaction.folder import RecordFolder
 from kdump.repair.transaction.lock import (
     check_other_partitions,
@@ -234,13 +234,19 @@ def discard(move: Move, record: RepairRecord) -> None:
     if record.state in _OPEN:
         raise Refused(f"{record.path}: expected a finished move, found an interrupted one")
     course = Course(move)
-    again = partial(_discard_again, course)
-    with open_as_owner(course.home), _reporting(move, again, "removal of the backup"):
-        if record.state is RepairState.DONE and move.copied and os.path.lexists(move.kept):
-            with open_directory(move.source), open_directory(move.kept):
+    again, home = partial(_discard_again, course), course.home
+    done = record.state is RepairState.DONE
+    has_backup = done and move.copied and os.path.lexists(move.kept)
+    with open_as_owner(home) as here, ExitStack() as stack:
+        # The record says where the backup is, and the owner of the partition has written it.
+        for path in (move.source, move.kept) if has_backup else ():
+            directory = stack.enter_context(open_directory(path))
+            _check_same_owner(directory, here.rights.uid, home)
+        with _reporting(move, again, "removal of the backup"):
+            if has_backup:
                 disk.remove_tree(move.kept)
-        with open_directory(course.home.parent):
-            course.unstage()
+            with open_directory(home.parent):
+                course.unstage()
 
 
 def _undo_again(course: Course) -> Remedy:
@@ -261,14 +267,22 @@ def _holding(move: Move, *, assume_stopped: bool) -> Iterator[None]:
     """Hold the locks of both log directories, with the rights of their owner. Raises Refused."""
     source, target = (status_of(path).st_uid for path in (move.source, move.target))
     if source != target:
-        raise Refused(
-            f"{move.target}: expected user {source}, who owns {move.source}, to own it, found user "
-            f"{target}"
-        )
+        raise _of_another_owner(move.target, target, source, move.source)
     with ExitStack() as stack:
         for path in (move.source, move.target):
-            stack.enter_context(hold_directory(path, assume_stopped=assume_stopped))
+            held = stack.enter_context(hold_directory(path, assume_stopped=assume_stopped))
+            _check_same_owner(held, source, move.source)
         yield
+
+
+def _check_same_owner(directory: Directory, uid: int, other: Path) -> None:
+    """Raise Refused unless an opened directory belongs to the owner of ``other``."""
+    if directory.rights.uid != uid:
+        raise _of_another_owner(directory.path, directory.rights.uid, uid, other)
+
+
+def _of_another_owner(path: Path, found: int, uid: int, other: Path) -> Refused:
+    return Refused(f"{path}: expected user {uid}, who owns {other}, to own it, found user {found}")
 
 
 def _checked(move: Move) -> Move:

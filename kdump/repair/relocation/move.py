@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +34,13 @@ from kdump.storage.names import (
     is_aside_name,
 )
 from kdump.storage.paths import as_local
-from kdump.storage.repair_record import MOVE, RepairState, repair_records
+from kdump.storage.repair_record import (
+    MOVE,
+    RepairState,
+    is_absolute_path,
+    is_file_name,
+    repair_records,
+)
 from kdump.storage.source import source_error, status_of
 from kdump.values import frozen
 
@@ -160,9 +167,17 @@ def decode(fields: Mapping[str, Any]) -> Move:
     """
     if (fields["schema"], fields["command"]) != (_SCHEMA, MOVE):
         raise ValueError(f"expected a move, found {fields['command']}")
-    if "/" in fields["name"] or fields["name"] in ("", ".", ".."):
-        raise ValueError(f"expected the name of a directory, found {fields['name']}")
+    if not is_file_name(fields["name"]):
+        raise ValueError(f"expected the name of a directory, found {fields['name']!r}")
+    for place in (fields["source"], fields["target"]):
+        if not is_absolute_path(place):
+            raise ValueError(f"expected an absolute path, found {place!r}")
     device, inode = fields["identity"]
+    numbers = [device, inode, *chain.from_iterable(fields["files"].values())]
+    lines = [fields["lines"][name][:2] for name in CHECKPOINTS]
+    numbers += [offset for offset in chain.from_iterable(lines) if offset is not None]
+    if not all(type(number) is int for number in numbers):
+        raise ValueError("expected whole numbers")
     return Move(
         fields["name"],
         Path(fields["source"]),
@@ -255,24 +270,27 @@ def read_files(partition: Path, without: Collection[Path] = ()) -> dict[str, Sta
     nor a directory; SourceError.
     """
     try:
-        return dict(_files(partition, "", without))
+        return dict(_files(partition, without))
     except OSError as error:
         raise source_error(partition, error) from error
 
 
-def _files(directory: Path, above: str, without: Collection[Path]) -> Iterator[tuple[str, Stamp]]:
-    with os.scandir(directory) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
-        status, path = entry.stat(follow_symlinks=False), directory / entry.name
-        if stat.S_ISDIR(status.st_mode):
-            if path not in without:
-                yield from _files(path, f"{above}{entry.name}/", without)
-        elif stat.S_ISREG(status.st_mode):
-            yield f"{above}{entry.name}", Stamp(status.st_size, status.st_mtime_ns)
-        else:
-            what = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "another kind of file"
-            raise Refused(f"{path}: expected a file or a directory, found {what}: move it away")
+def _files(partition: Path, without: Collection[Path]) -> Iterator[tuple[str, Stamp]]:
+    inner = [(partition, "")]
+    while inner:
+        directory, above = inner.pop()
+        with os.scandir(directory) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+        for entry in found:
+            status, path = entry.stat(follow_symlinks=False), directory / entry.name
+            if stat.S_ISDIR(status.st_mode):
+                if path not in without:
+                    inner.append((path, f"{above}{entry.name}/"))
+            elif stat.S_ISREG(status.st_mode):
+                yield f"{above}{entry.name}", Stamp(status.st_size, status.st_mtime_ns)
+            else:
+                what = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "another kind of file"
+                raise Refused(f"{path}: expected a file or a directory, found {what}: move it away")
 
 
 def aside_names(target: Path, name: str) -> list[Path]:

@@ -314,6 +314,26 @@ def test_an_interrupted_move_is_not_finished_after_another(top: Path, copied: No
     assert (top / "c" / NAME).exists()
 
 
+def test_an_interrupted_move_does_not_go_elsewhere(top: Path) -> None:
+    """It is finished with its own command alone."""
+
+    def at_the_rename(call: Call, make: Any) -> Any:
+        if call.method == "rename" and call.paths[1] == str(top / "b" / NAME):
+            raise KeyboardInterrupt
+        return make(*call.arguments)
+
+    shutil.copytree(top / "b", top / "c")
+    assert moved(top, "--apply", around=at_the_rename).code == exits.INTERRUPTED
+    before = left(top)
+    ran = run(["move", "--to", str(top / "c"), str(top / "a" / NAME), "--apply"])
+    assert ran.code == exits.REFUSED, ran
+    found = re.search(r"finish it with (kdump move .*), or undo it with kdump undo", ran.err)
+    assert found is not None, ran
+    assert left(top) == before
+    assert run(shlex.split(found[1])[1:]).code == exits.OK
+    assert start(top).directories == ("b",)
+
+
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_an_undo_does_not_vouch_for_a_log_that_came_since(
     interrupted: bool, tmp_path: Path
