@@ -162,6 +162,15 @@ class LogDirectory:
             and not is_aside_name(entry.name.name)
         )
 
+    @property
+    def set_aside(self) -> tuple[AnyPath, ...]:
+        """Directories that ``kdump move`` has set aside: copies that are not finished, backups."""
+        return tuple(
+            entry.path
+            for entry in self.entries
+            if entry.type is EntryType.DIRECTORY and is_aside_name(entry.name.name)
+        )
+
     def partitions(self) -> Iterator[Partition | SourceError]:
         """Yield the listing of each partition, in order, or the error of listing it."""
         return map(list_partition, self.partition_paths)

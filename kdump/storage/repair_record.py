@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -44,6 +44,10 @@ class RepairState(Enum):
     DONE = "done"
 
 
+#: The states in which a partition may be half changed.
+OPEN: Final = frozenset({RepairState.PENDING, RepairState.UNDOING})
+
+
 @frozen
 class RepairRecord:
     """The folder of one repair, at ``path``. Its name is the ``id`` of the plan.
@@ -52,7 +56,8 @@ class RepairRecord:
     nanoseconds since the epoch, None before it or if it is unknown. ``size_bytes`` is the size of
     all files in the folder, and of the directory that a move has set aside. ``gaps`` are the first
     and last offsets of each gap that a salvage has left. ``lossy``: the repair lost records.
-    ``target`` is the log directory that a move goes to, None for other repairs.
+    ``target`` is the log directory that a move goes to, and ``moved`` the name of the partition
+    directory; None for other repairs.
     """
 
     id: str
@@ -64,6 +69,7 @@ class RepairRecord:
     gaps: tuple[tuple[int, int], ...] = ()
     lossy: bool = False
     target: str | None = None
+    moved: str | None = None
 
 
 def repair_records(partition: AnyPath) -> tuple[RepairRecord, ...]:
@@ -79,6 +85,19 @@ def repair_records(partition: AnyPath) -> tuple[RepairRecord, ...]:
         return record.begun_ns is None, record.begun_ns or 0, record.id
 
     return tuple(sorted(records, key=order))
+
+
+def interrupted_moves(
+    set_aside: Iterable[AnyPath],
+) -> Iterator[tuple[AnyPath, RepairRecord]]:
+    """Yield each copy of a move that was interrupted before the copy got its name, and its record.
+
+    ``set_aside`` are the directories that moves have set aside. Raises SourceError.
+    """
+    for path in set_aside:
+        for record in repair_records(path):
+            if record.command == MOVE and record.state in OPEN:
+                yield path, record
 
 
 def is_linked(partition: AnyPath) -> bool:
@@ -110,7 +129,8 @@ def _folders(path: AnyPath) -> Iterator[AnyPath]:
 def _record(path: AnyPath) -> RepairRecord:
     plan = _fields(path / PLAN)
     command = plan.get("command")
-    begun, target = _fields(path / BEGUN).get("begun_ns"), plan.get("target")
+    begun = _fields(path / BEGUN).get("begun_ns")
+    target, name = plan.get("target"), plan.get("name")
     return RepairRecord(
         path.name,
         path,
@@ -121,6 +141,7 @@ def _record(path: AnyPath) -> RepairRecord:
         tuple(_gaps(path)) if command == _SALVAGE else (),
         _loses(plan.get("loss")),
         target if command == MOVE and is_absolute_path(target) else None,
+        name if command == MOVE and is_file_name(name) else None,
     )
 
 

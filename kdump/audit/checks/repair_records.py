@@ -12,12 +12,14 @@ from typing import Final
 from kdump.audit.checks import missing_offsets, segments, transactions
 from kdump.audit.commands import resume_command
 from kdump.audit.evidence import Evidence
-from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
 from kdump.audit.finding_code import FindingCode, Severity
 from kdump.audit.findings import Detail, Finding, explain_command
 from kdump.audit.survey.anomalies import FaultKind
 from kdump.audit.survey.survey import LISTED, Survey
-from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState
+from kdump.errors import SourceError
+from kdump.storage.paths import AnyPath
+from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState, interrupted_moves
 
 BACKUP_KEPT: Final = FindingCode(
     "backup-kept",
@@ -96,7 +98,17 @@ def check_repair_records(evidence: Evidence) -> Iterator[Finding]:
                     "repair removes it",
                 )
             case RepairState.PENDING | RepairState.UNDOING:
-                yield _pending(facts, record)
+                yield _pending(facts.partition.path, record)
+
+
+def check_interrupted_copies(facts: DirectoryFacts) -> Iterator[Finding]:
+    """Report each move that was interrupted before its copy got the name of the partition."""
+    for path in facts.directory.set_aside:
+        try:
+            for copy, record in interrupted_moves([path]):
+                yield _pending(copy, record, f" of {record.moved}")
+        except SourceError:  # the kept directory of a finished move need not be readable
+            continue
 
 
 def note_receipt_gaps(
@@ -167,14 +179,16 @@ def _backup(record: RepairRecord, found: str) -> Finding:
     return Finding(BACKUP_KEPT, record.path, size=record.size_bytes, detail=detail)
 
 
-def _pending(facts: PartitionFacts, record: RepairRecord) -> Finding:
+def _pending(partition: AnyPath, record: RepairRecord, of: str = "") -> Finding:
     prefix = "the undo of " if record.state is RepairState.UNDOING else ""
     return Finding(
         REPAIR_PENDING,
         record.path,
         size=record.size_bytes,
-        detail=Detail("finished repairs", f"{prefix}{_describe(record)}, begun and not finished"),
-        remedy=resume_command(facts.partition.path, record),
+        detail=Detail(
+            "finished repairs", f"{prefix}{_describe(record)}{of}, begun and not finished"
+        ),
+        remedy=resume_command(partition, record),
     )
 
 
@@ -183,3 +197,4 @@ def _describe(record: RepairRecord) -> str:
 
 
 CHECKS: Final = (check_repair_records,)
+DIRECTORY_CHECKS: Final = (check_interrupted_copies,)

@@ -86,6 +86,7 @@ class _Report:
         top_findings = tuple(findings)
         self.starts.add_findings(top_findings)
         self._add_incomplete(top_findings)
+        self.pending += (finding for finding in top_findings if finding.code is REPAIR_PENDING)
         self.harmful += _harmful(top_findings)
         self.harmful += (finding for finding in top_findings if finding.code is DISK_LOW)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +15,7 @@ from kdump.ui.options.targets import LogPath
 from kdump.ui.repairs.repairing import assume_stopped_option, partitions
 
 if TYPE_CHECKING:
+    from kdump.audit.targets.scope import Scope
     from kdump.audit.targets.target import Target
     from kdump.storage.repair_record import RepairRecord
     from kdump.ui.repairs.report import BackupReport
@@ -88,7 +89,7 @@ def undo(
     if backup is not None and (plan_id is not None or discard):
         raise click.UsageError("--backup takes neither --plan nor --discard: a backup is in DIR.")
     scope = find_scope(TargetOptions(paths), stores=False)
-    targets = partitions(scope)
+    targets = [*partitions(scope), *_interrupted_copies(scope)]
     report = BackupReport(form, scope)
     ending, resume = Ending(), None
     for target in targets:
@@ -140,6 +141,19 @@ def undo(
     return ending.exit_code
 
 
+def _interrupted_copies(scope: Scope) -> Iterator[Target]:
+    """Yield the copies of moves that were interrupted before they got the name of the partition."""
+    from kdump.audit.targets.target import Target
+    from kdump.storage.logdir import LogDirectory
+    from kdump.storage.repair_record import interrupted_moves
+
+    for root in scope.roots:
+        content = root.content
+        if isinstance(content, LogDirectory):
+            for path in dict.fromkeys(copy for copy, _ in interrupted_moves(content.set_aside)):
+                yield Target(path, (), None, root.stopped, 0, directory=root.directory)
+
+
 def _undo_trim(
     directory: Path,
     target: Target,
@@ -164,12 +178,16 @@ def _undo_trim(
 
 
 def _select(partition: Path, plan_id: str | None) -> Sequence[RepairRecord]:
+    from kdump.repair.relocation.move import aside_id
     from kdump.repair.transaction.directories import check_own_directory
+    from kdump.storage.names import is_aside_name
     from kdump.storage.repair_record import FOLDERS, repair_records
     from kdump.storage.source import status_of
 
     check_own_directory(partition / FOLDERS, status_of(partition).st_uid)
     records = repair_records(partition)
+    if is_aside_name(partition.name):  # the others are copies
+        records = tuple(record for record in records if record.id == aside_id(partition))
     return records if plan_id is None else [record for record in records if record.id == plan_id]
 
 

@@ -43,6 +43,7 @@ from kdump.storage.repair_record import (
     BEGUN,
     FOLDERS,
     MOVE,
+    OPEN,
     PLAN,
     RepairRecord,
     RepairState,
@@ -51,7 +52,6 @@ from kdump.storage.repair_record import (
 from kdump.storage.source import source_error, status_of
 
 _SIGNALS: Final = {KeyboardInterrupt: "SIGINT", SystemExit: "SIGTERM"}
-_OPEN: Final = frozenset({RepairState.PENDING, RepairState.UNDOING})
 
 
 def recorded_move(home: Path, plan_id: str) -> Move:
@@ -75,7 +75,7 @@ def interrupted_move(path: Path, target: Path) -> tuple[Path, RepairRecord] | No
     """
     for home in (path, target / path.name, *aside_names(target, path.name)):
         for record in repair_records(home):
-            if record.command == MOVE and record.state in _OPEN:
+            if record.command == MOVE and record.state in OPEN:
                 return home, record
     return None
 
@@ -231,7 +231,7 @@ def discard(move: Move, record: RepairRecord) -> None:
 
     Raises Refused if nothing was removed, Unfinished if something was.
     """
-    if record.state in _OPEN:
+    if record.state in OPEN:
         raise Refused(f"{record.path}: expected a finished move, found an interrupted one")
     course = Course(move)
     again, home = partial(_discard_again, course), course.home

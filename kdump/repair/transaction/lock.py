@@ -39,8 +39,9 @@ from kdump.storage.paths import AnyPath, as_local
 from kdump.storage.repair_record import (
     FOLDERS,
     MOVE,
+    OPEN,
     RepairRecord,
-    RepairState,
+    interrupted_moves,
     repair_records,
 )
 from kdump.storage.rights import ROOT, acting, is_root
@@ -49,7 +50,6 @@ from kdump.storage.rights import ROOT, acting, is_root
 _WHOLE_FILE: Final = struct.pack("@hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 #: Free space for the plan, the receipt and the directories, beside the new files.
 _SPARE_BYTES: Final = 1 << 20
-_OPEN: Final = frozenset({RepairState.PENDING, RepairState.UNDOING})
 
 
 @contextmanager
@@ -201,7 +201,7 @@ def check_changeable(plan: Plan, *, undoing: bool = False) -> None:
 def interrupted_repair(partition: AnyPath) -> RepairRecord | None:
     """Return the interrupted repair of a partition, None without one. Raises SourceError."""
     return next(
-        (repair for repair in reversed(repair_records(partition)) if repair.state in _OPEN), None
+        (repair for repair in reversed(repair_records(partition)) if repair.state in OPEN), None
     )
 
 
@@ -221,8 +221,14 @@ def check_other_partitions(partition: Path, log_directory: Path | None) -> None:
     if log_directory is None:
         return
     content = open_path(log_directory)
-    paths = content.partition_paths if isinstance(content, LogDirectory) else ()
-    for other in map(as_local, paths):
+    if not isinstance(content, LogDirectory):
+        return
+    for copy, move in interrupted_moves(content.set_aside):
+        raise Refused(
+            f"{log_directory}: expected no interrupted move in this log directory, found {move.id} "
+            f"of {move.moved}, which holds checkpoint lines: {finish_or_undo(move, copy)}"
+        )
+    for other in map(as_local, content.partition_paths):
         repair = None if same_file(other, partition) else interrupted_repair(other)
         if repair is None:
             continue

@@ -203,7 +203,8 @@ def backup_lines(record: RepairRecord, partition: AnyPath) -> Iterator[str]:
 def backup_text(record: RepairRecord, partition: AnyPath) -> str:
     """Return the command and the partition of a repair."""
     command = "unreadable plan of" if record.command is None else printable(record.command)
-    return f"{command} {partition_name(partition)}"
+    name = partition_name(partition) if record.moved is None else printable(record.moved)
+    return f"{command} {name}"
 
 
 def command_lines(label: str, argv: tuple[str, ...]) -> Iterator[str]:

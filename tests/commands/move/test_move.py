@@ -32,7 +32,7 @@ from support.commands import kdump
 from support.crashing.places import fill, small_disk
 from support.crashing.running import Run, run
 from support.crashing.seam import Call
-from support.crashing.trees import take
+from support.crashing.trees import put, take
 from support.fixtures_loader import copy_fixture
 
 pytestmark = pytest.mark.once
@@ -198,6 +198,40 @@ def test_an_interrupted_move_is_found(top: Path, copied: None) -> None:
     assert again.code == exits.PROBLEMS
     assert "INTERRUPTED" in again.out
     assert run(remedy[1:]).code == exits.OK
+    assert start(top).directories == ("b",)
+
+
+def test_an_interrupted_copy_is_found(top: Path, copied: None) -> None:
+    """Before it has the name of the partition: the log directory has it, and no partition has."""
+    shutil.copytree(top / "a" / "codec-lz4-0", top / "b" / "codec-lz4-0")
+    shutil.rmtree(top / "a" / "codec-lz4-0")
+    (top / "a" / NAME / ".kdump" / "0000aaaa").mkdir(parents=True, mode=0o700)
+    (top / "a" / NAME / ".kdump").chmod(0o700)
+    for file in ("plan.json", "begun.json", "receipt.json"):
+        (top / "a" / NAME / ".kdump" / "0000aaaa" / file).write_text('{"begun_ns": 1}')
+    assert moved(top, "--apply", around=before_it_arrives).code == exits.INTERRUPTED
+    interrupted = take(top)
+    for command in (("verify", "--quick"), ("next-start",)):
+        shown = kdump(*command, top / "a", top / "b", searching=False)
+        (pending,) = [each for each in shown.of("finding") if each["code"] == "repair-pending"]
+        assert f"of {NAME}, begun and not finished" in str(pending), shown
+    text = " ".join(run(["next-start", str(top / "a"), str(top / "b")]).out.split())
+    assert f"of {NAME}, begun and not finished" in text
+    for name in ("codec-lz4-0", NAME):
+        other = ["reindex", "--all", "--apply", str(top / "b" / "codec-lz4-0")]
+        if name == NAME:
+            other = ["move", "--to", str(top / "a"), str(top / "b" / "codec-lz4-0"), "--apply"]
+        ran = run(other)
+        assert ran.code == exits.REFUSED, ran
+        assert f"of {NAME}, which holds checkpoint lines" in ran.err
+    (listed,) = kdump("undo", top / "b", searching=False).of("backup")
+    assert (listed["command"], listed["state"]) == ("move", "pending")
+    assert f"move {NAME}: " in run(["undo", str(top / "b")]).out
+    assert run(["undo", str(top / "b"), "--apply"]).code == exits.OK
+    assert not [*(top / "b").glob("*kdump*")]
+    assert contents(top / "a" / NAME)
+    put(top, interrupted)
+    assert run(pending["remedy"][1:]).code == exits.OK
     assert start(top).directories == ("b",)
 
 
