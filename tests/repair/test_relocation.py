@@ -532,3 +532,24 @@ def nest(folder: Path, levels: int) -> None:
     os.write(file, b"x")
     os.close(file)
     os.close(descriptor)
+
+
+def test_empty_directories_are_copied(copied: Move) -> None:
+    inner = copied.departed / "empty" / "inner"
+    inner.mkdir(parents=True)
+    inner.chmod(0o710)
+    carry_out(copied)
+    assert (copied.arrived / "empty" / "inner").stat().st_mode & 0o777 == 0o710
+
+
+@pytest.mark.parametrize("way", ["resume", "undo"])
+def test_what_goes_on_assumes_what_was_assumed(way: str, copied: Move) -> None:
+    with stopping("rename", sets_aside, errno.EIO), pytest.raises(Unfinished) as stopped:
+        carry_out(copied, assume_stopped=True)
+    assert stopped.value.resume == (*copied.command, "--assume-stopped")
+    with stopping("rename", lambda _: True, errno.EIO), pytest.raises(Unfinished) as stopped:
+        if way == "resume":
+            resume(copied, assume_stopped=True)
+        else:
+            take_back(copied, record_of(copied.arrived), assume_stopped=True)
+    assert stopped.value.resume[-2:] == ("--apply", "--assume-stopped")

@@ -135,7 +135,7 @@ def carry_out(
             if isinstance(error, OSError):
                 raise Refused(f"{move.departed}: nothing was changed: {error}") from error
             raise
-        _finish(course)
+        _finish(course, assume_stopped=assume_stopped)
 
 
 def _remove_leftovers(move: Move) -> None:
@@ -164,7 +164,7 @@ def resume(move: Move, *, assume_stopped: bool = False) -> None:
             )
         if move.copied and departed and arrived and not course.has_equal_logs():
             raise _both_written(move)
-        _finish(course)
+        _finish(course, assume_stopped=assume_stopped)
 
 
 def is_outdated(move: Move) -> bool:
@@ -183,7 +183,8 @@ def take_back(move: Move, record: RepairRecord, *, assume_stopped: bool = False)
     course = Course(move)
     with _holding(move, assume_stopped=assume_stopped):
         check_revertible(move, record)
-        with _reporting(move, partial(_undo_again, course), "undo"):
+        again = partial(_undo_again, course, assume_stopped=assume_stopped)
+        with _reporting(move, again, "undo"):
             with open_directory(course.home):
                 course.record.undo()
             course.take_back()
@@ -249,10 +250,10 @@ def discard(move: Move, record: RepairRecord) -> None:
                 course.unstage()
 
 
-def _undo_again(course: Course) -> Remedy:
+def _undo_again(course: Course, *, assume_stopped: bool) -> Remedy:
     """Return the command that finishes an undo: once all is back, only the copy is left."""
     if (course.record.path / BEGUN).exists():
-        return undo_command(course.home, course.move.id)
+        return undo_command(course.home, course.move.id) + _assuming(assume_stopped)
     if course.record.path.exists():
         return _discard_again(course)
     return "kdump", "undo", operand(course.move.departed)
@@ -311,9 +312,13 @@ def _checked(move: Move) -> Move:
     return now
 
 
-def _finish(course: Course) -> None:
+def _assuming(assume_stopped: bool) -> tuple[str, ...]:
+    return ("--assume-stopped",) if assume_stopped else ()
+
+
+def _finish(course: Course, *, assume_stopped: bool) -> None:
     move = course.move
-    with _reporting(move, lambda: move.command, "move"):
+    with _reporting(move, lambda: move.command + _assuming(assume_stopped), "move"):
         course.finish()
         with open_directory(course.home):
             course.record.finish(_receipt(course))

@@ -25,6 +25,7 @@ from kdump.repair.relocation.move import (
     CheckpointLine,
     Move,
     encode,
+    read_directories,
     read_files,
 )
 from kdump.repair.transaction import disk
@@ -89,9 +90,7 @@ class Course:
     def _copy(self, report: Callable[[int], None]) -> None:
         """Copy all files, and compare the copies with them. Raises Refused, OSError."""
         move = self.move
-        below = sorted({str(Path(name).parent) for name in move.files} - {"."})
-        above = {str(each) for path in below for each in Path(path).parents} - {"."}
-        directories = sorted({*below, *above})
+        directories = read_directories(move.departed)
         for inner in directories:
             disk.make_directory(move.staged / inner, Attributes.of(move.departed / inner))
         for name, stamp in move.files.items():

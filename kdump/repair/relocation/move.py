@@ -293,6 +293,22 @@ def _files(partition: Path, without: Collection[Path]) -> Iterator[tuple[str, St
                 raise Refused(f"{path}: expected a file or a directory, found {what}: move it away")
 
 
+def read_directories(partition: Path) -> list[str]:
+    """Return the paths of all directories below a partition directory in it, sorted.
+
+    Raises OSError.
+    """
+    inner, found = [""], []
+    while inner:
+        above = inner.pop()
+        with os.scandir(partition / above) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    inner.append(f"{above}{entry.name}/")
+                    found.append(f"{above}{entry.name}")
+    return sorted(found)
+
+
 def aside_names(target: Path, name: str) -> list[Path]:
     """Return the directories that moves of a partition have set aside in a log directory."""
     with os.scandir(target) as entries:
