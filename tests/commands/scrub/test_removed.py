@@ -61,9 +61,7 @@ def test_what_retention_keeps_is_missed_until_it_is_back(world: World, tmp_path:
         )
     (found,) = (line for line in ran.of("finding") if line["code"] == "segment-removed")
     assert found["offsets"] == {"first": 0, "last": 99}
-    assert found["detail"]["expected"].startswith(
-        "1 sealed segment from offset 0 on, last read at"
-    )
+    assert found["detail"]["expected"].startswith("1 sealed segment from offset 0 on, last read at")
     shutil.copytree(tmp_path / "backup", world.data / PARTITION, dirs_exist_ok=True)
     ran = world.scrub()
     assert (ran.code, codes(ran)) == (exits.OK, [])
