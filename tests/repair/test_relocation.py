@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -519,6 +520,21 @@ def test_many_nested_directories_are_no_traceback(planned: Move) -> None:
         assert len(read_files(planned.departed)) == len(planned.files) + 1
     finally:
         subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def test_a_backup_with_many_nested_directories_is_discarded(copied: Move) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 4096:
+        pytest.skip("each level is an open file")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, hard))
+    try:
+        carry_out(copied)
+        nest(copied.kept, 1_100)
+        discard(copied, record_of(copied.arrived))
+        assert not copied.kept.exists()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        subprocess.run(["rm", "-rf", str(copied.kept)], check=True)
 
 
 def nest(folder: Path, levels: int) -> None:

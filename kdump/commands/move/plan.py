@@ -236,8 +236,8 @@ class _Node:
                 return self._with_ids(move, record)
             raise Refused(
                 f"{path}: expected the files that move {record.id} was planned for, found other "
-                "files: a broker has run here: undo it with "
-                f"{shell_text(undo_command(home, record.id))}, and plan again"
+                "files, or none: a broker has run here, or another move has taken them: undo it "
+                f"with {shell_text(undo_command(home, record.id))}, and plan again"
             )
         source = path.parent
         self._check_source(path, source)

@@ -297,14 +297,19 @@ def set_directory_attributes(path: Path, like: Attributes) -> None:
 
 def remove_tree(path: Path) -> None:
     """Remove a directory and its content; do not follow symbolic links."""
-    for name, is_directory in list_directory(path):
-        if is_directory:
-            remove_tree(path / name)
+    stack = [(path, iter(list_directory(path)))]  # no recursion: directories may nest deeply
+    while stack:
+        directory, entries = stack[-1]
+        for name, is_directory in entries:
+            if is_directory:
+                stack.append((directory / name, iter(list_directory(directory / name))))
+                break
+            SYSTEM.unlink(directory / name)
         else:
-            SYSTEM.unlink(path / name)
-    SYSTEM.remove_directory(path)
-    forget_directory(path)
-    sync_directory(path.parent)
+            SYSTEM.remove_directory(directory)
+            forget_directory(directory)
+            sync_directory(directory.parent)
+            stack.pop()
 
 
 def remove_empty(path: Path) -> None:

@@ -58,10 +58,10 @@ def undo(
         repair = _check(record, plan, folder)
         check_changeable(plan, undoing=True)
         folder.check_removable()
+        leaves = _leaves_marker(record, plan, folder)
         with report_interruption(plan, folder, undoing=True):
             if not done:
                 repair.flush()
-            leaves = _leaves_marker(record, plan, folder)
             folder.undo_repair(leaves_marker=leaves)
             start = replace(repair.start, marker=None) if leaves else repair.start
             repair = Repair(plan, folder, start, undoing=True)
