@@ -333,9 +333,8 @@ def test_a_stream_goes_on_from_its_checkpoint(
     data = tmp_path / "data"
     data.mkdir()
     got: dict[int, list[Row]] = {}
-    for file in broker.iterdir():
-        if file.is_file():
-            shutil.copy(file, data)
+    # Without checkpoints, which would say that more is to be here.
+    shutil.copy(broker / "meta.properties", data)
 
     def keep(frame: DataFrame, number: int) -> None:
         got[number] = frame.collect()
@@ -377,7 +376,6 @@ def test_a_stream_goes_on_from_its_checkpoint(
     assert sorted(found, key=repr) == sorted(map(milliseconds, expected), key=repr)
     kept = {"partition.metadata": (data / "codec-zstd-0/partition.metadata").read_bytes()}
     later = active["codec-zstd-0"] + 50
-    (data / "replication-offset-checkpoint").unlink()
     shutil.rmtree(data / "codec-zstd-0")
     content = {base: [batch(base, [record()] * 5)] for base in (later, later + 5)}
     write_partition(data, "codec-zstd", 0, content, files=kept)
