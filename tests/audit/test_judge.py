@@ -81,6 +81,7 @@ ELSEWHERE = (
     "check_log_sizes",
     "check_unread",
     "check_hanging",
+    "check_interrupted_copies",
     "check_successor",
     "check_types",
     "check_places",
