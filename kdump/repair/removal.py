@@ -11,7 +11,6 @@ base offset and the checkpointed log start offset.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -33,7 +32,6 @@ from kdump.storage.repair_record import FOLDERS
 from kdump.storage.source import status_of
 from kdump.values import frozen
 
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _MOST_BYTES: Final = 16 << 20
 
 
@@ -178,7 +176,7 @@ def _remove_unused(unused: UnusedFiles, gone: frozenset[str], *, assume_stopped:
 
 def _finds_no_room(error: Refused) -> bool:
     """Return whether the disk has no room for a lock file."""
-    return isinstance(error.__cause__, OSError) and error.__cause__.errno in _NO_ROOM
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in disk.NO_ROOM
 
 
 def _check_unused(unused: UnusedFiles, gone: frozenset[str]) -> None:

@@ -28,6 +28,7 @@ from kdump.repair.transaction import disk
 from kdump.repair.transaction.directories import Directory, open_as_owner, open_directory
 from kdump.repair.transaction.disk import Attributes
 from kdump.repair.transaction.fingerprint import stamp_of
+from kdump.repair.transaction.interruption import cause_text
 from kdump.repair.transaction.lock import (
     check_stopped,
     finish_or_undo,
@@ -97,10 +98,6 @@ class SavedSegments:
     def first_offset(self) -> int:
         """The base offset of its first segment."""
         return _base(self.segments[0][0])
-
-
-#: What a user sends to end a command, by the exception that it becomes.
-SIGNALS: Final = {KeyboardInterrupt: "SIGINT", SystemExit: "SIGTERM"}
 
 
 def check_backup_directory(directory: Path, old: OldSegments, needed_bytes: int) -> None:
@@ -335,9 +332,8 @@ def restore_segments(
         except (KdumpError, OSError, KeyboardInterrupt, SystemExit) as error:
             if not changed and isinstance(error, Refused | OSError):
                 raise
-            cause = SIGNALS.get(type(error), str(error) or type(error).__name__)
             raise Unfinished(
-                f"{partition}: the undo was interrupted: {cause}",
+                f"{partition}: the undo was interrupted: {cause_text(error)}",
                 saved_undo_command(directory, partition),
             ) from error
 

@@ -5,12 +5,13 @@ Spec: the text exposition format of Prometheus 0.0.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Final
 
 from kdump.audit.sizes.totals import DirectoryTotals
 from kdump.history.records import DirectoryStatus
+from kdump.storage.paths import AnyPath
 
 #: The gauges of each log directory: name, help, and value, None where it is unknown.
 _GAUGES: Final[tuple[tuple[str, str, Callable[[DirectoryStatus], float | None]], ...]] = (
@@ -91,12 +92,7 @@ def metrics_lines(
     ``totals`` are of those whose space was measured.
     """
     for name, text, value_of in _GAUGES:
-        values = ((each, value_of(each)) for each in status)
-        yield from _gauge(
-            name,
-            text,
-            [({"log_dir": str(each.path)}, value) for each, value in values if value is not None],
-        )
+        yield from _gauge(name, text, _by_directory((each.path, value_of(each)) for each in status))
     yield from _gauge(
         "findings",
         "The findings of the last run.",
@@ -108,12 +104,8 @@ def metrics_lines(
     )
 
     for name, text, space_value in _SPACE_GAUGES:
-        found = ((each, space_value(each)) for each in totals)
-        yield from _gauge(
-            name,
-            text,
-            [({"log_dir": str(each.path)}, value) for each, value in found if value is not None],
-        )
+        found = _by_directory((each.path, space_value(each)) for each in totals)
+        yield from _gauge(name, text, found)
     yield from _gauge(
         "topic_bytes",
         "The bytes that a topic takes on disk.",
@@ -130,6 +122,13 @@ def _full_seconds(totals: DirectoryTotals, which: int) -> float | None:
         return None
     time_ms = totals.growth.full_ms(totals.space.free_bytes)[which]
     return inf if time_ms is None else time_ms / 1000
+
+
+def _by_directory(
+    values: Iterable[tuple[AnyPath, float | None]],
+) -> list[tuple[dict[str, str], float]]:
+    """Return the samples of log directories whose value is known."""
+    return [({"log_dir": str(path)}, value) for path, value in values if value is not None]
 
 
 def _gauge(

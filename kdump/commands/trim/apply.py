@@ -9,7 +9,8 @@ from kdump.audit.commands import Remedy
 from kdump.commands.trim.plan import TrimmedLeftovers, TrimPlan
 from kdump.errors import KdumpError, Refused, Unfinished
 from kdump.repair.removal import remove_segments, remove_unused
-from kdump.repair.saved_segments import SIGNALS, save_segments
+from kdump.repair.saved_segments import save_segments
+from kdump.repair.transaction.interruption import cause_text
 
 
 def carry_out(
@@ -40,9 +41,6 @@ def carry_out(
         except (KdumpError, OSError, KeyboardInterrupt, SystemExit) as error:
             if number == 0 and isinstance(error, Refused):
                 raise
-            cause = SIGNALS.get(type(error), str(error) or type(error).__name__)
-            raise Unfinished(
-                f"the trim {plan.id} was interrupted: {cause}. A broker can start all the same",
-                resume(),
-            ) from error
+            text = f"the trim {plan.id} was interrupted: {cause_text(error)}. A broker can start"
+            raise Unfinished(f"{text} all the same", resume()) from error
     return uncut

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from kdump.audit.commands import Remedy, undo_command
 from kdump.errors import KdumpError, Refused, Unfinished
@@ -30,6 +30,7 @@ from kdump.repair.transaction import disk
 from kdump.repair.transaction.apply import begin_time
 from kdump.repair.transaction.directories import Directory, open_as_owner, open_directory
 from kdump.repair.transaction.folder import RecordFolder
+from kdump.repair.transaction.interruption import cause_text
 from kdump.repair.transaction.lock import (
     check_other_partitions,
     check_readers,
@@ -50,8 +51,6 @@ from kdump.storage.repair_record import (
     repair_records,
 )
 from kdump.storage.source import source_error, status_of
-
-_SIGNALS: Final = {KeyboardInterrupt: "SIGINT", SystemExit: "SIGTERM"}
 
 
 def recorded_move(home: Path, plan_id: str) -> Move:
@@ -350,7 +349,5 @@ def _reporting(move: Move, resume_with: Callable[[], Remedy], what: str) -> Iter
     try:
         yield
     except (KdumpError, OSError, KeyboardInterrupt, SystemExit) as error:
-        cause = _SIGNALS.get(type(error), str(error) or type(error).__name__)
-        raise Unfinished(
-            f"{move.name}: the {what} {move.id} was interrupted: {cause}", resume_with()
-        ) from error
+        text = f"{move.name}: the {what} {move.id} was interrupted: {cause_text(error)}"
+        raise Unfinished(text, resume_with()) from error

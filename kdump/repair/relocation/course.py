@@ -12,7 +12,6 @@ KAFKA-8362, KAFKA-10471.
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -45,7 +44,6 @@ from kdump.storage.names import (
 )
 from kdump.storage.repair_record import BEGUN, FOLDERS, PLAN
 
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 #: Offsets that only grow while the files of a log stay as they are.
 _RISING: Final = frozenset({HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT})
 _PIECE_BYTES: Final = 1 << 20
@@ -176,7 +174,7 @@ class Course:
         try:
             set_line(checkpoint, self.move.departed, None, self.move.id)
         except OSError as error:
-            if error.errno not in _NO_ROOM:
+            if error.errno not in disk.NO_ROOM:
                 raise
             with suppress(OSError):
                 disk.unlink(beside_path(checkpoint, self.move.id))

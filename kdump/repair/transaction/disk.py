@@ -27,6 +27,8 @@ _PIECE_BYTES: Final = 1 << 20
 _PERMISSIONS: Final = 0o7777
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+#: Errors of a file system, or of a quota, that is full.
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 #: Errors of a file system that cannot clone or copy between two files.
 _CANNOT_COPY: Final = frozenset(
     {errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM}

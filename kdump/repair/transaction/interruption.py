@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Final
 
 from kdump.errors import KdumpError, Unfinished
 from kdump.format.lines.shell import operand
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Plan, finish_command
 from kdump.repair.transaction.repair import Repair, StepState
+
+_SIGNALS: Final = {KeyboardInterrupt: "SIGINT", SystemExit: "SIGTERM"}
+
+
+def cause_text(error: BaseException) -> str:
+    """Return what ended a block: the name of a signal, or the text of an error."""
+    return _SIGNALS.get(type(error), str(error) or type(error).__name__)
 
 
 class Interruption(Unfinished):

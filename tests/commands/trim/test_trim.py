@@ -27,7 +27,7 @@ from kdump.ui import exits
 from support.commands import kdump
 from support.crashing.places import small_disk
 from support.crashing.running import Run, run
-from support.crashing.seam import Call, failing, killed_before
+from support.crashing.seam import Call, failing, full_until_removal, killed_before
 from support.crashing.trees import put, take
 from support.fixtures_loader import copy_fixture
 from support.long_samples import wrong_seeds
@@ -516,17 +516,8 @@ def test_a_call_that_fails_ends_with_the_command_that_goes_on(data: Path) -> Non
 
 def test_no_room_for_a_lock_file(data: Path) -> None:
     """The first log makes room; a broker could not have locked the directory either."""
-    removed: list[str] = []
-
-    def around(call: Call, make: Callable[..., Any]) -> Any:
-        if call.method == "unlink":
-            removed.append(call.paths[0])
-        if call.creates and not removed:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return make(*call.arguments)
-
     (data / ".lock").unlink(missing_ok=True)
-    ran = apply("--before", "100", data / NAME, around=around)
+    ran = apply("--before", "100", data / NAME, around=full_until_removal())
     assert ran.code == exits.OK, ran
     assert bases(data / NAME) == [100]
     assert (data / ".lock").exists()

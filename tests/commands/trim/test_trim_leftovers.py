@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import shlex
 import shutil
 from collections.abc import Callable
@@ -16,7 +14,7 @@ import pytest
 from kdump.ui import exits
 from support.commands import kdump
 from support.crashing.running import Run, run
-from support.crashing.seam import Call, killed_before
+from support.crashing.seam import Call, full_until_removal, killed_before
 from support.crashing.trees import put, take
 from support.fixtures_loader import copy_fixture
 
@@ -188,17 +186,8 @@ def test_killed_at_any_call_nothing_else_is_gone(data: Path) -> None:
 
 
 def test_no_room_for_a_lock_file(data: Path) -> None:
-    removed: list[str] = []
-
-    def around(call: Call, make: Callable[..., Any]) -> Any:
-        if call.method == "unlink":
-            removed.append(call.paths[0])
-        if call.creates and not removed:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return make(*call.arguments)
-
     (data / ".lock").unlink(missing_ok=True)
-    assert apply(data, around=around).code == exits.OK
+    assert apply(data, around=full_until_removal()).code == exits.OK
     assert not any((data / name).exists() for name in GOES.values())
     found = kdump("verify", data, "--topic", NAME[:-2], searching=False).of("finding")
     assert [each for each in found if NAME in each["path"] and each["severity"] == "error"] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -94,6 +95,20 @@ def failing(numbers: Callable[[int], bool], error: int) -> Around:
     def around(call: Call, make: Callable[..., Any]) -> Any:
         if numbers(call.number):
             raise OSError(error, os.strerror(error), *call.paths[:1])
+        return make(*call.arguments)
+
+    return around
+
+
+def full_until_removal() -> Around:
+    """No room for a new file, until one was removed."""
+    removed: list[str] = []
+
+    def around(call: Call, make: Callable[..., Any]) -> Any:
+        if call.method == "unlink":
+            removed.append(call.paths[0])
+        if call.creates and not removed:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return make(*call.arguments)
 
     return around
