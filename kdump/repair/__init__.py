@@ -9,5 +9,7 @@ saved_segments  Segments saved on another file system before they are removed, a
                 there.
 relocation/     Partition directories moved between log directories of a node.
 newdir/         New partition directories.
+side_files/     The files beside the logs of a partition, rebuilt.
+truncation/     The truncation of a log, where log recovery truncates it or at an offset.
 healing/        The logs of a healed partition: damaged and missing parts, taken from copies of it.
 """

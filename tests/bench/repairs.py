@@ -20,10 +20,10 @@ from brokers.oracle import Loaded, Oracle
 from kdump.audit.run.verify import verify
 from kdump.audit.targets.context import read_context
 from kdump.audit.targets.target import assign, open_roots
-from kdump.commands.truncate.plan import plan_truncate
 from kdump.repair.transaction.apply import apply
 from kdump.repair.transaction.plan import Plan
 from kdump.repair.transaction.undo import newest_repair, undo
+from kdump.repair.truncation.plan import plan_truncate
 from kdump.storage.repair_record import FOLDERS
 
 _REINDEX_TIMES = 1.3

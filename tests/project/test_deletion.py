@@ -91,9 +91,9 @@ def test_it_is_unknown(tmp_path: Path) -> None:
 
 def test_a_command_that_another_needs_is_missed(tmp_path: Path) -> None:
     package, _ = without(["heal"], tmp_path)
-    (package / "commands" / "undo" / "more.py").write_text("import kdump.commands.heal.plan\n")
+    (package / "commands" / "undo" / "more.py").write_text("import kdump.commands.heal.command\n")
     assert list(dangling(package)) == [
-        "kdump/commands/undo/more.py:1 imports kdump.commands.heal.plan"
+        "kdump/commands/undo/more.py:1 imports kdump.commands.heal.command"
     ]
 
 

@@ -229,7 +229,7 @@ def plant(tmp_path: Path) -> Callable[[str, str], list[str]]:
             "from kdump.commands.export import b",
             "heal imports kdump.commands.export.b",
         ),
-        ("kdump/audit/a.py", "import kdump.commands.heal.plan", "audit imports"),
+        ("kdump/audit/a.py", "import kdump.commands.heal.command", "audit imports"),
         ("kdump/audit/a.py", "from . import survey", "a relative import"),
         ("kdump/utils.py", "", "kdump.utils lies in no layer"),
         ("kdump/audit/a.py", "from kdump.utils import f", "imports kdump.utils.f: no layer"),

@@ -270,7 +270,7 @@ def test_a_file_that_goes_while_its_repair_is_planned(
         stamps, identity = listed(*arguments)
         return {name: stamps[name] for name in stamps if ".snapshot" not in name}, identity
 
-    monkeypatch.setattr("kdump.commands.truncate.plan.read_fingerprint", later)
+    monkeypatch.setattr("kdump.repair.truncation.plan.read_fingerprint", later)
     put(trial.root, trial.original)
     ran = run(trial.argv)
     assert ran.code == REFUSED, ran

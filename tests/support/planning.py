@@ -17,16 +17,16 @@ from kdump.audit.run.verify import verify
 from kdump.audit.targets.context import Context
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.commands.convert.plan import plan_convert
-from kdump.commands.heal.plan import HealPlan, plan_heal
-from kdump.commands.reindex.plan import plan_reindex
-from kdump.commands.truncate.plan import plan_truncate
 from kdump.errors import Unfinished
+from kdump.repair.healing.plan import HealPlan, plan_heal
 from kdump.repair.rewrite.conversion import Rules
+from kdump.repair.side_files.plan import plan_reindex
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.apply import apply
 from kdump.repair.transaction.fingerprint import read_fingerprint
 from kdump.repair.transaction.plan import Plan
 from kdump.repair.transaction.undo import newest_repair, undo
+from kdump.repair.truncation.plan import plan_truncate
 from kdump.storage.logdir import read_partition
 from kdump.storage.paths import AnyPath, typed_text
 from kdump.ui.options.targets import TargetOptions, find_scope

@@ -57,7 +57,7 @@ def heal(targets: TargetOptions, copies: tuple[AnyPath, ...], choice: RepairOpti
     producer snapshots and leader epochs follow the log. The replaced files go into a backup, and
     kdump undo restores them.
     """
-    from kdump.commands.heal.plan import plan_heal
+    from kdump.repair.healing.plan import plan_heal
     from kdump.storage.logdir import open_path
     from kdump.storage.paths import typed_text
     from kdump.ui.options.targets import find_scope, refuse_manifests

@@ -75,8 +75,8 @@ def reindex(
     files go into a backup, and kdump undo restores them.
     """
     from kdump.audit.facts.settings import Overrides
-    from kdump.commands.reindex.checkpoints import hosts
-    from kdump.commands.reindex.plan import plan_reindex
+    from kdump.repair.side_files.checkpoints import hosts
+    from kdump.repair.side_files.plan import plan_reindex
     from kdump.storage.paths import as_local
     from kdump.ui.options.targets import find_scope
 

@@ -52,7 +52,7 @@ def truncate_to_valid(
     or an operator aborts it. If a marker of the remaining log is lost and no file shows the
     outcome, the entries of the transaction index stay as they are.
     """
-    from kdump.commands.truncate.plan import plan_truncate
+    from kdump.repair.truncation.plan import plan_truncate
     from kdump.ui.options.targets import find_scope
 
     scope = find_scope(targets, stores=False)

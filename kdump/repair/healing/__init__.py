@@ -8,4 +8,7 @@ alignment  A damaged stretch laid beside a copy of the same size.
 chain      The batches that follow a batch, from the first copies that have them.
 draft      The logs of a healed partition, as parts of their old logs and of copies.
 healing    The healed logs of a partition: stretches first, then ends and missing segments.
+result     Surveys of the healed logs, and what stays damaged.
+steps      The order of the steps of a plan to heal.
+plan       plan_heal(): the damaged and missing parts of a log that copies have.
 """

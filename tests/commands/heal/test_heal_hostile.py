@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from commands.heal.forged_copies import broken, logs, plain, write
-from kdump.commands.heal import plan, result
 from kdump.errors import KdumpError, Refused, SourceError, UsageError, VanishedError
-from kdump.repair.healing import copies
+from kdump.repair.healing import copies, plan, result
 from kdump.repair.healing.draft import LogPart, PartsSource
 from kdump.repair.transaction.apply import apply
 from kdump.storage.logdir import MAX_LOG_BYTES

@@ -19,10 +19,10 @@ from kdump.audit.survey.survey import ReadFailure, Survey, survey
 from kdump.audit.targets.context import Context, read_context
 from kdump.audit.targets.target import Root, Target, assign
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.commands.reindex.plan import plan_reindex
 from kdump.errors import Refused, SourceError, UsageError, VanishedError
 from kdump.format.index import TransactionIndex
 from kdump.format.snapshot import ProducerEntry, decode_snapshot
+from kdump.repair.side_files.plan import plan_reindex
 from kdump.repair.transaction.plan import (
     Line,
     Plan,

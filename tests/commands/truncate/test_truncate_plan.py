@@ -14,7 +14,6 @@ from kdump.audit.judge import judge
 from kdump.audit.survey.recovery import Span
 from kdump.audit.survey.survey import ReadFailure
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.commands.truncate.plan import plan_truncate
 from kdump.errors import Refused, SourceError, UsageError
 from kdump.format.checkpoint import decode_epochs
 from kdump.format.index import TransactionIndex
@@ -30,6 +29,7 @@ from kdump.repair.transaction.plan import (
     Remove,
     TakeMarker,
 )
+from kdump.repair.truncation.plan import plan_truncate
 from kdump.storage.names import CLEAN_MARKER
 from support import forge
 from support.by_hand import carry_out

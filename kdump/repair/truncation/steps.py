@@ -13,8 +13,6 @@ from itertools import takewhile
 
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.survey.survey import Survey
-from kdump.commands.truncate.cut_point import CutPoint
-from kdump.commands.truncate.remaining_log import RemainingLog
 from kdump.format.batch import HEADER_BYTES
 from kdump.format.checkpoint import encode_epochs
 from kdump.format.index import AbortedTxn, TransactionIndex
@@ -33,6 +31,8 @@ from kdump.repair.transaction.plan import (
     Step,
     TakeMarker,
 )
+from kdump.repair.truncation.cut_point import CutPoint
+from kdump.repair.truncation.remaining_log import RemainingLog
 from kdump.storage.access import open_source
 from kdump.storage.names import (
     CLEANER_CHECKPOINT,

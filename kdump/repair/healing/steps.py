@@ -15,7 +15,6 @@ from typing import Final
 
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
-from kdump.commands.heal.result import HealedLog
 from kdump.format.checkpoint import EpochEntry, encode_epochs
 from kdump.repair.content.companions import epochs_of, known_epochs, runs_of
 from kdump.repair.content.indexes import index_steps
@@ -23,6 +22,7 @@ from kdump.repair.content.replayed import producer_steps
 from kdump.repair.content.small_files import small_file_steps
 from kdump.repair.healing.copies import PartitionCopy
 from kdump.repair.healing.lineage import epochs_of_copies
+from kdump.repair.healing.result import HealedLog
 from kdump.repair.transaction.plan import Put, Stamp, Step
 from kdump.storage.names import LEADER_EPOCH_CHECKPOINT
 

@@ -12,12 +12,12 @@ from kdump.audit.evidence import Evidence
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import DirectoryFacts, TopicSettings
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.commands.reindex.checkpoints import checkpoint_steps, log_start_steps
 from kdump.errors import UsageError
 from kdump.repair.content.extent import log_end_of
 from kdump.repair.content.indexes import index_steps
 from kdump.repair.content.replayed import producer_steps
 from kdump.repair.content.small_files import small_file_steps
+from kdump.repair.side_files.checkpoints import checkpoint_steps, log_start_steps
 from kdump.repair.transaction.fingerprint import read_fingerprint, refuse_swaps
 from kdump.repair.transaction.plan import Plan, Step, log_directory_of
 from kdump.storage.paths import as_local

@@ -15,8 +15,6 @@ from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.survey.survey import effective_compaction
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.commands.heal.result import HealedLog, LeftOffsets, left_offsets, survey_draft
-from kdump.commands.heal.steps import heal_steps
 from kdump.errors import Refused, UsageError
 from kdump.format.lines.shell import shell_text
 from kdump.repair.content.extent import check_whole, log_end_of, partition_facts
@@ -26,6 +24,8 @@ from kdump.repair.healing.draft import Draft
 from kdump.repair.healing.healing import Healer
 from kdump.repair.healing.lineage import lineage_of
 from kdump.repair.healing.own_log import own_segment
+from kdump.repair.healing.result import HealedLog, LeftOffsets, left_offsets, survey_draft
+from kdump.repair.healing.steps import heal_steps
 from kdump.repair.transaction.fingerprint import (
     read_fingerprint,
     refuse_links,

@@ -11,9 +11,9 @@ from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.replay.replay import Replay, replay_partition
 from kdump.audit.survey.rebuilt_indexes import Rebuild
 from kdump.audit.survey.survey import LogPass, Survey
-from kdump.commands.truncate.cut_point import CutPoint
 from kdump.repair.content.known_ends import known_ends
 from kdump.repair.rewrite.prefix import PrefixSource
+from kdump.repair.truncation.cut_point import CutPoint
 from kdump.storage.access import open_source
 from kdump.values import frozen
 

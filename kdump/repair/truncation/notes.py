@@ -11,8 +11,8 @@ from kdump.audit.replay.fates import Fate
 from kdump.audit.replay.replay import Replay, lost_ends
 from kdump.audit.survey.recovery import RecoveryEnding
 from kdump.audit.survey.survey import Survey
-from kdump.commands.truncate.cut_point import CutPoint, disorder
 from kdump.repair.transaction.plan import Loss
+from kdump.repair.truncation.cut_point import CutPoint, disorder
 
 #: The most transactions that are named.
 _LISTED = 3

@@ -28,10 +28,6 @@ from kdump.audit.survey.recovery import (
 )
 from kdump.audit.survey.survey import Survey
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.commands.truncate.cut_point import CutPoint, offset_cut_point, recovery_cut_point
-from kdump.commands.truncate.notes import cut_notes, open_transaction_notes, order_notes
-from kdump.commands.truncate.remaining_log import remaining_log
-from kdump.commands.truncate.steps import CutSteps, has_lines
 from kdump.errors import Refused, UsageError
 from kdump.format.batch import HEADER_BYTES, LOG_OVERHEAD
 from kdump.format.snapshot import ProducerEntry
@@ -39,6 +35,10 @@ from kdump.repair.content.producers import start_of
 from kdump.repair.rewrite.prefix import PrefixSource
 from kdump.repair.transaction.fingerprint import read_fingerprint, refuse_metadata_log, refuse_swaps
 from kdump.repair.transaction.plan import Loss, Plan, log_directory_of
+from kdump.repair.truncation.cut_point import CutPoint, offset_cut_point, recovery_cut_point
+from kdump.repair.truncation.notes import cut_notes, open_transaction_notes, order_notes
+from kdump.repair.truncation.remaining_log import remaining_log
+from kdump.repair.truncation.steps import CutSteps, has_lines
 from kdump.storage.access import open_source
 from kdump.storage.paths import as_local
 from kdump.storage.source import WindowedFile
