@@ -14,6 +14,7 @@ from kdump.format.lines.shell import operand
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.objects.remote_path import RemotePath
 from kdump.storage.paths import AnyPath
+from kdump.storage.repair_journal import RepairJournal
 from kdump.storage.repair_record import RepairRecord, RepairState
 
 Remedy = tuple[str, ...]
@@ -105,6 +106,12 @@ def resume_command(partition: AnyPath, record: RepairRecord) -> Remedy:
     confirm = ("--confirm", record.id) if record.lossy else ()
     to = () if record.target is None else ("--to", operand(Path(record.target)))
     return "kdump", record.command, *to, operand(place_of(partition)), "--apply", *confirm
+
+
+def repair_resume_command(directory: AnyPath, journal: RepairJournal) -> Remedy:
+    """Return the command that resumes an interrupted repair of a log directory."""
+    confirm = ("--confirm", journal.id) if journal.lossy else ()
+    return "kdump", "repair", *journal.arguments, operand(place_of(directory)), "--apply", *confirm
 
 
 def undo_command(partition: AnyPath, plan_id: str) -> Remedy:

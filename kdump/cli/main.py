@@ -44,6 +44,7 @@ _GROUPS: Final = {
         "space": "kdump.commands.space.command:space",
     },
     "Repair: prints a plan; only --apply changes logs, once the broker is stopped": {
+        "repair": "kdump.commands.repair.command:repair",
         "reindex": "kdump.commands.reindex.command:reindex",
         "truncate-to-valid": "kdump.commands.truncate.command:truncate_to_valid",
         "heal": "kdump.commands.heal.command:heal",
@@ -75,7 +76,6 @@ _COMMANDS: Final = _HELP | {
 _QUESTIONS: Final = {
     "Is my data corrupt? Is anything lost?": "kdump verify DIRECTORY",
     "After a crash: will the broker start?": "kdump next-start --scan DIRECTORY",
-    "What does this error or line mean?": "kdump explain 'LINE'",
     "The disk is full: what holds space?": "kdump space DIRECTORY",
 }
 #: Other names of commands, which are not listed.

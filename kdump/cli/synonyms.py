@@ -11,7 +11,7 @@ from kdump.format.lines.shell import shell_text
 from kdump.program import NAME, program
 
 _CHECK: Final = "verify DIRECTORY"
-_REPAIR: Final = "verify DIRECTORY, whose plan names the commands that repair"
+_REPAIR: Final = "repair DIRECTORY"
 #: Words of other tools for what a command of kdump does.
 _SYNONYMS: Final = {
     "fsck": _CHECK,
@@ -23,7 +23,6 @@ _SYNONYMS: Final = {
     "doctor": _REPAIR,
     "fix": _REPAIR,
     "recover": _REPAIR,
-    "repair": _REPAIR,
     "cat": "dump FILE",
     "decode": "dump --decode FILE",
     "print": "dump FILE",

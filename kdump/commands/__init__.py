@@ -15,6 +15,7 @@ move/          ``kdump move``: partition directories moved between log directori
 next_start/    ``kdump next-start``: what a broker does at its next start.
 quorum/        ``kdump quorum``: the state of a KRaft quorum.
 reindex/       ``kdump reindex``: the files beside the logs.
+repair/        ``kdump repair``: the cures of all partitions of log directories, as one plan.
 salvage/       ``kdump salvage``: a new partition from the sound batches of a damaged one.
 scrub/         ``kdump scrub``: reads everything once in a while, and remembers what it read.
 space/         ``kdump space``: what takes the space of log directories, and what retention frees.

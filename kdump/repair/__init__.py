@@ -3,6 +3,7 @@
 rewrite/        Rewriting logs: conversion to magic 2, and the proof by reading back.
 transaction/    A repair as a transaction: plan, steps, progress on disk, undo.
 content/        The content of small files that repairs write.
+journal         The journal of a repair of a log directory: the plans of its partitions.
 removal         The oldest segments of a partition removed, segment by segment, or files that no log
                 needs.
 saved_segments  Segments saved on another file system before they are removed, and brought back from

@@ -82,6 +82,7 @@ ELSEWHERE = (
     "check_unread",
     "check_hanging",
     "check_interrupted_copies",
+    "check_journals",
     "check_successor",
     "check_types",
     "check_places",

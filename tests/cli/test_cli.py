@@ -95,6 +95,7 @@ def test_the_names_of_all_commands() -> None:
         "next-start",
         "quorum",
         "reindex",
+        "repair",
         "salvage",
         "scrub",
         "space",

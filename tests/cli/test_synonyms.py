@@ -31,7 +31,7 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         ("qqq", "--help"),
         ("fsck", "verify DIRECTORY"),
         ("diff", "compare DIRECTORY..."),
-        ("repair", "verify DIRECTORY, whose plan names the commands that repair"),
+        ("recover", "repair DIRECTORY"),
         ("truncate", "truncate-to-valid PARTITION"),
     ],
 )

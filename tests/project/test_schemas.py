@@ -232,6 +232,7 @@ ELSEWHERE = {
     ("space", "removed_files"): "tests/commands/space: files that a process still has open",
     ("move", "reassignment"): "tests/commands/move: beside a running broker",
     ("trim", "unreadable"): "tests/commands/trim: a partition that cannot be measured",
+    ("repair", "journal"): "tests/commands/repair: a repair that was killed",
     ("transactions", "undecodable"): "tests/commands/transactions: a record that no release has",
     **{
         (command, "pending"): "tests/ui/test_repairs.py, tests/crash: a repair that was killed"
@@ -289,10 +290,14 @@ def runs(top: Path, lossy: Path) -> Iterator[Ran]:
     again = mended("truncate-to-valid", lossy)
     yield of("undo", lossy, "--plan", *again.ids, "--discard")
     next(lossy.glob("*.index")).unlink()
+    yield mended("repair", lossy.parent)
+    yield of("undo", lossy.parent)
+    yield of("undo", lossy, "--apply")
     yield mended("reindex", lossy)
     healed = Path(shutil.copytree(replicas / "3/same-0", top / "3/same-0"))
     log = healed / "00000000000000000000.log"
     log.write_bytes(flip(log.read_bytes(), 600))
+    yield of("repair", healed.parent)
     yield mended("heal", healed, "--from", replicas / "1/same-0")
     old = shutil.copytree(ROOT / "brokers/0.10.2.2/clean/codec-lz4-0", top / "codec-lz4-0")
     yield of("convert-v0-v2", old, "--output", top / "converted")

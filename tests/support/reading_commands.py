@@ -12,6 +12,8 @@ READING = {
     "next-start-scan": ["next-start", "--scan", "--unclean", "--format", "json"],
     "reindex": ["reindex"],
     "reindex-all-json": ["reindex", "--all", "--format", "json"],
+    "repair": ["repair"],
+    "repair-json": ["repair", "--as-broker", "--all", "--format", "json"],
     "truncate": ["truncate-to-valid", "--format", "json"],
     "convert": ["convert-v0-v2"],
     "convert-json": ["convert-v0-v2", "--batch-bytes", "0", "--codec", "lz4", "--format", "json"],

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from kdump.audit.checks import missing_offsets, segments, transactions
-from kdump.audit.commands import resume_command
+from kdump.audit.commands import repair_resume_command, resume_command
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts
 from kdump.audit.finding_code import FindingCode, Severity
@@ -19,6 +19,7 @@ from kdump.audit.survey.anomalies import FaultKind
 from kdump.audit.survey.survey import LISTED, Survey
 from kdump.errors import SourceError
 from kdump.storage.paths import AnyPath
+from kdump.storage.repair_journal import repair_journals
 from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState, interrupted_moves
 
 BACKUP_KEPT: Final = FindingCode(
@@ -57,6 +58,17 @@ REPAIR_PENDING: Final = FindingCode(
     "after that startup, kdump can neither finish nor undo the repair.",
     "Before a broker starts, run the same command again to finish the repair, or kdump undo to "
     "revert it.",
+)
+
+DIRECTORY_REPAIR_PENDING: Final = FindingCode(
+    "directory-repair-pending",
+    Severity.WARNING,
+    "A kdump repair of a log directory was interrupted, or is still running. Each of its "
+    "partitions is as it was, or is repaired, but for one with a repair-pending of its own.",
+    "The broker ignores the journal of the repair. It starts with partitions that are not repaired "
+    "yet.",
+    "Before a broker starts, run kdump repair again with --apply, or kdump undo with the id of the "
+    "repair. If the journal cannot be read, move it away: the backups are in the partitions.",
 )
 
 #: The codes of missing offsets.
@@ -109,6 +121,31 @@ def check_interrupted_copies(facts: DirectoryFacts) -> Iterator[Finding]:
                 yield _pending(copy, record, f" of {record.moved}")
         except SourceError:  # the kept directory of a finished move need not be readable
             continue
+
+
+def check_journals(facts: DirectoryFacts) -> Iterator[Finding]:
+    """Report each repair of the log directory that was interrupted."""
+    directory = facts.directory.path
+    if not any(entry.name.name.startswith(f"{FOLDERS}.") for entry in facts.directory.entries):
+        return
+    try:
+        journals = repair_journals(directory)
+    except SourceError as error:
+        yield Finding(
+            DIRECTORY_REPAIR_PENDING,
+            directory,
+            detail=Detail("the journal of a repair", str(error)),
+            remedy=explain_command(DIRECTORY_REPAIR_PENDING),
+        )
+        return
+    for journal in journals:
+        if not journal.done:
+            yield Finding(
+                DIRECTORY_REPAIR_PENDING,
+                journal.path,
+                detail=Detail("a finished repair", f"repair {journal.id}, begun and not finished"),
+                remedy=repair_resume_command(directory, journal),
+            )
 
 
 def note_receipt_gaps(
@@ -197,4 +234,4 @@ def _describe(record: RepairRecord) -> str:
 
 
 CHECKS: Final = (check_repair_records,)
-DIRECTORY_CHECKS: Final = (check_interrupted_copies,)
+DIRECTORY_CHECKS: Final = (check_interrupted_copies, check_journals)

@@ -7,6 +7,8 @@ statistics       statistics_of(): the statistics of a partition, and which host 
 remembered       What a run did not read, because an earlier run did and left its evidence in a
                  state.
 verdict          The verdict on one partition: findings, losses, coverage, forecast.
+cures            cures_of(): the cures of a partition by its verdict, the one that loses least
+                 first.
 packs            Values that are many and seldom read, held compressed: verdicts, forecasts, listed
                  targets.
 next_start       next_start(): derives the forecast of a partition from its verdict.

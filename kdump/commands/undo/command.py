@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +18,7 @@ from kdump.ui.repairs.repairing import assume_stopped_option, partitions
 if TYPE_CHECKING:
     from kdump.audit.targets.scope import Scope
     from kdump.audit.targets.target import Target
+    from kdump.storage.repair_journal import RepairJournal
     from kdump.storage.repair_record import RepairRecord
     from kdump.ui.repairs.report import BackupReport
 
@@ -65,7 +67,8 @@ def undo(
 ) -> int:
     """List the repairs of partitions, newest last; undo a repair with --apply.
 
-    PATH is a partition directory, or a log directory for all of its partitions. undo removes all
+    PATH is a partition directory, or a log directory for all of its partitions. The id of a kdump
+    repair of a log directory stands for all of its repairs. undo removes all
     files that a repair wrote. It restores all files of the partition that the repair changed or
     removed: bytes, owner, mode, attributes, times. In the log directory's checkpoint files it
     restores the lines of the partition; the files have the time of the undo. An interrupted repair
@@ -92,7 +95,19 @@ def undo(
     targets = [*partitions(scope), *_interrupted_copies(scope)]
     report = BackupReport(form, scope)
     ending, resume = Ending(), None
-    for target in targets:
+    whole = [] if backup is not None else _journals(scope, plan_id)
+    for journal in whole:
+        if not (apply or discard):
+            report.journal(journal)
+            continue
+        try:
+            ending |= _take_back(journal, report, discard=discard, assume_stopped=assume_stopped)
+        except KdumpError as error:
+            report.error(error)
+            ending |= Ending.of(error)
+            if isinstance(error, Unfinished):
+                resume = shell_text(error.resume)
+    for target in [] if whole and plan_id is not None else targets:
         try:
             if target.error is not None:
                 raise target.error
@@ -131,6 +146,8 @@ def undo(
                 resume = shell_text(error.resume)
         if ending.stopped_by is not None:
             break
+    if apply or discard:
+        _forget_journals(scope)
     if plan_id is not None and not report.count and ending == Ending():
         wrong = UsageError(f"--plan {plan_id}: expected the id of a repair in PATH, found none")
         report.error(wrong)
@@ -139,6 +156,69 @@ def undo(
     if resume is not None:
         click.echo(resume, err=True)
     return ending.exit_code
+
+
+def _journals(scope: Scope, plan_id: str | None) -> Sequence[RepairJournal]:
+    """Return the journals of repairs of the log directories: with ``plan_id``, that one alone.
+
+    They are undone together only by their id: without it, the newest repair of each partition is.
+    """
+    from kdump.repair.journal import own_journal
+    from kdump.storage.logdir import LogDirectory
+    from kdump.storage.paths import as_local
+    from kdump.storage.repair_journal import repair_journals
+
+    found = [
+        own_journal(as_local(journal.path))
+        for root in scope.roots
+        if isinstance(root.content, LogDirectory)
+        for journal in repair_journals(root.path)
+    ]
+    return [journal for journal in found if plan_id is None or journal.id == plan_id]
+
+
+def _forget_journals(scope: Scope) -> None:
+    """Remove the journals of which no repair is left."""
+    from kdump.audit.targets.scope import directories_of
+    from kdump.errors import KdumpError
+    from kdump.repair.journal import is_over, own_journal, remove_journal
+    from kdump.storage.paths import as_local
+    from kdump.storage.repair_journal import repair_journals
+
+    for facts in directories_of(scope.roots):
+        with suppress(KdumpError, OSError):  # it says what went together, and nothing else
+            for journal in repair_journals(facts.directory.path):
+                if is_over(journal):
+                    remove_journal(own_journal(as_local(journal.path)))
+
+
+def _take_back(
+    journal: RepairJournal, report: BackupReport, *, discard: bool, assume_stopped: bool
+) -> Ending:
+    """Undo all repairs of a journal, or remove their backups. Raises KdumpError."""
+    from kdump.errors import Unfinished
+    from kdump.repair.journal import take_back
+    from kdump.ui.repairs.text import undo_journal_command
+
+    ending = Ending()
+    try:
+        for partition, record, error in take_back(
+            journal, assume_stopped=assume_stopped, discarding=discard
+        ):
+            if error is None:
+                report.change(record, partition, discarded=discard)
+            else:
+                report.error(error)
+                ending |= Ending.of(error)
+    except (Unfinished, OSError, KeyboardInterrupt, SystemExit) as error:
+        from kdump.repair.transaction.interruption import cause_text
+
+        command = undo_journal_command(journal)
+        again = (*command[:-1], "--discard") if discard else command
+        text = f"{journal.path}: the undo was interrupted: {cause_text(error)}; run it again"
+        cause = error.__cause__ if isinstance(error, Unfinished) else error
+        raise Unfinished(text, again) from cause
+    return ending
 
 
 def _interrupted_copies(scope: Scope) -> Iterator[Target]:

@@ -23,6 +23,7 @@ from kdump.format.lines.text import printable
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Plan, encode
 from kdump.storage.paths import AnyPath
+from kdump.storage.repair_journal import RepairJournal
 from kdump.storage.repair_record import MOVE, RepairRecord, RepairState
 from kdump.ui import jsonl
 from kdump.ui.paragraphs import paragraph, wrap
@@ -31,6 +32,7 @@ from kdump.ui.repairs.text import (
     backup_text,
     command_lines,
     error_lines,
+    journal_lines,
     loss_lines,
     nothing_lines,
     pending_lines,
@@ -158,17 +160,17 @@ class _Json:
 
     def plan(self, plan: Plan, *, applying: bool) -> None:
         self._plans += 1
-        click.echo(jsonl.line("plan", _plan_fields(plan)))
+        click.echo(jsonl.line("plan", plan_fields(plan)))
 
     def interruption(self, record: RepairRecord, plan: Plan) -> None:
-        click.echo(jsonl.line("pending", {**_plan_fields(plan), "state": record.state.value}))
+        click.echo(jsonl.line("pending", {**plan_fields(plan), "state": record.state.value}))
 
     def receipt(self, plan: Plan, receipt: Mapping[str, Any], checked: Verdict | None) -> None:
         self._receipts += 1
         start = None if checked is None else next_start(checked)
         fields = {
             **receipt,
-            **_path_field(plan.partition),
+            **partition_field(plan.partition),
             "problems": None if checked is None else _problem_count(checked),
             "next_start": None if start is None else forecast_fields(start),
         }
@@ -214,7 +216,7 @@ class BackupReport:
         if self._json:
             shown: dict[str, object] = {}
             if with_plan and record.command != MOVE:
-                shown["plan"] = _plan_fields(Folder(partition, record.id).plan())
+                shown["plan"] = plan_fields(Folder(partition, record.id).plan())
             if with_plan:
                 shown["undo_refused"] = None if refused is None else str(refused)
             click.echo(jsonl.line("backup", _backup_fields(record, partition) | shown))
@@ -223,6 +225,15 @@ class BackupReport:
             click.echo(line)
         self._listed |= not with_plan
         for line in self._plan_text_lines(record, partition, refused) if with_plan else ():
+            click.echo(line)
+
+    def journal(self, journal: RepairJournal) -> None:
+        """Print a repair of a log directory, which has a backup in each partition."""
+        self.count += 1
+        if self._json:
+            click.echo(jsonl.line("journal", journal_fields(journal)))
+            return
+        for line in journal_lines(journal):
             click.echo(line)
 
     def saved(self, record: RepairRecord, partition: Path, directory: Path) -> None:
@@ -253,7 +264,7 @@ class BackupReport:
     def undo(self, record: RepairRecord, plan: Plan) -> None:
         """Print the repair that is undone next."""
         if self._json:
-            click.echo(jsonl.line("plan", {**_plan_fields(plan), "undo": True}))
+            click.echo(jsonl.line("plan", {**plan_fields(plan), "undo": True}))
             return
         self._shown = plan
         for line in undo_lines(plan, interrupted=record.state is not RepairState.DONE):
@@ -296,22 +307,45 @@ def _backup_fields(record: RepairRecord, partition: AnyPath) -> dict[str, object
     return {
         "id": record.id,
         "command": record.command,
-        **_path_field(partition),
+        **partition_field(partition),
         "state": record.state.value,
         "begun_ns": record.begun_ns,
         "bytes": record.size_bytes,
     }
 
 
-def _plan_fields(plan: Plan) -> dict[str, Any]:
+def journal_fields(journal: RepairJournal) -> dict[str, object]:
+    """Return the fields of a repair of a log directory in JSON."""
+    return {
+        "id": journal.id,
+        **jsonl.path_field(journal.path.parent),
+        "arguments": list(journal.arguments),
+        "begun_ns": journal.begun_ns,
+        "done": journal.done,
+        "left": [jsonl.path_value(name) for name in journal.left],
+        "cures": [
+            {
+                "name": jsonl.path_value(cure.partition),
+                "cure": cure.cure,
+                "plan": cure.plan_id,
+                "begun": list(cure.applied),
+            }
+            for cure in journal.cures
+        ],
+    }
+
+
+def plan_fields(plan: Plan) -> dict[str, Any]:
+    """Return the fields of a plan in JSON."""
     fields = encode(plan)
     del fields["schema"], fields["log_directory"], fields["partition"], fields["files"]
     space = {"new_bytes": plan.new_bytes, "tail_bytes": plan.tail_bytes}
-    where = _path_field(plan.partition)
+    where = partition_field(plan.partition)
     return {"id": plan.id, **where, **fields, "lossy": plan.lossy, "space": space}
 
 
-def _path_field(partition: AnyPath) -> dict[str, Any]:
+def partition_field(partition: AnyPath) -> dict[str, Any]:
+    """Return the path of a partition under its name in JSON."""
     return {
         f"partition{name.removeprefix('path')}": value
         for name, value in jsonl.path_field(partition).items()

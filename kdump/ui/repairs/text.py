@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kdump.audit.commands import salvage_command, undo_command
+from kdump.audit.commands import Remedy, salvage_command, undo_command
 from kdump.audit.survey.recovery import Span
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable, time_text
 from kdump.repair.transaction.interruption import Interruption
 from kdump.repair.transaction.plan import Cut, Loss, Plan, finish_command
 from kdump.storage.paths import AnyPath
+from kdump.storage.repair_journal import RepairJournal
 from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState
 from kdump.storage.source import allocated_bytes
 from kdump.ui.paragraphs import LABEL, WIDTH, paragraph, wrap
@@ -200,11 +201,25 @@ def backup_lines(record: RepairRecord, partition: AnyPath) -> Iterator[str]:
     )
 
 
+def journal_lines(journal: RepairJournal) -> Iterator[str]:
+    """Yield the entry of a repair of a log directory in a list, and the command that undoes it."""
+    state = "done" if journal.done else "INTERRUPTED: finish it or undo it"
+    begun = sum(bool(cure.applied) for cure in journal.cures)
+    text = f"repair of {count_text(begun, 'partition')}, each listed below: {state}"
+    yield from wrap(f"{printable(journal.id)}  {_second(journal.begun_ns)}  {text}", 0)
+    yield from command_lines("undo", undo_journal_command(journal))
+
+
 def backup_text(record: RepairRecord, partition: AnyPath) -> str:
     """Return the command and the partition of a repair."""
     command = "unreadable plan of" if record.command is None else printable(record.command)
     name = partition_name(partition) if record.moved is None else printable(record.moved)
     return f"{command} {name}"
+
+
+def undo_journal_command(journal: RepairJournal) -> Remedy:
+    """Return the command that takes a whole repair back."""
+    return "kdump", "undo", operand(journal.path.parent), "--plan", journal.id, "--apply"
 
 
 def command_lines(label: str, argv: tuple[str, ...]) -> Iterator[str]:

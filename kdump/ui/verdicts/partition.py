@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from kdump.audit.checks.repair_records import REPAIR_PENDING
 from kdump.audit.checks.segments import RECORDS_IN_REMOTE_STORAGE
 from kdump.audit.commands import (
     COPY,
@@ -21,11 +20,10 @@ from kdump.audit.commands import (
     truncate_command,
 )
 from kdump.audit.finding_code import Severity
-from kdump.audit.findings import Finding
 from kdump.audit.replay.stable_offset import StableOffset
 from kdump.audit.startup.forecast import Forecast
-from kdump.audit.survey.recovery import Span
 from kdump.audit.survey.survey import Gap
+from kdump.audit.verdicts.cures import may_heal, pending_remedy, records_after_damage
 from kdump.audit.verdicts.loss import LostNow
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.format.lines.shell import shell_text
@@ -122,26 +120,12 @@ def stable_text(stable: StableOffset) -> str:
     )
 
 
-def pending_remedy(findings: Iterable[Finding]) -> Remedy | None:
-    """Return the command that finishes an interrupted repair, None if there is none."""
-    return next((finding.remedy for finding in findings if finding.code is REPAIR_PENDING), None)
-
-
 def _start_label(verdict: Verdict) -> str:
     return "startup" if verdict.target.stopped else "if it dies"
 
 
 def _remedy_line(remedy: Remedy) -> str:
     return f"{'do':{LABEL}}{shell_text(remedy)}"
-
-
-def may_heal(verdict: Verdict, forecast: Forecast | None) -> bool:
-    """Return whether ``heal`` takes from a copy what is lost here, or what the next start loses."""
-    covered = verdict.covered  # a scrub may have read none of its segments
-    if verdict.is_metadata_log or not (covered.segments or covered.size):
-        return False
-    lost = forecast is not None and (forecast.lost.sound or forecast.lost.unreadable)
-    return bool(verdict.lost.records or lost)
 
 
 def nodes_text(nodes: Sequence[int]) -> str:
@@ -175,7 +159,7 @@ def _replica_lines(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]
 
 def _salvage_choices(verdict: Verdict, forecast: Forecast | None) -> Iterator[str]:
     """Yield the choices if sound batches follow the damage."""
-    unreadable, sound = _losses(verdict)
+    unreadable, sound = records_after_damage(verdict)
     only, cut = "no other replica", "as log recovery would"
     if sound is not None:
         what = bound_text(unreadable, "record") if unreadable else "no record"
@@ -186,30 +170,6 @@ def _salvage_choices(verdict: Verdict, forecast: Forecast | None) -> Iterator[st
     yield command_line(salvage_command(verdict.target.path))
     yield paragraph("", f"{cut}:")
     yield command_line(truncate_command(verdict.target.path))
-
-
-def _losses(verdict: Verdict) -> tuple[Span, int | None]:
-    """Return the records that damage hides, and the number of sound records after the first damage.
-
-    The number is None if not all was read, or if the cut is not at damage.
-    """
-    cut = salvage_command(verdict.target.path)
-    cut_points = {
-        (finding.path, finding.position) for finding in verdict.findings if finding.remedy == cut
-    }
-    sound: int | None = None
-    for survey in verdict.surveys:
-        log = survey.segment.log
-        damaged = {(log, gap.damage.position) for gap in survey.gaps}
-        if survey.recovered is None or any(
-            cut_point not in damaged for cut_point in cut_points if cut_point[0] == log
-        ):
-            return Span(), None
-        if sound is not None:
-            sound += survey.recovered.sound.count
-        elif damaged:
-            sound = survey.recovered.later_records.sound.count
-    return verdict.lost.corrupt, sound
 
 
 def _choices(verdict: Verdict, forecast: Forecast) -> Iterator[str]:

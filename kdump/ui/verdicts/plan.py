@@ -28,6 +28,7 @@ from kdump.audit.finding_code import Harm, Severity
 from kdump.audit.findings import Finding, explain_command
 from kdump.audit.startup.forecast import Forecast
 from kdump.audit.targets.target import Root
+from kdump.audit.verdicts.cures import may_heal, pending_remedy
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.format.lines.shell import operand
 from kdump.format.lines.text import printable
@@ -36,7 +37,7 @@ from kdump.storage.paths import AnyPath
 from kdump.ui.paragraphs import command_line, paragraph
 from kdump.ui.units import count_text
 from kdump.ui.verdicts.forecast_text import bound_text, harm_text
-from kdump.ui.verdicts.partition import may_heal, nodes_text, pending_remedy
+from kdump.ui.verdicts.partition import nodes_text
 from kdump.values import frozen
 
 #: The number of partitions that a step names.

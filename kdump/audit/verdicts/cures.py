@@ -1,0 +1,134 @@
+"""cures_of(): the cures of a partition by its verdict, the one that loses least first.
+
+Spec: none in Kafka, whose recovery has one cure: it truncates a log at the first corrupt batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from kdump.audit.checks.read_errors import DENIED, UNREADABLE, VANISHED
+from kdump.audit.checks.repair_records import REPAIR_PENDING
+from kdump.audit.checks.transactions import TRANSACTION_END_LOST
+from kdump.audit.commands import Remedy, reindex_command, salvage_command, truncate_command
+from kdump.audit.finding_code import Severity
+from kdump.audit.findings import Finding
+from kdump.audit.startup.forecast import Forecast
+from kdump.audit.survey.recovery import Span
+from kdump.audit.verdicts.verdict import Verdict
+from kdump.format.lines.shell import operand
+from kdump.values import frozen
+
+
+class CureKind(Enum):
+    """The cures of a partition, the one that loses least first."""
+
+    REBUILD = "rebuild"  # the files beside the logs are rebuilt from them
+    TAIL = "tail"  # the unreadable end of the log is removed
+    REPLICA = "replica"  # a replica gives what is corrupt or missing
+    AS_BROKER = "as-broker"  # the log is truncated where log recovery truncates it
+
+
+@frozen
+class Diagnosis:
+    """What can be done about a partition: its ``cures``, the one that loses least first.
+
+    ``corrupt`` are the records that cannot be read, which all cures but ``REPLICA`` give up.
+    ``valid`` counts the valid records after them, which ``AS_BROKER`` gives up too; None if it is
+    unknown. ``left`` is why a person has to decide, None if no cure is missing; ``command`` is what
+    helps then.
+    """
+
+    cures: tuple[CureKind, ...] = ()
+    corrupt: Span = Span()
+    valid: int | None = 0
+    left: str | None = None
+    command: Remedy | None = None
+
+
+def cures_of(verdict: Verdict) -> Diagnosis:
+    """Return what can be done about a partition whose logs were read whole.
+
+    Notes need no cure. A finding that a cure removes together with another one has none of its own.
+    """
+    found = [each for each in verdict.findings if each.code.severity is not Severity.INFO]
+    path = verdict.target.path
+    errors = [finding for finding in found if finding.code.severity is Severity.ERROR]
+    if not found:
+        return Diagnosis()
+    pending = pending_remedy(verdict.findings)
+    if pending is not None:
+        return Diagnosis(left="a repair was interrupted", command=pending)
+    unread = next((each for each in found if each.code in (UNREADABLE, DENIED, VANISHED)), None)
+    if unread is not None:
+        return Diagnosis(left=f"{unread.path.name} could not be read")
+    if verdict.is_metadata_log:
+        quorum = ("kdump", "quorum", operand(path))
+        why = "the quorum decides what is valid in the metadata log"
+        return Diagnosis(left=why, command=quorum) if errors else Diagnosis()
+    return _of_remedies(verdict, found, errors)
+
+
+def _of_remedies(verdict: Verdict, found: list[Finding], errors: list[Finding]) -> Diagnosis:
+    path = verdict.target.path
+    remedies = {finding.remedy for finding in found}
+    corrupt, valid = records_after_damage(verdict)
+    rebuild = (CureKind.REBUILD,) if reindex_command(path) in remedies else ()
+    replica = (CureKind.REPLICA,) if verdict.lost.records else ()
+    if salvage_command(path) in remedies:
+        why = "valid batches follow corrupt ones"
+        if any(finding.code is TRANSACTION_END_LOST for finding in found):
+            why = "the end of a transaction is corrupt, and valid batches follow it"
+        return Diagnosis(
+            (CureKind.REPLICA, CureKind.AS_BROKER), corrupt, valid, why, salvage_command(path)
+        )
+    if truncate_command(path) in remedies:
+        return Diagnosis((*replica, CureKind.TAIL), corrupt)
+    if verdict.lost.records:
+        why = "records are missing, and nothing on this disk has them"
+        return Diagnosis((*replica, *rebuild), corrupt, left=why)
+    cured = {reindex_command(path)}
+    others = [finding for finding in errors if finding.remedy not in cured]
+    if not others:
+        return Diagnosis(rebuild)
+    first = others[0]
+    return Diagnosis(rebuild, left=first.code.name, command=first.remedy)
+
+
+def pending_remedy(findings: Iterable[Finding]) -> Remedy | None:
+    """Return the command that finishes an interrupted repair, None if there is none."""
+    return next((finding.remedy for finding in findings if finding.code is REPAIR_PENDING), None)
+
+
+def may_heal(verdict: Verdict, forecast: Forecast | None) -> bool:
+    """Return whether ``heal`` takes from a copy what is lost here, or what the next start loses."""
+    covered = verdict.covered  # a scrub may have read none of its segments
+    if verdict.is_metadata_log or not (covered.segments or covered.size):
+        return False
+    lost = forecast is not None and (forecast.lost.sound or forecast.lost.unreadable)
+    return bool(verdict.lost.records or lost)
+
+
+def records_after_damage(verdict: Verdict) -> tuple[Span, int | None]:
+    """Return the records that damage hides, and the number of sound records after the first damage.
+
+    The number is None if not all was read, or if the cut is not at damage.
+    """
+    cut = salvage_command(verdict.target.path)
+    cut_points = {
+        (finding.path, finding.position) for finding in verdict.findings if finding.remedy == cut
+    }
+    sound: int | None = None
+    for survey in verdict.surveys:
+        log = survey.segment.log
+        damaged = {(log, gap.damage.position) for gap in survey.gaps}
+        if survey.recovered is None or any(
+            cut_point not in damaged for cut_point in cut_points if cut_point[0] == log
+        ):
+            return Span(), None
+        if sound is not None:
+            sound += survey.recovered.sound.count
+        elif damaged:
+            sound = survey.recovered.later_records.sound.count
+    return verdict.lost.corrupt, sound

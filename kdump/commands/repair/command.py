@@ -1,0 +1,382 @@
+"""``kdump repair``: log directories repaired, as one plan with one consent and one undo.
+
+Spec: ``LogManager.loadLogs``; KOD 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from kdump.ui.command import Command
+from kdump.ui.exits import Ending
+from kdump.ui.options.jobs import jobs_option
+from kdump.ui.options.reports import format_option
+from kdump.ui.options.targets import LogPath, TargetOptions, repair_target_options
+from kdump.ui.progress import progress_option
+from kdump.ui.repairs.repairing import assume_stopped_option
+
+if TYPE_CHECKING:
+    from kdump.audit.commands import Remedy
+    from kdump.audit.targets.scope import Scope
+    from kdump.audit.targets.target import Target
+    from kdump.audit.verdicts.cures import CureKind
+    from kdump.commands.repair.plan import CureOptions, LeftPartition, RepairPlan
+    from kdump.commands.repair.report import RunReport
+    from kdump.repair.transaction.plan import Plan
+    from kdump.storage.paths import AnyPath
+    from kdump.storage.repair_journal import RepairJournal
+    from kdump.ui.progress import Mode, Progress
+
+_KINDS = ("rebuild", "tail", "replica", "as-broker")
+
+
+@click.command(
+    cls=Command,
+    short_help="Repair a whole log directory: one plan, one undo.",
+    epilog="Exit codes: 0 nothing to do, or done; 2 wrong usage; 4 there is a plan, which --apply "
+    "carries out; 5 something is left, could not be read, or was interrupted: the last line on "
+    "standard error is then the command that continues it; 6 refused, nothing changed; 130, 143 "
+    "ended by a signal; 141 the reader of the output went away.",
+)
+@click.option(
+    "--from",
+    "replicas",
+    metavar="REPLICA",
+    multiple=True,
+    type=LogPath(),
+    help="Take what is corrupt or missing from this replica, as kdump heal does: a log directory "
+    "with partitions of the same names, or an address in an object store. Repeatable.",
+)
+@click.option(
+    "--as-broker",
+    is_flag=True,
+    help="Where valid batches follow corrupt ones, and no replica helps, truncate as log recovery "
+    "does: this removes valid records.",
+)
+@click.option(
+    "--only",
+    metavar="CURE",
+    multiple=True,
+    type=click.Choice(_KINDS),
+    help="Plan only cures of this kind: rebuild, tail, replica or as-broker. Repeatable.",
+)
+@click.option("--all", "spelled_out", is_flag=True, help="Show the plan of every partition.")
+@click.option(
+    "--apply",
+    "applying",
+    is_flag=True,
+    help="Carry out the plan, or continue an interrupted repair; without it nothing is changed.",
+)
+@click.option(
+    "--confirm",
+    metavar="ID",
+    multiple=True,
+    help="With --apply: agree to the plan with this id, which loses records. Without it, the "
+    "terminal asks for the id.",
+)
+@assume_stopped_option
+@format_option(
+    "Print for people, or JSON Lines: a header, a line for each plan and each partition that is "
+    "left, a summary."
+)
+@progress_option
+@jobs_option("the number of usable CPUs")
+@repair_target_options
+def repair(
+    targets: TargetOptions,
+    replicas: tuple[AnyPath, ...],
+    as_broker: bool,
+    only: tuple[str, ...],
+    spelled_out: bool,
+    applying: bool,
+    confirm: tuple[str, ...],
+    assume_stopped: bool,
+    form: Literal["text", "json"],
+    progress: Mode,
+    jobs: int | None,
+) -> int:
+    """Repair all partitions of the log directories of a stopped broker, as one plan.
+
+    PATH is a log directory, or a partition directory in one. repair reads all logs, and chooses for
+    each partition the cure that loses least: indexes, snapshots and small files are rebuilt
+    (rebuild); the unreadable end of a log is removed, with no valid record (tail); with --from,
+    replicas give what is corrupt or missing (replica); with --as-broker, logs are truncated where
+    log recovery would truncate them (as-broker).
+
+    A partition for which no cure is allowed stays as it is, and the plan names it with the options
+    that would allow one. So does the metadata log of a cluster, whose quorum decides what is valid.
+
+    --apply carries out all cures. After one that changes a log, the files beside it are rebuilt
+    where they need it. A partition that has changed since it was planned stays as it is, and the
+    others are repaired. An interrupted repair goes on with the same command. kdump undo DIRECTORY
+    --plan ID takes all of it back.
+    """
+    from kdump.audit.verdicts.cures import CureKind
+    from kdump.commands.repair.plan import CureOptions
+    from kdump.commands.repair.report import start_report
+    from kdump.errors import KdumpError, Unfinished
+    from kdump.format.lines.shell import shell_text
+    from kdump.storage.logdir import open_path
+    from kdump.storage.paths import typed_text
+    from kdump.storage.workers import default_jobs
+    from kdump.ui.options.targets import find_read_scope, refuse_manifests
+    from kdump.ui.progress import Progress
+
+    scope = find_read_scope(targets, stores=False)
+    refuse_manifests(replicas)
+    for replica in replicas:
+        open_path(replica)  # a wrong path is one error, not one for each partition
+    options = CureOptions(replicas, as_broker, frozenset(map(CureKind, only)), targets.config)
+    arguments = (
+        *(word for replica in replicas for word in ("--from", typed_text(replica))),
+        *(("--as-broker",) if as_broker else ()),
+        *(word for kind in only for word in ("--only", kind)),
+        *targets.words,
+    )
+    roots = [root.path for root in scope.roots]
+    output = start_report(form, roots, confirm, spelled_out=spelled_out)
+    resume: str | None = None
+    journals: Sequence[RepairJournal] = ()
+    with Progress(progress) as meter:
+        run = _Run(
+            scope,
+            options,
+            arguments,
+            output,
+            meter,
+            confirm,
+            jobs or default_jobs(),
+            assume_stopped=assume_stopped,
+        )
+        try:
+            ending, journals = run.go(applying=applying)
+        except KdumpError as error:
+            with meter.paused():
+                output.error(error)
+            ending = Ending.of(error)
+            if isinstance(error, Unfinished):
+                resume = shell_text(error.resume)
+    output.finish(ending.exit_code, journals)
+    if resume is not None or run.resume is not None:
+        click.echo(resume or run.resume, err=True)
+    return ending.exit_code
+
+
+class _Run:
+    """A run over log directories; ``resume`` is the command that finishes an interrupted one."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        options: CureOptions,
+        arguments: tuple[str, ...],
+        output: RunReport,
+        meter: Progress,
+        confirm: tuple[str, ...],
+        jobs: int,
+        *,
+        assume_stopped: bool,
+    ) -> None:
+        self.resume: str | None = None
+        self._scope, self._options, self._arguments = scope, options, arguments
+        self._output, self._meter, self._confirm = output, meter, confirm
+        self._jobs, self._assume_stopped = jobs, assume_stopped
+        self._left = False
+
+    def go(self, *, applying: bool) -> tuple[Ending, Sequence[RepairJournal]]:
+        """Plan, and carry it out if so chosen; return the ending, and the journals of what is done.
+
+        Raises KdumpError.
+        """
+        from kdump.commands.repair.course import new_journals
+        from kdump.commands.repair.plan import LeftPartition, options_of, plan_repair
+        from kdump.format.lines.shell import shell_text
+
+        targets = self._targets()
+        journals = self._unfinished(targets)
+        if journals:
+            self._arguments = journals[0].arguments
+            self._options = options_of(self._arguments)
+            finish = self._command(journals[0].id, lossy=journals[0].lossy)
+            with self._meter.paused():
+                self._output.interruption(journals, finish)
+            if not applying:
+                self.resume = shell_text(finish)
+                return Ending(unread=True), ()
+            for journal in journals:
+                for name in journal.left:
+                    self._output.left(
+                        LeftPartition(journal.path.parent / name, "the plan leaves it as it is")
+                    )
+            left = Ending(unread=any(journal.left for journal in journals))
+            question = "This goes on with a repair that loses records"
+            ending, done = self._carry_out(
+                journals, targets, lossy=journals[0].lossy, question=question
+            )
+            return left | ending, done
+        self._meter.expect((1 + applying) * sum(target.size for target in targets))
+        plan = plan_repair(
+            targets,
+            self._scope.context,
+            self._options,
+            arguments=self._arguments,
+            jobs=self._jobs,
+            report=self._meter.advance,
+            planned=self._planned,
+        )
+        shown = None if applying else self._command(plan.id, lossy=plan.lossy)
+        with self._meter.paused():
+            self._output.plan(plan, shown)
+        left = Ending(unread=bool(plan.left))
+        if not plan.cures:
+            return left, ()
+        if not applying:
+            return left | Ending(problems=True), ()
+        self._check_space(plan)
+        question = (
+            f"This loses {plan.sound.count:,} valid and {plan.unreadable.count:,} unreadable "
+            "records or more"
+        )
+        ending, done = self._carry_out(
+            new_journals(plan), targets, lossy=plan.lossy, question=question
+        )
+        return left | ending, done
+
+    def _planned(self, kind: CureKind, plan: Plan) -> None:
+        with self._meter.paused():
+            self._output.planned(kind, plan)
+
+    def _carry_out(
+        self,
+        journals: Sequence[RepairJournal],
+        targets: Sequence[Target],
+        *,
+        lossy: bool,
+        question: str,
+    ) -> tuple[Ending, Sequence[RepairJournal]]:
+        from kdump.commands.repair.course import RepairCourse
+        from kdump.repair.side_files.checkpoints import hosts
+        from kdump.ui.repairs.repairing import consent
+
+        plan_id = journals[0].id
+        if lossy:
+            with self._meter.paused():
+                place = ", ".join(str(journal.path.parent) for journal in journals)
+                # A check names the plan of a partition that was interrupted: it is one of these.
+                begun = {
+                    each for journal in journals for cure in journal.cures for each in cure.applied
+                }
+                agreed = [plan_id] if begun.intersection(self._confirm) else self._confirm
+                consent(place, plan_id, f"{question}. Type {plan_id} to continue", agreed)
+        counting = _Paused(self._output, self._meter)
+        course = RepairCourse(
+            self._scope.context,
+            self._options,
+            hosts(targets).keys(),
+            counting,
+            jobs=self._jobs,
+            report=self._meter.advance,
+            assume_stopped=self._assume_stopped,
+        )
+        course.carry_out(journals, self._command(plan_id, lossy=lossy))
+        return Ending(unread=counting.has_left), journals
+
+    def _targets(self) -> list[Target]:
+        """Return the partitions. Raise Refused beside a broker, UsageError without a directory."""
+        from kdump.audit.targets.target import without_nested
+        from kdump.errors import UsageError
+        from kdump.repair.transaction.lock import check_stopped
+        from kdump.storage.paths import as_local
+        from kdump.ui.repairs.repairing import partitions
+
+        found = list(without_nested(partitions(self._scope)))
+        for target in found:
+            if target.error is not None:
+                raise target.error
+            if target.directory is None:
+                raise UsageError(
+                    f"{target.path}: expected a log directory, or a partition in one, found a "
+                    "partition outside of any: kdump verify names the commands that repair it"
+                )
+        directories = {
+            as_local(target.directory.directory.path): target
+            for target in found
+            if target.directory is not None
+        }
+        for path, target in directories.items():
+            if not target.stopped:
+                check_stopped(path, assume_stopped=self._assume_stopped)
+        return found
+
+    def _unfinished(self, targets: Sequence[Target]) -> Sequence[RepairJournal]:
+        """Return the journals of the interrupted repair, which may be called without its options.
+
+        Raise Refused if the options are others.
+        """
+        from kdump.errors import Refused
+        from kdump.repair.journal import own_journal
+        from kdump.storage.paths import as_local
+        from kdump.storage.repair_journal import repair_journals
+
+        paths = dict.fromkeys(
+            target.directory.directory.path for target in targets if target.directory is not None
+        )
+        found = [
+            own_journal(as_local(journal.path))
+            for path in paths
+            for journal in repair_journals(path)
+            if not journal.done
+        ]
+        for journal in found:
+            if journal.id != found[0].id or self._arguments not in ((), journal.arguments):
+                words = " ".join(journal.arguments) or "none"
+                raise Refused(
+                    f"{journal.path}: expected no interrupted repair, found {journal.id}, begun "
+                    f"with the options: {words}: finish it with these, or undo it with kdump undo"
+                )
+        return found
+
+    def _check_space(self, plan: RepairPlan) -> None:
+        """Raise Refused unless the backups of all cures have room."""
+        from kdump.commands.repair.report import free_bytes
+        from kdump.errors import Refused
+
+        for directory in dict.fromkeys(cure.log_directory for cure in plan.cures):
+            cures = [cure for cure in plan.cures if cure.log_directory == directory]
+            needed, free = sum(cure.new_bytes for cure in cures), free_bytes(directory)
+            if needed > free:
+                raise Refused(
+                    f"{directory}: expected {needed} free bytes for new files and backups, found "
+                    f"{free}: free some first (kdump space), or repair fewer partitions (--topic)"
+                )
+
+    def _command(self, plan_id: str, *, lossy: bool) -> Remedy:
+        """Return the command that carries out a plan, or continues it."""
+        from kdump.format.lines.shell import operand
+
+        confirm = ("--confirm", plan_id) if lossy else ()
+        assumed = ("--assume-stopped",) if self._assume_stopped else ()
+        paths = (operand(root.path) for root in self._scope.roots)
+        return ("kdump", "repair", *self._arguments, *paths, "--apply", *confirm, *assumed)
+
+
+class _Paused:
+    """Reports each cure while the meter pauses; ``has_left``: something stays as it is."""
+
+    def __init__(self, output: RunReport, meter: Progress) -> None:
+        self.has_left = False
+        self._output, self._meter = output, meter
+
+    def cured(self, plan: Plan, receipt: Mapping[str, Any]) -> None:
+        """Report that a plan of a partition was carried out."""
+        with self._meter.paused():
+            self._output.cured(plan, receipt)
+
+    def left(self, partition: LeftPartition) -> None:
+        """Report that a partition stays as it is, or something of it does."""
+        self.has_left = True
+        with self._meter.paused():
+            self._output.left(partition)

@@ -1,0 +1,300 @@
+"""The plan of a repair of log directories: the cure of each partition, what is left, its id.
+
+Only the ids of the plans of partitions are held: a plan may hold rebuilt indexes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from kdump.audit.commands import Remedy
+from kdump.audit.facts.small_files import DirectoryFacts
+from kdump.audit.run.verify import verify
+from kdump.audit.survey.recovery import Span
+from kdump.audit.targets.context import Context
+from kdump.audit.targets.target import Target
+from kdump.audit.verdicts.cures import CureKind, Diagnosis, cures_of
+from kdump.audit.verdicts.verdict import Verdict
+from kdump.errors import DecodeError, KdumpError, Refused, UsageError
+from kdump.repair.healing.plan import plan_heal
+from kdump.repair.side_files.checkpoints import hosts
+from kdump.repair.side_files.plan import plan_reindex
+from kdump.repair.transaction.plan import Loss, Plan, log_directory_of
+from kdump.repair.truncation.plan import plan_truncate
+from kdump.storage.objects.remote_path import as_path
+from kdump.storage.paths import AnyPath, as_local, typed_text
+from kdump.values import frozen
+
+_ID_LENGTH: Final = 8
+#: The options that allow cures beside those that lose nothing.
+_OPTIONS: Final = {CureKind.REPLICA: "--from REPLICA", CureKind.AS_BROKER: "--as-broker"}
+#: What needs no option. It removes no valid record.
+_ALWAYS: Final = frozenset({CureKind.REBUILD, CureKind.TAIL})
+
+
+@frozen
+class CureOptions:
+    """The cures that are allowed: from ``replicas``, ``as_broker``, and ``only`` of these kinds.
+
+    ``config`` is the path of a server.properties, None without one.
+    """
+
+    replicas: tuple[AnyPath, ...] = ()
+    as_broker: bool = False
+    only: Collection[CureKind] = ()
+    config: Path | None = None
+
+    def allow(self, kind: CureKind) -> bool:
+        """Return whether a cure of ``kind`` may be planned."""
+        if self.only and kind not in self.only:
+            return False
+        given = {CureKind.REPLICA: bool(self.replicas), CureKind.AS_BROKER: self.as_broker}
+        return kind in _ALWAYS or given[kind]
+
+
+def options_of(arguments: Sequence[str]) -> CureOptions:
+    """Return the options that ``arguments`` of a repair spell, which a journal has."""
+    options, words = CureOptions(), iter(arguments)
+    for word in words:
+        match word:
+            case "--as-broker":
+                options = replace(options, as_broker=True)
+            case "--from":
+                options = replace(options, replicas=(*options.replicas, as_path(next(words))))
+            case "--only":
+                options = replace(options, only=(*options.only, CureKind(next(words))))
+            case "--config":
+                options = replace(options, config=Path(next(words)))
+            case _:
+                next(words, None)  # --topic and --exclude: the partitions are in the journal
+    return options
+
+
+@frozen
+class PlannedCure:
+    """The cure of the partition at ``path``: the id of its plan, and what it loses and takes.
+
+    ``new_bytes`` and ``tail_bytes`` are those of the plan. ``log_directory`` holds the partition.
+    """
+
+    path: Path
+    log_directory: Path
+    kind: CureKind
+    plan_id: str
+    loss: Loss
+    new_bytes: int
+    tail_bytes: int
+
+
+@frozen
+class LeftPartition:
+    """A partition that stays as it is, or is repaired in part: why, and what helps.
+
+    ``options`` of this command would allow a cure. ``command`` is another one that helps.
+    """
+
+    path: AnyPath
+    reason: str
+    options: tuple[str, ...] = ()
+    command: Remedy | None = None
+
+
+@dataclass(frozen=True)
+class RepairPlan:
+    """The cures of the partitions of log directories, and those that are left.
+
+    ``arguments`` are the options that decide. ``whole`` counts the partitions with nothing to do.
+    """
+
+    arguments: tuple[str, ...]
+    cures: tuple[PlannedCure, ...]
+    left: tuple[LeftPartition, ...]
+    whole: int
+
+    @cached_property
+    def id(self) -> str:
+        """Its name: a digest of the plans of all partitions."""
+        fields = [[cure.path.name, cure.kind.value, cure.plan_id] for cure in self.cures]
+        text = json.dumps([self.arguments, fields], separators=(",", ":"))
+        return sha256(text.encode()).hexdigest()[:_ID_LENGTH]
+
+    @property
+    def lossy(self) -> bool:
+        """Whether records are lost, so that it needs its id as consent."""
+        return any(cure.loss for cure in self.cures)
+
+    @property
+    def sound(self) -> Span:
+        """The valid records that are lost."""
+        return sum((cure.loss.sound for cure in self.cures), Span())
+
+    @property
+    def unreadable(self) -> Span:
+        """The corrupt records that are removed."""
+        return sum((cure.loss.unreadable for cure in self.cures), Span())
+
+
+class CurePlanner:
+    """Plans the cures of partitions in ``context`` as far as ``options`` allow them.
+
+    The plans of ``hosts`` include the checkpoint files of their log directories.
+    """
+
+    def __init__(self, context: Context, options: CureOptions, hosts: Collection[Path]) -> None:
+        self._context, self._options, self._hosts = context, options, hosts
+
+    def plan(
+        self, verdict: Verdict, report: Callable[[int], None]
+    ) -> tuple[tuple[CureKind, Plan] | None, LeftPartition | None]:
+        """Return the cure of a partition with its plan, and what is left of it; None for nothing.
+
+        ``verdict`` has its evidence, with rebuilt indexes. ``report`` gets counts of bytes that are
+        read. Raises SourceError, Refused.
+        """
+        path, diagnosis = verdict.target.path, cures_of(verdict)
+        kinds = [kind for kind in diagnosis.cures if self._options.allow(kind)]
+        if not kinds and _unreadable_checkpoints(self._checkpoints(verdict)):
+            kinds = [kind for kind in [CureKind.REBUILD] if self._options.allow(kind)]
+        why_not: str | None = None
+        for kind in kinds:
+            try:
+                plan = self._plan(kind, verdict, report)
+            except (Refused, UsageError) as refused:
+                why_not = str(refused)
+                continue
+            if plan.loss.sound and kind is not CureKind.AS_BROKER:
+                why_not = "more than corrupt records would be removed"
+            elif plan.steps:
+                return (kind, plan), None
+            else:
+                why_not = why_not or next(iter(plan.notes), None)
+        if not diagnosis.cures and diagnosis.left is None:
+            return None, None
+        return None, self._left(path, diagnosis, why_not)
+
+    def _left(self, path: AnyPath, diagnosis: Diagnosis, why_not: str | None) -> LeftPartition:
+        options = tuple(
+            option
+            for kind, option in _OPTIONS.items()
+            if kind in diagnosis.cures and not self._options.allow(kind)
+        )
+        reason = why_not or diagnosis.left or "--only leaves its cure out"
+        return LeftPartition(path, reason, options, diagnosis.command)
+
+    def _checkpoints(self, verdict: Verdict) -> DirectoryFacts | None:
+        """Return the log directory whose checkpoint files belong to the plan of a partition."""
+        hosted = as_local(verdict.target.path) in self._hosts
+        return verdict.target.directory if hosted else None
+
+    def _plan(self, kind: CureKind, verdict: Verdict, report: Callable[[int], None]) -> Plan:
+        """Return the plan of one cure, as its own command makes it. Raises as these do."""
+        context, config = self._context, self._options.config
+        words = () if config is None else ("--config", str(config))
+        if kind is CureKind.REBUILD:
+            return plan_reindex(
+                verdict,
+                every=False,
+                settings=context.settings(verdict.target),
+                node=context.node(verdict.target),
+                checkpoints=self._checkpoints(verdict),
+                arguments=words,
+            )
+        if kind is CureKind.REPLICA:
+            replicas = self._options.replicas
+            given = (word for copy in replicas for word in ("--from", typed_text(copy)))
+            return plan_heal(
+                verdict,
+                replicas,
+                settings=context.settings(verdict.target),
+                node=context.node(verdict.target),
+                arguments=(*given, *words),
+                report=report,
+            ).plan
+        return plan_truncate(verdict, at=None, arguments=words)
+
+
+def _unreadable_checkpoints(directory: DirectoryFacts | None) -> bool:
+    """Return whether a checkpoint file of a log directory cannot be decoded."""
+    if directory is None:
+        return False
+    reads = (
+        directory.recovery_points,
+        directory.high_watermarks,
+        directory.log_starts,
+        directory.cleaner_offsets,
+    )
+    return any(read is not None and isinstance(read.error, DecodeError) for read in reads)
+
+
+def plan_repair(
+    targets: Collection[Target],
+    context: Context,
+    options: CureOptions,
+    *,
+    arguments: tuple[str, ...],
+    jobs: int,
+    report: Callable[[int], None],
+    planned: Callable[[CureKind, Plan], None],
+) -> RepairPlan:
+    """Return the cures of all ``targets``, which are partitions of log directories.
+
+    ``planned`` is called with the plan of each partition. ``report`` gets counts of bytes that are
+    read. Reads all logs with ``jobs`` workers.
+    """
+    planner = CurePlanner(context, options, hosts(targets))
+    cures: list[PlannedCure] = []
+    left: list[LeftPartition] = []
+    whole = 0
+    for verdict in verdicts(targets, context, jobs=jobs, report=report):
+        try:
+            found, rest = planner.plan(verdict, report)
+        except KdumpError as error:
+            found, rest = None, LeftPartition(verdict.target.path, str(error))
+        if found is not None:
+            kind, plan = found
+            planned(kind, plan)
+            directory = log_directory_of(verdict.target)
+            assert directory is not None
+            cures.append(
+                PlannedCure(
+                    plan.partition,
+                    directory,
+                    kind,
+                    plan.id,
+                    plan.loss,
+                    plan.new_bytes,
+                    plan.tail_bytes,
+                )
+            )
+        if rest is not None:
+            left.append(rest)
+        whole += found is None and rest is None
+    return RepairPlan(arguments, tuple(cures), tuple(left), whole)
+
+
+def verdicts(
+    targets: Collection[Target],
+    context: Context,
+    *,
+    jobs: int,
+    report: Callable[[int], None],
+) -> Generator[Verdict, None, None]:
+    """Yield the verdict of each target, which was read whole, with rebuilt indexes."""
+    stopped = [replace(target, stopped=True) for target in targets]
+    found = verify(
+        stopped,
+        deep=False,
+        jobs=jobs,
+        context=context,
+        rebuild=True,
+        on_progress=report,
+    )
+    with closing(found):
+        yield from found

@@ -1,0 +1,166 @@
+"""The journal of a repair of a log directory: the plans of its partitions.
+
+It is written before the first change, before each further plan, and at the end. A plan that it
+names may not have begun; the folder in its partition says that.
+
+Spec: ``LogManager.loadLogs``, which passes over plain files.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from kdump.errors import KdumpError, Refused, SourceError
+from kdump.repair.transaction import disk
+from kdump.repair.transaction.directories import open_as_owner
+from kdump.repair.transaction.disk import Attributes
+from kdump.repair.transaction.shared_files import beside_path, write_beside
+from kdump.repair.transaction.undo import discard, undo
+from kdump.storage.paths import as_local
+from kdump.storage.repair_journal import REPAIR, SCHEMA, JournaledCure, RepairJournal, read_journal
+from kdump.storage.repair_record import FOLDERS, RepairRecord, RepairState, repair_records
+
+_MODE: Final = 0o600
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+def encode(journal: RepairJournal) -> bytes:
+    """Return the bytes of a journal."""
+    fields = {
+        "schema": SCHEMA,
+        "command": REPAIR,
+        "id": journal.id,
+        "arguments": list(journal.arguments),
+        "lossy": journal.lossy,
+        "begun_ns": journal.begun_ns,
+        "done": journal.done,
+        "left": list(journal.left),
+        "cures": [
+            {
+                "partition": cure.partition,
+                "cure": cure.cure,
+                "plan": cure.plan_id,
+                "applied": list(cure.applied),
+            }
+            for cure in journal.cures
+        ],
+    }
+    return json.dumps(fields, indent=1).encode() + b"\n"
+
+
+def write_journal(journal: RepairJournal) -> None:
+    """Write a journal, which appears whole or not at all. Raises Refused, OSError."""
+    path = as_local(journal.path)
+    with _opened(path.parent):
+        owner = Attributes.of(path.parent)
+        like = Attributes(owner.uid, owner.gid, _MODE)
+        write_beside(path, encode(journal), like, journal.id)
+
+
+def remove_journal(journal: RepairJournal) -> None:
+    """Remove a journal. Raises Refused, OSError."""
+    path = as_local(journal.path)
+    with _opened(path.parent):
+        beside = beside_path(path, journal.id)
+        if disk.exists(beside):  # of a write that was killed
+            disk.unlink(beside)
+        disk.unlink(path)
+
+
+@contextmanager
+def _opened(directory: Path) -> Iterator[None]:
+    with open_as_owner(directory):
+        yield
+
+
+def own_journal(path: Path) -> RepairJournal:
+    """Read a journal that the owner of its directory alone can have written.
+
+    Raises Refused, SourceError.
+    """
+    journal = read_journal(path)
+    status, uid = path.lstat(), path.parent.stat().st_uid
+    if status.st_uid != uid or status.st_mode & _OTHERS_WRITE:
+        raise Refused(
+            f"{path}: expected a file of user {uid} that no other user can write, found a file of "
+            f"user {status.st_uid} with mode {stat.S_IMODE(status.st_mode):o}: move it away"
+        )
+    return journal
+
+
+def with_applied(journal: RepairJournal, partition: str, plan_id: str) -> RepairJournal:
+    """Return the journal with one more plan that is begun in a partition."""
+    return replace(
+        journal,
+        cures=tuple(
+            replace(cure, applied=(*cure.applied, plan_id))
+            if cure.partition == partition and plan_id not in cure.applied
+            else cure
+            for cure in journal.cures
+        ),
+    )
+
+
+def records_of(
+    directory: Path, cure: JournaledCure, *, prepared: bool = False
+) -> Sequence[RepairRecord]:
+    """Return the repairs of a partition that a journal names and that have begun, oldest first.
+
+    ``prepared``: also one that has not begun. Raises SourceError.
+    """
+    found = {record.id: record for record in repair_records(directory / cure.partition)}
+    records = (found[plan_id] for plan_id in cure.applied if plan_id in found)
+    return [each for each in records if prepared or each.state is not RepairState.PREPARED]
+
+
+def is_over(journal: RepairJournal) -> bool:
+    """Return whether no repair of a journal is left: all were undone, or their backups removed.
+
+    Raises SourceError.
+    """
+    directory = as_local(journal.path).parent
+    return not any(records_of(directory, cure) for cure in journal.cures)
+
+
+def take_back(
+    journal: RepairJournal, *, assume_stopped: bool, discarding: bool = False
+) -> Iterator[tuple[Path, RepairRecord, KdumpError | None]]:
+    """Undo all repairs of a journal, the last one first; ``discarding``: remove their backups.
+
+    Yields the partition and the repair, with the error that has kept it as it is, None for none.
+    The journal goes once no repair of it is left. Raises Unfinished where an undo was interrupted;
+    Refused, SourceError, OSError.
+    """
+    directory = as_local(journal.path).parent
+    for cure in reversed(journal.cures):
+        partition = directory / cure.partition
+        for record in reversed(records_of(directory, cure, prepared=True)):
+            try:
+                if record.state is RepairState.PREPARED:
+                    discard(record, partition)  # it has changed nothing
+                    continue
+                if discarding:
+                    discard(record, partition)
+                else:
+                    undo(record, partition, directory, assume_stopped=assume_stopped)
+            except (Refused, SourceError) as error:
+                yield partition, record, error
+                break  # an earlier repair of this partition cannot be undone before this one
+            yield partition, record, None
+        _remove_empty_folder(partition)
+    if is_over(journal):
+        remove_journal(journal)
+
+
+def _remove_empty_folder(partition: Path) -> None:
+    """Remove the directory for the folders of repairs, if a kill has left it empty."""
+    folders = partition / FOLDERS
+    if folders.is_dir() and not folders.is_symlink():
+        with open_as_owner(partition):
+            disk.remove_empty(folders)
