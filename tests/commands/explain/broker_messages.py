@@ -550,7 +550,7 @@ BOTH: tuple[Row, ...] = (
     ("Unable to start fetching t-0 with topic ID x due to IllegalStateException", DISK, None, None, "t-0", None),
     ("Uncaught exception in scheduled task 'flush-log'", DISK, None, None, None, None),
     ("Uncaught exception in scheduled task 'isr-expiration'", OTHER, None, None, None, None),
-    ("Received a tombstone record to delete member m but did not receive ConsumerGroupTargetAssignmentMetadataValue tombstone.", DISK, None, None, None, None),
+    ("Received a tombstone record to delete member m but did not receive ConsumerGroupTargetAssignmentMetadataValue tombstone.", DISK, "batch-crc-mismatch", None, None, None),
     ("Received an unknown record type 99 in x", DISK, "records-unreadable", None, None, None),
     ("Shutting down because we were unable to register with the controller quorum.", OTHER, None, None, None, None),
     ("Replaying record x to __consumer_offsets-3 failed due to: y.", OTHER, None, None, "__consumer_offsets-3", None),

@@ -64,10 +64,12 @@ _METHODS = (
     r"RaftReplica\w+\.(makeLeaders|makeFollowers|handleMetadataRecords)|"
     r"KafkaServer\.(getBrokerId\w*|getOrGenerateBrokerId|startup)|KafkaRaftServer\.initializeLogDirs|"
     r"BrokerLifecycleManager\.run|KafkaApis\.(appendToLocalLog|handleLeaderAndIsrRequest)|"
-    r"OffsetManager\.\S+|TransactionLog\.(read\w+|\w+Record\w*)|"
-    r"GroupMetadataManager\.(loadGroupsAndOffsets|doLoad\w*|read\w+|schemaFor\w+)|"
-    r"TransactionStateManager\.loadTransactionMetadata|CoordinatorLoaderImpl\.\w*[lL]oad\w*|"
-    r"CoordinatorLoaderImpl\.process\w+|CoordinatorRecordSerde\.\S+|"
+    r"OffsetManager\.\S+|TransactionLog\.(read\w+|\w+Record\w*|schemaFor\w+)|"
+    r"GroupMetadataManager\.(loadGroupsAndOffsets|doLoad\w*|read\w+|schemaFor\w+|kafka|onLoaded)|"
+    r"TransactionStateManager\.(loadTransactionMetadata|addLoadedTransactionsToCache)|"
+    r"CoordinatorLoaderImpl\.(\w*[lL]oad\w*|process\w+|toReadable\w+)|CoordinatorRecordSerde\.\S+|"
+    r"CoordinatorRuntime\.(load|null|scheduleLoadOperation)|SnapshottableCoordinator\.\S+|"
+    r"SharePartition\.(maybeInitialize|initialize\w*)|"
     r"QuorumState\.initialize|KafkaRaftClient\.(updateListenersProgress|handleFetchResponse|"
     r"handleFetchSnapshotResponse|truncate\w*|\w*Snapshot\w*)|"
     r"MetadataLoader\.(handle\w+|load\w+)|MetadataBatchLoader\.\w+|BrokerMetadataListener\.\S+|"
@@ -132,7 +134,8 @@ _NOT_TEXTS = (
     "interruption", "Invalid max index size", "without having a preferred",
     "in the current log directory", "requested log dir", "in the config", "Magic versions prior",
     "invalid response type", "already frozen", "Unexpected broker state", "its controller epoch",
-    "Quorum state data version",
+    "Quorum state data version", "must be in loading state", "already initializing", "is fenced",
+    "Unsupported record type", "Appending metadata",
 )  # fmt: skip
 
 

@@ -55,7 +55,7 @@ _STOPS: Final = (
 )
 _SPACED: Final = rf"/(?:(?!{_STOPS})[^\n'\"])*?"
 _LAST_PATH: Final = (
-    rf"{_SPACED}(?=\.?(?:\n|$|\s\((?:[\w$]+\.)+[\w$]+\)(?:\s|$)))"
+    rf"{_SPACED}(?=\.{{0,2}}(?:\n|$|\s\((?:[\w$]+\.)+[\w$]+\)(?:\s|$)))"
     rf"|{_SPACED}(?:-checkpoint|meta\.properties|partition\.metadata|quorum-state|/\d{{20}}\.\w+)"
     r"(?=[.,:;!)\]]?(?:\s|$))"
     r"|[^\s,'\"]*[^\s,'\".:;!)\]]"

@@ -13,6 +13,7 @@ from kdump.commands.explain.broker_log.location import Location, locate
 from kdump.commands.explain.broker_log.message import BrokerMessage, Subject
 from kdump.commands.explain.broker_log.rows import (
     clients,
+    coordinators,
     directories,
     elsewhere,
     fetch_errors,
@@ -34,8 +35,9 @@ from kdump.values import frozen
 #: All rows. The first match counts, but a row without ``outer`` takes precedence.
 MESSAGES: Final = (
     *system.ROWS, *directories.ROWS, *small_files.ROWS, *segments.ROWS, *indexes.ROWS,
-    *metadata.ROWS, *quorum.ROWS, *serving.ROWS, *replicas.ROWS, *fetch_errors.ROWS,
-    *older_logs.ROWS, *older_replicas.ROWS, *clients.ROWS, *elsewhere.ROWS, *refusals.ROWS,
+    *metadata.ROWS, *quorum.ROWS, *serving.ROWS, *replicas.ROWS, *coordinators.ROWS,
+    *fetch_errors.ROWS, *older_logs.ROWS, *older_replicas.ROWS, *clients.ROWS, *elsewhere.ROWS,
+    *refusals.ROWS,
 )  # fmt: skip
 
 _FIELD: Final = re.compile(r"\{\w+\}")

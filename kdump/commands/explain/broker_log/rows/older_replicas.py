@@ -1,7 +1,6 @@
-"""Messages about replicas and coordinators that only brokers before 3.0 log.
+"""Messages about replicas that only brokers before 3.0 log.
 
-Spec: the classes of kafka.server, kafka.cluster and kafka.coordinator of 0.8.2.2, 0.10.2.2, 1.1.1
-and 2.8.2.
+Spec: the classes of kafka.server and kafka.cluster of 0.8.2.2, 0.10.2.2, 1.1.1 and 2.8.2.
 """
 
 from __future__ import annotations
@@ -173,52 +172,11 @@ ROWS: Final = (
         (read_errors.UNREADABLE,),
         outer=True,
     ),
-    # Coordinators.
-    BrokerMessage(
-        "Error in loading offsets from {partition}",
-        "A coordinator could not read its partition. Its groups get no answer until it is "
-        "repaired, or another broker leads it.",
-        "Verify the partition. If another replica is in sync, make that replica the leader first.",
-        (batches.BATCH_CRC_MISMATCH, batches.RECORDS_UNREADABLE, batches.BATCH_SIZE_IMPOSSIBLE),
-        outer=True,
-    ),
-    *answer_alike(
-        "A coordinator found its partition changed under it, as after a change of leader.",
-        "Nothing to do, unless the line recurs: in that case, verify the partition.",
-        (
-            "Unexpected unload of active group {} while loading partition {partition}",
-            "Failed to mark {} stale offsets for deletion in {partition}",
-        ),
-        kind=Subject.NOTE,
-    ),
     BrokerMessage(
         "Unable to propagate log dir failure via Zookeeper in KRaft mode",
         "A log directory went offline.",
         FIRST,
         kind=Subject.CONSEQUENCE,
-    ),
-    BrokerMessage(
-        "No log found for {partition}",
-        "The broker had no log of this partition when a coordinator read it.",
-        "Nothing to do after a change of leader. Otherwise, read the earlier lines.",
-        kind=Subject.CONSEQUENCE,
-    ),
-    *answer_alike(
-        "A coordinator could not decode a record of its partition. The record is corrupt, or from "
-        "a later release.",
-        "Run kdump verify --deep on the partition. If another replica is in sync, make that "
-        "replica the leader first.",
-        (
-            "Unknown group metadata message version",
-            "Unknown offset message version",
-            "Unknown offset schema version {}",
-            "Unknown group metadata version {}",
-            "Unknown version {} for group metadata message",
-            "Unexpected message key {} while loading offsets and group metadata",
-            "Unknown version {} from the transaction log message",
-            "Offset entry key should not be null",
-        ),
-        (batches.RECORDS_UNREADABLE, batches.RECORDS_UNDECODABLE),
     ),
     BrokerMessage(
         "Expected transactional write from producer {}",

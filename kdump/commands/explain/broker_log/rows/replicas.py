@@ -1,7 +1,6 @@
 """Messages about replicas: fetches, truncation, moves between directories.
 
-Spec: AbstractFetcherThread, ReplicaManager, CoordinatorRuntime and TransactionStateManager of 3.9
-to 4.4.
+Spec: AbstractFetcherThread and ReplicaManager of 3.9 to 4.4.
 """
 
 from __future__ import annotations
@@ -233,126 +232,6 @@ ROWS: Final = (
             *ended("ReplicaFetcherThread-{}", "kafka.server.ReplicaFetcherThread"),
             *ended("ReplicaAlterLogDirsThread-{}", "kafka.server.ReplicaAlterLogDirsThread"),
         ),
-        outer=True,
-    ),
-    # Coordinators. They read a partition when the broker becomes its leader.
-    *answer_alike(
-        "The broker no longer served the partition when its coordinator read it.",
-        "Nothing to do after a change of leader. If an earlier line says why the broker does not "
-        "serve the partition, that line names the cause.",
-        (
-            "from {partition} because the partition is not online or is no longer the leader",
-            "Could not load records from {partition} because the log does not exist.",
-            "Cannot load coordinator {partition} in state {}",
-            "Transaction expiration for partition {partition} failed because the log config was",
-            "Attempted to load offsets and group metadata from {partition}, but found no log",
-            "Attempted to load transaction metadata from {partition}, but found no log",
-        ),
-        kind=Subject.CONSEQUENCE,
-    ),
-    *answer_alike(
-        "A coordinator could not read its partition. Groups or transactions of that partition get "
-        "no answer until it is repaired, or another broker leads it.",
-        "Verify the partition. If another replica is in sync, make that replica the leader first.",
-        ("Replaying record {} from {partition} at offset {offset} with producer id",),
-        (
-            batches.BATCH_CRC_MISMATCH,
-            batches.RECORDS_UNREADABLE,
-            batches.BATCH_SIZE_IMPOSSIBLE,
-            batches.RECORDS_UNDECODABLE,
-        ),
-        outer=True,
-        quoted=(
-            "Error loading offsets from {partition}",
-            "Error loading transactions from transaction log {partition}",
-            "Deserializing record {} from {partition} failed.",
-            "Failed to load metadata from {partition} with epoch {} due to",
-        ),
-        unquoted=(
-            batches.BATCH_CRC_MISMATCH,
-            batches.RECORDS_UNREADABLE,
-            batches.BATCH_SIZE_IMPOSSIBLE,
-        ),
-    ),
-    *answer_alike(
-        "A coordinator found a record that this release does not know, and ignored it, as after a "
-        "downgrade.",
-        "Nothing to do.",
-        (
-            "while loading offsets and group metadata from {partition}. Ignoring it.",
-            "while loading transaction state from {partition}. Ignoring it.",
-        ),
-        kind=Subject.NOTE,
-    ),
-    *answer_alike(
-        "A batch of a coordinator's partition is larger than the coordinator's read buffer. The "
-        "coordinator enlarged the buffer.",
-        "Nothing to do.",
-        (
-            "Loaded metadata from {partition} with buffer larger ({} bytes) than",
-            "Loaded offsets and group metadata from {partition} with buffer larger",
-            "Loaded transaction metadata from {partition} with buffer larger",
-        ),
-        kind=Subject.NOTE,
-    ),
-    *answer_alike(
-        "A coordinator could not read a record of its partition. The record is corrupt, or from a "
-        "later release.",
-        "Run kdump verify --deep on the partition. If another replica is in sync, make that "
-        "replica the leader first.",
-        (
-            "Could not read version from {}'s buffer.",
-            "Could not read record with version {} from {}'s buffer due to",
-            "from the transaction log message key",
-            "from the transaction log message value",
-            "Group metadata/offset entry key should not be null",
-            "Transaction state log's key should not be null",
-            "Unknown transaction state id {} from the transaction status message",
-            "Unknown offset message version: {}",
-            "Received an unknown record type {} in {}",
-            "record for an unknown group type: {}",
-        ),
-        (batches.RECORDS_UNREADABLE, batches.BATCH_CRC_MISMATCH),
-    ),
-    *answer_alike(
-        "The offsets of a coordinator's partition did not rise.",
-        "Verify the partition.",
-        (
-            "New last written offset {} of {partition} must be greater than {offset}",
-            "New committed offset {} of {partition} must be",
-            "New offset {} of {partition} must be smaller than {offset}",
-        ),
-        (batches.OFFSETS_NOT_INCREASING,),
-    ),
-    *answer_alike(
-        "A coordinator could not write to its partition. Its clients try again.",
-        "The stack trace below the line names the cause.",
-        (
-            "Failed to write records to {partition} due to an unexpected error: {}",
-            "Failed to write the transaction marker to {partition} due to an unexpected error: {}",
-            "Writing records to {partition} failed due to: {}",
-        ),
-        (read_errors.UNREADABLE,),
-        outer=True,
-    ),
-    *answer_alike(
-        "The state of a coordinator did not match its partition, or was no longer needed. The "
-        "coordinator reads the partition again, or already did.",
-        "Nothing to do.",
-        (
-            "The state machine of the coordinator {partition} is out of sync with the underlying",
-            "Unloaded transaction metadata {} from {partition} as part of loading metadata",
-            "Failed to unload metadata for {partition}",
-            "Failed to unload coordinator for {partition} due to",
-        ),
-        kind=Subject.NOTE,
-    ),
-    BrokerMessage(
-        "Received a tombstone record to delete ",
-        "Records of __consumer_offsets contradict each other. Some are missing, as after a "
-        "truncation at corrupt records, or a defect of the release wrote them that way. The groups "
-        "of the partition get no answer.",
-        "Verify the partition. If another replica is in sync, make that replica the leader first.",
         outer=True,
     ),
 )
