@@ -465,3 +465,10 @@ def test_a_line_is_not_taken_for_one_with_other_numbers(turns: int) -> None:
 )
 def test_structured_lines_of_ordinary_running_are_passed_over(line: str, count: int) -> None:
     assert len(list(read_entries([line.encode()]))) == count
+
+
+@pytest.mark.parametrize("key", ["message", "log"])
+def test_half_a_character_in_a_line_of_json_is_read_as_another(key: str) -> None:
+    line = rf'{{"level": "ERROR", "{key}": "Record is corrupt \ud800 here"}}'.encode()
+    (entry,) = read_entries([line])
+    assert entry.message.startswith("Record is corrupt ? here")

@@ -69,12 +69,12 @@ def plain_lines(raw: bytes) -> list[bytes] | None:
     level = (_first(flat, _LEVELS) or "").upper()
     if not _LEVEL_NAME.fullmatch(level):
         # Docker keeps each line as it was written.
-        return message.encode().splitlines() or None
+        return message.encode(errors="replace").splitlines() or None
     head = f"[{_first(flat, _TIMES) or ''}] {level} {message}"
     logger = _first(flat, _LOGGERS)
     lines = [f"{head} ({logger})" if logger else head]
     lines += dict.fromkeys(_exceptions(flat, _DEPTH))
-    return "\n".join(lines).encode().splitlines()
+    return "\n".join(lines).encode(errors="replace").splitlines()
 
 
 def _first(fields: dict[str, object], names: tuple[str, ...]) -> str | None:
