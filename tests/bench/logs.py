@@ -1,7 +1,7 @@
 """Measures ``kdump explain`` on logs of each kind, in processor time.
 
-Lines of ordinary running are passed over. All others are looked up; those here are not known, and
-differ in numbers alone, or in words too.
+Lines of ordinary running are passed over. All others are looked up. Most here are not known, and
+differ in numbers alone, or in words too; others are known, of many topics.
 """
 
 from __future__ import annotations
@@ -21,6 +21,20 @@ _MB_PER_S = 20.0
 _TIME = "2025-03-01 10:00:00,001"
 _WORDS = 20_000
 _FRAMES = 12
+_TOPICS = 500
+_KNOWN = (
+    "[ReplicaFetcher replicaId=1, leaderId=2, fetcherId=0] Found invalid messages during fetch for "
+    "partition {topic}-3 offset {number} (kafka.server.ReplicaFetcherThread)",
+    "[ReplicaFetcher replicaId=1, leaderId=2, fetcherId=0] Error for partition {topic}-3 at offset "
+    "{number} (kafka.server.ReplicaFetcherThread)\norg.apache.kafka.common.errors."
+    "UnknownTopicOrPartitionException: This server does not host this topic-partition.",
+    "[ReplicaManager broker=1] Error processing append operation on partition {topic}-3 "
+    "(kafka.server.ReplicaManager)\norg.apache.kafka.common.errors.KafkaStorageException: Error "
+    "while appending records to {topic}-3 in dir /var/lib/kafka/data",
+    "[LogLoader partition={topic}-3, dir=/var/lib/kafka/data] Found invalid messages in log segment"
+    " /var/lib/kafka/data/{topic}-3/{number:020}.log at byte offset 91: Record is corrupt. "
+    "(org.apache.kafka.storage.internals.log.LogLoader)",
+)
 
 
 def _warning(number: int) -> str:
@@ -53,19 +67,38 @@ def _json(number: int) -> str:
     return json.dumps(fields) + "\n"
 
 
-def _words() -> Callable[[int], str]:
+def _words() -> dict[str, Callable[[int], str]]:
+    """Return the kinds of lines that differ in words."""
     chance = random.Random(45)
     letters = "abcdefghijklmnopqrstuvwxyz"
     words = ["".join(chance.choices(letters, k=chance.randint(4, 11))) for _ in range(_WORDS)]
-    return lambda number: (
-        f"[{_TIME}] WARN [Controller id=1] {' '.join(chance.choices(words, k=12))} {number} "
-        "(kafka.network.Unheard)\n"
-    )
+
+    def warning(number: int) -> str:
+        text = f"{' '.join(chance.choices(words, k=12))} {number}"
+        return f"[{_TIME}] WARN [Controller id=1] {text} (kafka.network.Unheard)\n"
+
+    def structured(number: int) -> str:
+        fields = {
+            "@timestamp": "2025-03-01T10:00:00.001Z",
+            "log.level": "WARN",
+            "message": f"[GroupCoordinator 1]: {' '.join(chance.choices(words, k=12))} {number}",
+            "process.thread.name": "request-handler-1",
+            "log.logger": "kafka.coordinator.group.GroupCoordinator",
+        }
+        return json.dumps(fields) + "\n"
+
+    def known(number: int) -> str:
+        text = _KNOWN[number % len(_KNOWN)].format(
+            topic=chance.choice(words[:_TOPICS]), number=number
+        )
+        return f"[{_TIME}] ERROR {text}\n"
+
+    return {"words": warning, "json words": structured, "known": known}
 
 
 def measure_explain(directory: Path, size_bytes: int, repeat: int) -> Iterator[Row]:
     """The speed of ``explain`` on each kind of log."""
-    kinds = {"warn": _warning, "error": _error, "json": _json, "words": _words()}
+    kinds = {"warn": _warning, "error": _error, "json": _json, **_words()}
     for name, line in kinds.items():
         log = directory / "server.log"
         written = number = 0

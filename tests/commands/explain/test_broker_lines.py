@@ -14,11 +14,15 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 
+import pytest
+
+from commands.explain.broker_messages import LINES
 from kdump.commands.explain.broker_log.entries import read_entries
 from kdump.commands.explain.broker_log.report import LogReport, group_entries
+from kdump.commands.explain.broker_log.table import _KEPT, _TABLE, MESSAGES, _Memory, recognize
 from kdump.commands.explain.text import json_lines
 
-LINES = Path(__file__).parent / "broker_lines"
+STORED = Path(__file__).parent / "broker_lines"
 #: The least number of lines whose answer is right in cause, in place, in the next step, in all.
 FLOOR = (350, 350, 350, 350)
 
@@ -49,7 +53,7 @@ class Line:
 
 
 def _read() -> Iterator[Line]:
-    for path in sorted(LINES.glob("*.toml")):
+    for path in sorted(STORED.glob("*.toml")):
         for row in tomllib.loads(path.read_text())["line"]:
             row["codes"] = tuple(row.get("codes", ()))
             yield Line(**row, file=path.stem)
@@ -101,3 +105,27 @@ def test_most_answers_are_right_in_cause_place_and_next_step() -> None:
     wrong = [f"{answer} {line}" for line, answer in found.items() if not all(answer)]
     enough = [count >= floor for count, floor in zip((*counts, whole), FLOOR, strict=True)]
     assert all(enough), "\n".join(map(str, [(*counts, whole), *wrong]))
+
+
+def test_a_search_finds_what_a_look_at_every_row_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words, letters and answers that are remembered change no answer."""
+    lines = [line.text for line in ALL] + [row[0] for row in LINES]
+    looked = {}
+    for text in lines:
+        found = [(number, row.match(text)) for number, row in enumerate(_TABLE.rows)]
+        matches = [number for number, match in found if match is not None]
+        usual = [number for number in matches if number < len(MESSAGES)]
+        looked[text] = usual or matches[:1]
+    for _ in range(2):
+        assert {text: [number for number, _ in _TABLE.search(text)] for text in lines} == looked
+    answers = [recognize(text) for text in lines]
+    monkeypatch.setattr("kdump.commands.explain.broker_log.table._KEPT", 1)
+    assert [recognize(text) for text in reversed(lines)] == answers[::-1]
+
+
+def test_names_of_topics_do_not_make_a_search_remember_without_end() -> None:
+    for number in range(10_000):
+        name = "".join(chr(ord("a") + int(digit)) for digit in str(number))
+        assert recognize(f"Error for partition {name}-1 at offset 7 x.CorruptRecordException")
+    sizes = [len(value) for value in vars(_TABLE).values() if isinstance(value, _Memory)]
+    assert len(sizes) == 2 and max(sizes) <= _KEPT

@@ -144,11 +144,12 @@ _ORDINARY_LINE: Final = b"INFO -"
 
 def _begin(line: int, level: str, time: str, rest: bytes) -> LogEntry:
     text = rest.decode(errors="replace").strip()
-    loggers = list(_LOGGER.finditer(text))
-    if not loggers:
+    logger = _LOGGER.search(text)
+    if logger is None:
         return LogEntry(line, level, time, text, "", text)
-    last = loggers[-1] if level == "" or len(loggers) == 1 else loggers[0]
-    return LogEntry(line, level, time, text[: last.start()], last[1], text)
+    if not level:
+        *_, logger = _LOGGER.finditer(text)
+    return LogEntry(line, level, time, text[: logger.start()], logger[1], text)
 
 
 def _extend(entry: LogEntry, raw: bytes) -> None:

@@ -9,7 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
+
+from kdump.values import frozen
 
 #: The beginning of a JSON object, behind the name of a container, if there is one.
 _OBJECT: Final = re.compile(rb"(?:[\w.\-/ ]{0,100}\| ?)?\s{0,8}(?=\{\s{0,8}\")")
@@ -27,9 +30,13 @@ _TRACES: Final = (
     "stacktrace", "stack_trace", "error.stack_trace", "extendedStackTrace", "full_message",
     "exception.stacktrace", "thrown", "throwable", "exception", "trace",
 )  # fmt: skip
+_TYPES: Final = ("error.type", "exception_class", "exception.class")
 _THROWN: Final = ("exception", "thrown", "error", "throwable", "throw", "cause")
 _LEVEL_NAME: Final = re.compile(r"TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL")
 _DEPTH: Final = 6
+#: Fields whose own fields count too.
+_NESTED: Final = ("log", "event", "error", "exception")
+_KEPT_LAYOUTS: Final = 64
 #: Levels as values of an object, to pass over ordinary lines without decoding them.
 _QUIET: Final = re.compile(
     rb'"(?:(?:log\.?)?level(?:_?name)?|severity)"\s{0,4}:\s{0,4}"(?:INFO|DEBUG|TRACE)"',
@@ -58,23 +65,48 @@ def plain_lines(raw: bytes) -> list[bytes] | None:
         found = _strings(text)
     if not isinstance(found, dict):
         return None
-    flat = {str(key): value for key, value in found.items()}
-    for key in ("log", "event", "error", "exception"):
-        inner = flat.get(key)
+    flat: dict[str, object] = found
+    for key in _NESTED:
+        inner = found.get(key)
         if isinstance(inner, dict):
-            flat |= {f"{key}.{name}": value for name, value in inner.items()}
-    message = _first(flat, _MESSAGES)
+            flat = flat | {f"{key}.{name}": value for name, value in inner.items()}
+    names = _names_of(tuple(flat))
+    message = _first(flat, names.messages)
     if message is None:
         return None
-    level = (_first(flat, _LEVELS) or "").upper()
+    level = (_first(flat, names.levels) or "").upper()
     if not _LEVEL_NAME.fullmatch(level):
         # Docker keeps each line as it was written.
         return message.encode(errors="replace").splitlines() or None
-    head = f"[{_first(flat, _TIMES) or ''}] {level} {message}"
-    logger = _first(flat, _LOGGERS)
+    head = f"[{_first(flat, names.times) or ''}] {level} {message}"
+    logger = _first(flat, names.loggers)
     lines = [f"{head} ({logger})" if logger else head]
-    lines += dict.fromkeys(_exceptions(flat, _DEPTH))
+    if names.exceptions:
+        lines += dict.fromkeys(_exceptions(flat, _DEPTH))
     return "\n".join(lines).encode(errors="replace").splitlines()
+
+
+@frozen
+class _Names:
+    """Which fields of an object hold what. ``exceptions`` is whether any may hold one."""
+
+    messages: tuple[str, ...]
+    levels: tuple[str, ...]
+    times: tuple[str, ...]
+    loggers: tuple[str, ...]
+    exceptions: bool
+
+
+@lru_cache(_KEPT_LAYOUTS)
+def _names_of(fields: tuple[str, ...]) -> _Names:
+    """Return what the ``fields`` of an object hold: those of a log are the same in most lines."""
+    present = set(fields)
+    messages, levels, times, loggers = (
+        tuple(filter(present.__contains__, names))
+        for names in (_MESSAGES, _LEVELS, _TIMES, _LOGGERS)
+    )
+    thrown = any(name in _THROWN or name.endswith((*_TRACES, *_TYPES)) for name in fields)
+    return _Names(messages, levels, times, loggers, thrown)
 
 
 def _first(fields: dict[str, object], names: tuple[str, ...]) -> str | None:
@@ -96,7 +128,7 @@ def _exceptions(fields: dict[str, object], depth: int) -> Iterator[str]:
             yield from _exceptions(inner, depth - 1)
         elif isinstance(value, str) and key.endswith(_TRACES):
             yield value
-    name = _first(fields, ("error.type", "exception_class", "exception.class"))
+    name = _first(fields, _TYPES)
     if name is not None:
         reason = _first(fields, ("error.message", "exception_message", "exception.message"))
         yield f"{name}: {reason or ''}"

@@ -8,6 +8,7 @@ from typing import Final
 
 from kdump.values import frozen
 
+_PREFIXES: Final = ("partition=", "[LeaderEpochCache ", "[Partition ")
 _PREFIX: Final = re.compile(
     r"\[(?:\w[^\]\n]*?partition=|LeaderEpochCache |Partition )([\w.\-]+-\d+)(?:, dir=([^\]\n]+))?"
 )
@@ -17,6 +18,8 @@ _NAMED: Final = re.compile(
     r" in (?:log )?dir (/[^\n,)\]]*?)(?=\.?\s\((?:[\w$]+\.)+[\w$]+\)(?:\s|$))"
     r"| in (?:log )?dir (/[^\s,)\]]+)"
 )
+#: What every text has that names a location by itself.
+_MAY_NAME: Final = re.compile(r"[/\\]|partition=|\[LeaderEpochCache |\[Partition ")
 #: What separates log directories in a list of them.
 _BETWEEN: Final = re.compile(r",\s?(?=/)")
 #: The rest of a path that was taken to end at a space.
@@ -56,32 +59,39 @@ class Location:
     directories: tuple[str, ...] = ()
 
 
+_NOWHERE: Final = Location()
+
+
 def locate(text: str, matches: Iterable[re.Match[str]]) -> Location:
     """Return the location in ``text``; fields of earlier ``matches`` of it take precedence."""
     fields: dict[str, str] = {}
     for match in matches:
-        for name, value in match.groupdict().items():
-            if value:
-                fields.setdefault(name, value)
+        if match.re.groups:
+            # Earlier fields last, so that they take precedence.
+            fields = {name: value for name, value in match.groupdict().items() if value} | fields
+    if not fields and not _MAY_NAME.search(text):
+        return _NOWHERE
     partition = _partition(fields)
-    named = None if "dir" in fields else _NAMED.search(text)
-    if named is not None:
-        fields["dir"] = named[1] or named[2]
-    several = tuple(_BETWEEN.split(fields.get("dir", "")))
-    if len(several) > 1:
-        fields["dir"] = several[0]
+    if " dir /" in text and "dir" not in fields:
+        named = _NAMED.search(text)
+        if named is not None:
+            fields["dir"] = named[1] or named[2]
     directory = fields.get("dir")
+    several: tuple[str, ...] = ()
+    if directory is not None and "," in directory:
+        several = tuple(_BETWEEN.split(directory))
+        fields["dir"] = directory = several[0]
     path = (fields.get("entry") or fields.get("path") or "").strip("()") or None
-    prefix = _PREFIX.search(text)
+    prefix = _PREFIX.search(text) if any(map(text.__contains__, _PREFIXES)) else None
     if prefix is not None:
         partition = partition or prefix[1]
         if prefix[2] and directory is None:
             path = path or f"{prefix[2]}/{prefix[1]}"
     if "\\" in text and not _is_absolute(path) and not _is_absolute(directory):
         path = _windows_path(text) or path
-    log = _LOG.search(text)
+    log = _LOG.search(text) if "Log(dir=/" in text else None
     if path is None or not _is_absolute(path):
-        file = _FILE.search(text) or _EXCEPTION_FILE.search(text)
+        file = _file(text)
         found = file[1] if file else log[1] if log else None
         path = found or (path if "\\" in (path or "") else directory) or path
     own = _partition_of(path, directory)
@@ -94,6 +104,15 @@ def locate(text: str, matches: Iterable[re.Match[str]]) -> Location:
         _number(fields.get("position")),
         several if len(several) > 1 else _directories(fields, path, partition, text),
     )
+
+
+def _file(text: str) -> re.Match[str] | None:
+    """Return the first file of a partition in ``text``, or else that of an exception."""
+    # Most lines name no file. Without a slash that can begin a path, no expression is tried.
+    if "/" not in text:
+        return None
+    found = _FILE.search(text)
+    return found or (_EXCEPTION_FILE.search(text) if "Exception: /" in text else None)
 
 
 def _is_absolute(path: str | None) -> bool:
@@ -123,11 +142,12 @@ def _partition_of(path: str | None, directory: str | None = None) -> str | None:
     """Return the partition that ``path`` is, or is in; the names of log directories are none."""
     if path is None or path == directory:
         return None
-    *above, name = re.split(r"[/\\]", path)
+    above, _, name = path.replace("\\", "/").rpartition("/")
     if _OF_PARTITION.fullmatch(name):
         return name
-    if above and _IN_PARTITION.match(name) and _OF_PARTITION.fullmatch(above[-1]):
-        return above[-1]
+    if _IN_PARTITION.match(name):
+        name = above.rpartition("/")[2]
+        return name if _OF_PARTITION.fullmatch(name) else None
     return None
 
 
@@ -139,8 +159,10 @@ def _directories(
     There is none if ``text`` shows that a path goes on behind a space.
     """
     for named in (fields.get("dir") or path, fields.get("second")):
-        if named is not None and _REST.match(text, text.rfind(named) + len(named)):
-            return ()
+        if named is not None:
+            end = text.rfind(named) + len(named)
+            if text[end : end + 1].isspace() and _REST.match(text, end):
+                return ()
     if fields.get("dir"):
         return (fields["dir"],)
     if path is None or not _is_absolute(path):

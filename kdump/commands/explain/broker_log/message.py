@@ -48,14 +48,23 @@ _FIELDS: Final = {
 }
 #: Fields that hold a path.
 _PATHS: Final = frozenset({"path", "dir", "entry", "second"})
+#: Those of fields that begin a pattern. A search begins where they can, not at each character.
+_FIRST_FIELDS: Final = {
+    **_FIELDS,
+    "": r"(?m:^).*?",
+    "topic": rf"(?<![\w.\-]){_FIELDS['topic']}",
+    **{name: rf"(?P<{name}>(?:[A-Za-z]:\\|/)[^\n]*?)" for name in _PATHS},
+}
 #: A path that is the last field. A path that has spaces ends before the logger, or it is that of a
 #: file of Kafka's. Otherwise a path ends before a space or the end of a sentence.
 _STOPS: Final = (
     r",\s(?!/)|[:;.!]\s|(?<!,)\s/|\s(?:due to |in dir |with uuid |at [\w.$]+\(|[\[({'\"])"
 )
 _SPACED: Final = rf"/(?:(?!{_STOPS})[^\n'\"])*?"
+#: The same before what cannot begin within a run of other characters: a run is passed over at once.
+_ENDED: Final = rf"/(?:[^\s,:;.!'\"]++|(?!{_STOPS})(?:[^\S\n]|[,:;.!]))*?"
 _LAST_PATH: Final = (
-    rf"{_SPACED}(?=\.{{0,2}}(?:\n|$|\s\((?:[\w$]+\.)+[\w$]+\)(?:\s|$)))"
+    rf"{_ENDED}(?=\.{{0,2}}(?:\n|$|\s\((?:[\w$]+\.)+[\w$]+\)(?:\s|$)))"
     rf"|{_SPACED}(?:-checkpoint|meta\.properties|partition\.metadata|quorum-state|/\d{{20}}\.\w+)"
     r"(?=[.,:;!)\]]?(?:\s|$))"
     r"|[^\s,'\"]*[^\s,'\".:;!)\]]"
@@ -63,7 +72,7 @@ _LAST_PATH: Final = (
 _FIELD: Final = re.compile(r"\{(\w*)\}")
 #: A word between two characters of a literal that are not part of words. Every text that contains
 #: the literal contains it as a whole word, both without their digits.
-_WHOLE_WORD: Final = re.compile(r"(?<=\W)\w{4,}(?=\W)")
+_WHOLE_WORD: Final = re.compile(r"(?<=\W)\w{3,}(?=\W)")
 
 
 def _words(literals: list[str]) -> set[str]:
@@ -80,8 +89,8 @@ class BrokerMessage:
     ``{number}``, ``{offset}``, ``{position}`` and ``{}`` vary. All ``{value}`` are the same
     number.
 
-    If a pattern has no whole word of four letters within its text, those at its ends are whole
-    words of a line, unless a field is there.
+    If a pattern has no whole word of three letters within its text, those at its ends are whole
+    words of a line, unless a field is there. The name of an exception at its end always is one.
 
     ``happened`` describes the event that the line reports, ``advice`` the action to take. ``codes``
     are the findings that lead to the line, ``kind`` is its subject: most concern a disk. ``quoted``
@@ -102,14 +111,19 @@ class BrokerMessage:
     step: FollowUp = FollowUp.VERIFY
     quoted: bool = False
     unquoted: tuple[FindingCode, ...] = ()
+    answer: tuple[str, str] = field(init=False, repr=False)
     literals: tuple[str, ...] = field(init=False, repr=False)
     words: frozenset[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        # Groups of entries are told apart by it. An enumeration takes long to hash.
+        object.__setattr__(self, "answer", (self.happened, self.kind.value))
         literals = _FIELD.split(self.pattern)[0::2]
         by_length = sorted(literals, key=len, reverse=True)
         object.__setattr__(self, "literals", tuple(filter(None, by_length)))
         letters = [re.sub(r"\d", "", part) for part in literals]
+        if letters[-1].endswith("Exception"):
+            letters[-1] += " "
         words = _words(letters)
         if not words:
             letters[0] = f" {letters[0]}"
@@ -129,8 +143,8 @@ class BrokerMessage:
         pieces = [re.escape(literals[0])]
         for index, (name, literal) in enumerate(zip(names, literals[1:], strict=True)):
             last = index == len(names) - 1 and not literal
-            if index == 0 and not literals[0] and name in _PATHS:
-                pieces.append(rf"(?P<{name}>(?:[A-Za-z]:\\|/)[^\n]*?)" + re.escape(literal))
+            if index == 0 and not literals[0]:
+                pieces.append(_FIRST_FIELDS[name] + re.escape(literal))
             elif last and name in _PATHS:
                 pieces.append(rf"(?P<{name}>{_LAST_PATH})")
             elif last and not name:

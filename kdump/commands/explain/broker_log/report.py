@@ -99,7 +99,7 @@ def _key(entry: LogEntry, known: Recognition | None, location: Location) -> tupl
     if known is None:
         return (entry.level, without_digits(entry.message)[:200])
     where = None if known.message.everywhere else location.partition or location.path
-    return (known.message.happened, known.message.kind, where)
+    return (known.message.answer, where)
 
 
 def _cause(groups: list[EntryGroup], location: Location) -> int | None:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from itertools import chain
-from typing import Final
+from typing import Final, TypeVar
 
 from kdump.audit.finding_code import FindingCode
 from kdump.commands.explain.broker_log.location import Location, locate
@@ -59,11 +59,13 @@ def _quoted() -> tuple[BrokerMessage, ...]:
     return tuple(sorted(rows, key=lambda row: -len(row.pattern.replace("{}", ""))))
 
 
-_WORD: Final = re.compile(rb"\w{4,}")
+_WORD: Final = re.compile(rb"\w{3,}")
 _DIGITS: Final = b"0123456789"
-#: How many lines, each of how many bytes, a table remembers.
-_KEPT_LINES: Final = 4_096
+#: How many values are remembered, and for texts of how many bytes.
+_KEPT: Final = 4_096
 _KEPT_BYTES: Final = 1_024
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
 def without_digits(text: str) -> bytes:
@@ -71,58 +73,89 @@ def without_digits(text: str) -> bytes:
     return text.encode(errors="replace").translate(None, _DIGITS)
 
 
-class _Table:
-    """Rows by the rarest word of each. A long log has many lines: a search tries few rows.
+class _Memory(dict[_Key, _Value]):
+    """Values that are kept until there are too many of them."""
 
-    Rows of ``last`` are tried where no other row matches.
+    def keep(self, key: _Key, value: _Value) -> _Value:
+        """Keep and return ``value``."""
+        if len(self) >= _KEPT:
+            self.clear()
+        self[key] = value
+        return value
+
+
+def _rank(row: BrokerMessage) -> int:
+    """Return the rank of ``row`` among the rows that match an entry; the lowest explains it."""
+    return 4 * (not row.decides) + 2 * (row.kind is Subject.CONSEQUENCE) + row.outer
+
+
+class _Table:
+    """Rows by their words. A long log has many lines: a search tries few rows.
+
+    Rows of ``last`` are tried where no other row matches. Lines repeat, and what was found out for
+    one is remembered for those with the same letters, and then for those with the same words of
+    the table: the names of topics differ.
     """
 
     def __init__(self, rows: tuple[BrokerMessage, ...], last: tuple[BrokerMessage, ...]) -> None:
-        self._rows = (*rows, *last)
+        self.rows: Final = (*rows, *last)
+        self.ranks: Final = tuple(map(_rank, self.rows))
         self._first_last = len(rows)
-        self._literals = tuple(tuple(map(without_digits, row.literals)) for row in self._rows)
-        counts = Counter(chain.from_iterable(row.words for row in self._rows))
+        self._literals = tuple(tuple(map(without_digits, row.literals)) for row in self.rows)
+        self._words = tuple(frozenset(map(str.encode, row.words)) for row in self.rows)
+        self._vocabulary = frozenset(chain.from_iterable(self._words))
+        counts = Counter(chain.from_iterable(self._words))
+        # Each row by its rarest word.
         self._numbers: dict[bytes, list[int]] = {}
         self._wordless: list[int] = []
-        for number, row in enumerate(self._rows):
-            word = min(sorted(row.words), key=counts.__getitem__, default="")
-            numbers = self._numbers.setdefault(word.encode(), []) if word else self._wordless
+        for number, words in enumerate(self._words):
+            word = min(sorted(words), key=counts.__getitem__, default=b"")
+            numbers = self._numbers.setdefault(word, []) if word else self._wordless
             numbers.append(number)
-        # Lines repeat with other numbers, and those with the same letters match the same rows.
-        self._likely: dict[bytes, list[int]] = {}
+        self._by_words = _Memory[frozenset[bytes], list[tuple[int, bytes]]]()
+        self._by_letters = _Memory[bytes, list[int]]()
 
-    def search(self, text: str) -> list[tuple[BrokerMessage, re.Match[str]]]:
-        """Return the rows that match ``text``, in the order of the table."""
+    def search(self, text: str) -> list[tuple[int, re.Match[str]]]:
+        """Return the numbers of the rows that match ``text``, in the order of the table."""
         letters = without_digits(text)
-        likely = self._likely.get(letters)
+        likely = self._by_letters.get(letters)
         if likely is None:
-            likely = self._search(letters)
+            likely = self._likely(letters)
             if len(letters) <= _KEPT_BYTES:
-                if len(self._likely) >= _KEPT_LINES:
-                    self._likely.clear()
-                self._likely[letters] = likely
-        found: list[tuple[BrokerMessage, re.Match[str]]] = []
+                self._by_letters.keep(letters, likely)
+        found: list[tuple[int, re.Match[str]]] = []
         for number in likely:
             if found and number >= self._first_last:
                 break
-            row = self._rows[number]
-            match = row.match(text)
+            match = self.rows[number].match(text)
             if match is not None:
-                found.append((row, match))
+                found.append((number, match))
         return found
 
-    def _search(self, letters: bytes) -> list[int]:
+    def _likely(self, letters: bytes) -> list[int]:
         """Return the rows whose literals are all in a text, whatever its digits."""
-        numbers, literals = self._numbers, self._literals
-        found = [number for number in self._wordless if literals[number][0] in letters]
-        for word in numbers.keys() & _WORD.findall(letters):
-            found += [number for number in numbers[word] if literals[number][0] in letters]
-        return sorted(
-            number for number in found if all(literal in letters for literal in literals[number])
-        )
+        words = self._vocabulary.intersection(_WORD.findall(letters))
+        possible = self._by_words.get(words)
+        if possible is None:
+            possible = self._by_words.keep(words, self._possible(words))
+        literals = self._literals
+        return [
+            number
+            for number, longest in possible
+            if longest in letters and all(map(letters.__contains__, literals[number]))
+        ]
+
+    def _possible(self, words: frozenset[bytes]) -> list[tuple[int, bytes]]:
+        """Return the rows of which ``words`` has every word, each with its longest literal."""
+        found = list(self._wordless)
+        for word in words & self._numbers.keys():
+            found += [number for number in self._numbers[word] if self._words[number] <= words]
+        return [(number, self._literals[number][0]) for number in sorted(found)]
 
 
 _TABLE: Final = _Table(MESSAGES, _quoted())
+#: The codes that an entry leads to, by the row that explains it and all rows that match it.
+_CODES: Final = _Memory[tuple[int, tuple[int, ...]], tuple[FindingCode, ...]]()
 #: Parts of words, in lower case, of texts that may concern disks: what a log directory holds, what
 #: a batch consists of, what is done with both, and how it fails; and the packages that read them.
 _DISK_WORDS: Final = (
@@ -152,15 +185,22 @@ def recognize(text: str) -> Recognition | None:
     found = _TABLE.search(text)
     if not found:
         return None
-    best, _ = min(found, key=_preference)
-    rows = [row for row, _ in found]
-    matches = [match for _, match in sorted(found, key=lambda pair: pair[0] is not best)]
-    return Recognition(best, locate(text, matches), _codes(best, rows))
+    if len(found) == 1:
+        ((number, match),) = found
+        row = _TABLE.rows[number]
+        return Recognition(row, locate(text, (match,)), row.codes)
+    best, first = min(found, key=_preference)
+    numbers = tuple(number for number, _ in found)
+    codes = _CODES.get((best, numbers))
+    if codes is None:
+        codes = _CODES.keep((best, numbers), _codes(best, numbers))
+    matches = (first, *(match for number, match in found if number != best))
+    return Recognition(_TABLE.rows[best], locate(text, matches), codes)
 
 
-def _preference(pair: tuple[BrokerMessage, re.Match[str]]) -> tuple[bool, bool, bool, int]:
-    row, match = pair
-    return not row.decides, row.kind is Subject.CONSEQUENCE, row.outer, match.start()
+def _preference(found: tuple[int, re.Match[str]]) -> tuple[int, int]:
+    number, match = found
+    return _TABLE.ranks[number], match.start()
 
 
 def mentions_disks(text: str) -> bool:
@@ -169,10 +209,10 @@ def mentions_disks(text: str) -> bool:
     return any(map(lower.__contains__, _DISK_WORDS)) or _SEGMENT.search(text) is not None
 
 
-def _codes(best: BrokerMessage, rows: list[BrokerMessage]) -> tuple[FindingCode, ...]:
+def _codes(best: int, numbers: tuple[int, ...]) -> tuple[FindingCode, ...]:
     """Return the codes of ``best``, narrowed to those that the entry's other messages share."""
-    narrowed = best.codes
-    for row in rows:
-        both = tuple(code for code in narrowed if code in row.codes)
+    narrowed = _TABLE.rows[best].codes
+    for number in numbers:
+        both = tuple(code for code in narrowed if code in _TABLE.rows[number].codes)
         narrowed = both or narrowed
     return narrowed

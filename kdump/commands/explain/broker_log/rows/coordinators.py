@@ -227,8 +227,9 @@ ROWS: Final = (
         (
             "The coordinator is loading and hence can't process requests",
             "Broker: Coordinator load in progress",
-            "CoordinatorLoadInProgress",
-            "GroupLoadInProgress",
+            "CoordinatorLoadInProgressException",
+            "CoordinatorLoadInProgressError",
+            "GroupLoadInProgressError",
         ),
         kind=Subject.NOTE,
         outer=True,
