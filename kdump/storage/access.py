@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Final
 
 from kdump.storage.manifests.opening import open_in_manifest
@@ -16,6 +17,7 @@ from kdump.storage.source import (
     PiecesOfFile,
     Source,
     WindowedFile,
+    allocated_bytes,
     open_regular,
     source_error,
 )
@@ -38,7 +40,8 @@ def open_source(
 
     ``mapped`` allows a map of the file. It is for forked workers alone, and for files that no
     process writes. An object is not mapped, nor is a file with ``window_bytes`` or ``pace``: the
-    time at which a process reads the pages of a map is unknown.
+    time at which a process reads the pages of a map is unknown. A file with holes is not mapped
+    either: on tmpfs, a read of a map fills them.
 
     ``window_bytes`` is the size of the window that the source holds; the default suits the way of
     reading, which for objects begins at their start. ``sealed`` says that no process appends to the
@@ -56,9 +59,21 @@ def open_source(
         return remote
     local = as_local(path)
     if mapped and pace is None:
-        return MappedFile(local) if window_bytes is None else PiecesOfFile(local, window_bytes)
+        if window_bytes is not None:
+            return PiecesOfFile(local, window_bytes)
+        if not _has_holes(local):
+            return MappedFile(local)
     own = WINDOW_BYTES if pace is None else PACED_WINDOW_BYTES
     return WindowedFile(local, sealed=sealed, window_bytes=window_bytes or own, pace=pace)
+
+
+def _has_holes(path: Path) -> bool:
+    """Return whether parts of the file at ``path`` take no space; False if it cannot be told."""
+    try:
+        status = path.stat()
+    except OSError:  # opening says why
+        return False
+    return allocated_bytes(status) < status.st_size
 
 
 def read_end(path: AnyPath, most_bytes: int) -> tuple[int, bytes]:

@@ -274,6 +274,7 @@ class MappedFile(_OpenFile):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
+        self._sparse = False  # whoever opens it does not map a file with holes
         self._map: mmap.mmap | None = None
         self._view = memoryview(b"")
         self._resident_from = 0
@@ -291,8 +292,7 @@ class MappedFile(_OpenFile):
         except ValueError as error:  # mmap raises it for a file that became shorter
             raise self._cut_to(os.fstat(self._descriptor).st_size) from error
         finally:
-            if not self._sparse:
-                super().close()  # the map has a descriptor of its own
+            super().close()  # the map has a descriptor of its own
 
     def window(self, position: int, at_least: int = 1) -> memoryview:
         """Return a part of the map; see ``Source.window``."""
@@ -310,7 +310,6 @@ class MappedFile(_OpenFile):
     def close(self) -> None:
         """See ``Source.close``."""
         _release(self._view, self._map)
-        super().close()
 
 
 def data_from(source: Source, position: int) -> int:

@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from kdump.audit.survey.header_digest import HeaderDigest
 from kdump.audit.survey.survey import survey
 from kdump.errors import VanishedError
 from kdump.storage import source as sources
+from kdump.storage.access import open_source
 from kdump.storage.logdir import MAX_LOG_BYTES, read_partition
-from kdump.storage.source import MappedFile, Source, WindowedFile, data_from, stretch
+from kdump.storage.source import Source, WindowedFile, data_from, stretch
 from kdump.storage.walk import Damage, walk
 from kdump.ui import exits
 from support.forge import batch, record, write_partition
@@ -101,7 +103,7 @@ def pieces(source: Source) -> tuple[list[Any], bytes]:
     return found, digest.digest()
 
 
-@pytest.mark.parametrize("opened", [MappedFile, WindowedFile])
+@pytest.mark.parametrize("opened", [partial(open_source, mapped=True), WindowedFile])
 def test_a_hole_is_zeros(opened: Callable[[Path], Any], tmp_path: Path) -> None:
     rng = random.Random(45)
     skipped = 0

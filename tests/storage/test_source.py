@@ -23,6 +23,7 @@ from kdump.storage.source import (
     PiecesOfFile,
     Source,
     WindowedFile,
+    data_from,
     open_regular,
 )
 from storage.caching import assert_left_as_it_was, bring_in, cached, drop_cache
@@ -518,3 +519,18 @@ def test_nothing_is_changed_by_reading(tmp_path: Path, opener: Opener) -> None:
     assert (after.st_mtime_ns, after.st_ctime_ns) == (before[0].st_mtime_ns, before[0].st_ctime_ns)
     assert sorted(tmp_path.iterdir()) == before[1]
     assert path.read_bytes() == content
+
+
+def test_a_file_with_holes_is_read_without_a_map(tmp_path: Path) -> None:
+    """On tmpfs, a read of a map takes memory for each page of a hole."""
+    whole, sparse = tmp_path / "whole", tmp_path / "sparse"
+    whole.write_bytes(bytes(1 << 20))
+    sparse.touch()
+    os.truncate(sparse, 1 << 30)
+    with open_source(whole, mapped=True) as source:
+        assert isinstance(source, MappedFile)
+    with open_source(sparse, mapped=True) as source:
+        assert isinstance(source, WindowedFile)
+        assert data_from(source, 5) == 1 << 30
+    with pytest.raises(SourceError):
+        open_source(tmp_path / "missing", mapped=True)

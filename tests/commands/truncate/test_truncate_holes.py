@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -21,10 +23,23 @@ MIB = 1 << 20
 TIB = 1 << 40
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
+#: Memory as a file system: a read of a map of a hole fills it there.
+TMPFS = Path("/dev/shm")
+
+
+@pytest.fixture(params=["disk", "tmpfs"])
+def log(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A log of a few records, a hole of a terabyte, and some bytes at its end."""
-    top = tmp_path / "data"
+    if request.param == "disk":
+        yield make_log(tmp_path / "data")
+        return
+    if not os.access(TMPFS, os.W_OK):
+        pytest.skip("there is no tmpfs")
+    with TemporaryDirectory(dir=TMPFS) as place:
+        yield make_log(Path(place))
+
+
+def make_log(top: Path) -> Path:
     path = write_partition(top, "orders", 0, {0: [batch(0, [record()] * 10)]})
     (top / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
     end = path / f"{0:020d}.log"
