@@ -108,11 +108,7 @@ def check_backup_directory(directory: Path, old: OldSegments, needed_bytes: int)
             f"{directory}: expected a directory on another file system than {old.path}, found the "
             "same: a backup there frees nothing"
         )
-    if there.st_uid != here.st_uid:
-        raise Refused(
-            f"{directory}: expected user {here.st_uid}, who owns {old.path}, to own it, found user "
-            f"{there.st_uid}: change its owner"
-        )
+    _check_owners((directory, there.st_uid), (old.path, here.st_uid))
     space = os.statvfs(directory)
     free = space.f_bavail * space.f_frsize
     if free < needed_bytes + _SPARE_BYTES:
@@ -132,7 +128,7 @@ def save_segments(old: OldSegments, directory: Path, plan_id: str, *, assume_sto
         open_directory(directory) as there,
         open_as_owner(old.path, old.identity) as here,
     ):
-        _check_owners(there, here)
+        _check_owners(_owned(there), _owned(here))
         try:
             disk.make_directory(folder, Attributes.of(directory))
             _save_all(old, folder, plan_id)
@@ -157,13 +153,18 @@ def _save_all(old: OldSegments, folder: Path, plan_id: str) -> None:
     _write_record(folder, plan_id, old, files)
 
 
-def _check_owners(backup: Directory, partition: Directory) -> None:
-    """Raise Refused unless one user owns both directories."""
-    if backup.rights.uid != partition.rights.uid:
+def _check_owners(backup: tuple[Path, int], partition: tuple[Path, int]) -> None:
+    """Raise Refused unless one user owns both directories, each given with its user."""
+    (path, found), (owned, expected) = backup, partition
+    if found != expected:
         raise Refused(
-            f"{backup.path}: expected user {partition.rights.uid}, who owns {partition.path}, to "
-            f"own it, found user {backup.rights.uid}"
+            f"{path}: expected user {expected}, who owns {owned}, to own it, found user {found}: "
+            "change its owner"
         )
+
+
+def _owned(directory: Directory) -> tuple[Path, int]:
+    return directory.path, directory.rights.uid
 
 
 def _save(source: Path, path: Path, stamp: Stamp) -> SavedFile:
@@ -317,7 +318,7 @@ def restore_segments(
         hold_lock(partition, log_directory, assume_stopped=assume_stopped),
         open_as_owner(partition) as here,
     ):
-        _check_owners(there, here)
+        _check_owners(_owned(there), _owned(here))
         missing = list(_missing(saved, partition, log_directory))
         changed = False
         try:

@@ -79,7 +79,7 @@ def test_a_plan_in_the_folder_of_another_is_refused(lossy: Path) -> None:
     interrupt(plan)
     path = lossy / ".kdump" / plan.id
     moved = path.rename(path.with_name("0" * 8))
-    with pytest.raises(Refused, match=rf"{moved}/plan.json: .*a plan with id {plan.id}"):
+    with pytest.raises(Refused, match=rf"{moved}/plan.json: .*the id {plan.id}"):
         resume(Folder(lossy, moved.name), lossy.parent)
 
 

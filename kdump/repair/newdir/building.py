@@ -23,6 +23,7 @@ from kdump.repair.transaction import disk
 from kdump.repair.transaction.directories import open_directory
 from kdump.repair.transaction.disk import Attributes
 from kdump.repair.transaction.folder import Folder
+from kdump.repair.transaction.interruption import cause_text
 from kdump.storage.names import EXTENSIONS, FileKind, parse_file_name
 from kdump.storage.repair_record import FOLDERS
 from kdump.storage.rights import is_root
@@ -172,10 +173,9 @@ def _give_name(path: Path, destination: Path) -> None:
     except (OSError, KeyboardInterrupt, SystemExit) as error:
         if disk.exists(path):
             raise
-        cause = str(error) or type(error).__name__
         raise Unfinished(
-            f"{destination}: the directory is complete, but a loss of power may remove it: {cause}"
-            "; check it with kdump verify",
+            f"{destination}: the directory is complete, but a loss of power may remove it: "
+            f"{cause_text(error)}; check it with kdump verify",
             ("kdump", "verify", operand(destination)),
         ) from error
 

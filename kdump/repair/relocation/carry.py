@@ -45,7 +45,6 @@ from kdump.storage.repair_record import (
     FOLDERS,
     MOVE,
     OPEN,
-    PLAN,
     RepairRecord,
     RepairState,
     repair_records,
@@ -55,16 +54,7 @@ from kdump.storage.source import source_error, status_of
 
 def recorded_move(home: Path, plan_id: str) -> Move:
     """Return the move whose record is in the directory ``home``. Raises Refused, SourceError."""
-    folder = RecordFolder(home, plan_id)
-    fields = folder.read(PLAN)
-    try:
-        move = decode(fields)
-        found = move.id
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise folder.invalid_file(PLAN, error) from error
-    if found != plan_id:
-        raise folder.invalid_file(PLAN, f"a move with id {found}")
-    return at_home(move, home)
+    return at_home(RecordFolder(home, plan_id).decoded(decode), home)
 
 
 def interrupted_move(path: Path, target: Path) -> tuple[Path, RepairRecord] | None:

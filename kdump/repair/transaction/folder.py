@@ -14,10 +14,10 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from kdump.errors import Refused
 from kdump.repair.transaction import disk
@@ -57,6 +57,14 @@ class StartRecord:
     tails: Mapping[str, int]
     marker: Stamp | None
     digests: Mapping[str, str] = field(default_factory=dict)
+
+
+class _HasId(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+_Planned = TypeVar("_Planned", bound=_HasId)
 
 
 class RecordFolder:
@@ -108,6 +116,18 @@ class RecordFolder:
         if size != len(data) or not isinstance(fields, dict):
             raise self.invalid_file(name, f"{size} bytes")
         return fields
+
+    def decoded(self, decode: Callable[[Mapping[str, Any]], _Planned]) -> _Planned:
+        """Return what ``plan.json`` holds. Raises Refused unless it is decoded and has the id."""
+        fields = self.read(PLAN)
+        try:
+            planned = decode(fields)
+            found = planned.id
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise self.invalid_file(PLAN, error) from error
+        if found != self.path.name:
+            raise self.invalid_file(PLAN, f"the id {found}")
+        return planned
 
     def _check_file(self, path: Path) -> None:
         """Raise Refused if a user other than the owner of the partition can have written a file."""
@@ -241,15 +261,7 @@ class Folder(RecordFolder):
 
     def plan(self) -> Plan:
         """Read the plan. Raises Refused if it cannot be decoded."""
-        fields = self.read(PLAN)
-        try:
-            plan = decode(fields)
-            found = plan.id
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise self.invalid_file(PLAN, error) from error
-        if found != self.path.name:
-            raise self.invalid_file(PLAN, f"a plan with id {found}")
-        return plan
+        return self.decoded(decode)
 
     def start_record(self, plan: Plan) -> StartRecord:
         """Read ``begun.json``. Raises Refused unless it can be decoded and matches ``plan``."""

@@ -43,13 +43,13 @@ def report_interruption(plan: Plan, folder: Folder, *, undoing: bool = False) ->
     try:
         yield
     except (KdumpError, OSError, ValueError, KeyboardInterrupt, SystemExit) as error:
-        cause = str(error) or type(error).__name__
         work, end = ("undo", "undone") if undoing else ("repair", "done")
         done, left = _progress(plan, folder, undoing=undoing)
         count = "an unknown number" if done is None else str(len(done.steps))
         message = (
-            f"{plan.partition}: the {work} of plan {plan.id} was interrupted: {cause}; {count} of "
-            f"{len(plan.steps)} steps are {end}; the backup is in {folder.path}; finish it"
+            f"{plan.partition}: the {work} of plan {plan.id} was interrupted: "
+            f"{cause_text(error)}; {count} of {len(plan.steps)} steps are {end}; the backup is in "
+            f"{folder.path}; finish it"
         )
         if not undoing:
             message += ", or undo it with kdump undo"

@@ -10,7 +10,7 @@ from kdump.errors import Refused, Unfinished
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.directories import open_as_owner
 from kdump.repair.transaction.folder import Folder
-from kdump.repair.transaction.interruption import report_interruption
+from kdump.repair.transaction.interruption import cause_text, report_interruption
 from kdump.repair.transaction.lock import (
     check_changeable,
     check_other_partitions,
@@ -139,7 +139,7 @@ def _stopped_removal(folder: Folder, error: BaseException) -> Unfinished:
         end = "only part of the backup is left: run the command again"
     else:
         command, end = undo_it[:3], "the backup is removed"
-    cause = str(error) or type(error).__name__
+    cause = cause_text(error)
     return Unfinished(f"{folder.path}: the removal was interrupted: {cause}; {end}", command)
 
 
