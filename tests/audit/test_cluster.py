@@ -62,8 +62,8 @@ def test_topics_and_their_replicas(tmp_path: Path) -> None:
 def test_a_change_replaces_only_what_it_says(tmp_path: Path) -> None:
     found = of_log(tmp_path, *TOPIC, meta.change(ID, 0, [3, 4]))
     before = found.replicas[ID][1]
-    changed = Replicas((3, 4), before.directories, before.in_sync, settled=True)
-    assert (found.replicas[ID][0], before.settled) == (changed, False)
+    changed = Replicas((3, 4), before.directories, before.in_sync, established=True)
+    assert (found.replicas[ID][0], before.established) == (changed, False)
 
 
 def test_a_removed_topic_takes_its_partitions_and_configs_along(tmp_path: Path) -> None:

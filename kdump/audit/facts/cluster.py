@@ -65,7 +65,7 @@ class Replicas:
 
     ``in_sync`` are the replicas in sync when the record was written, ``eligible`` those that may
     lead all the same (KIP-966), ``last_eligible`` the last of these. ``adding`` are the replicas
-    that a reassignment adds. ``settled``: the partition was not just created, because it changed
+    that a reassignment adds. ``established``: the partition was not just created, for it changed
     since or is in a snapshot.
     """
 
@@ -75,7 +75,7 @@ class Replicas:
     eligible: tuple[int, ...] = ()
     last_eligible: tuple[int, ...] = ()
     adding: tuple[int, ...] = ()
-    settled: bool = False
+    established: bool = False
 
     def directory_of(self, node: int, *, lost: str | None = None) -> str | None:
         """Return the id of the log directory of a replica; None if the cluster does not have it.
@@ -99,7 +99,7 @@ class Replicas:
         once. One that was assigned to a broker that was down, or is being added, may have none.
         """
         members = (*self.in_sync, *self.eligible, *self.last_eligible)
-        return self.settled and (self.nodes == (node,) or node in members)
+        return self.established and (self.nodes == (node,) or node in members)
 
 
 @frozen

@@ -56,7 +56,7 @@ def own_replicas(node: Node) -> Iterator[OwnReplica]:
                     replicas.directory_of(number, lost=LOST_DIRECTORY),
                     replicas.leads_alone(number),
                     replicas.had_log(number),
-                    not replicas.settled or number in replicas.adding,
+                    not replicas.established or number in replicas.adding,
                 )
 
 
