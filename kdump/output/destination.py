@@ -256,6 +256,10 @@ class _GrowingDirectory(_Directory):
         _refuse_log_directory(path)
         with self._writing():
             self._new = not path.exists()
+            if not path.is_dir() and os.path.lexists(path):
+                raise UsageError(
+                    f"--to {path}: expected a directory, or a free name, found neither"
+                )
         self.rights = _rights_in(path, path.parent if self._new else path)
         with self._writing():
             path.mkdir(exist_ok=True)

@@ -341,3 +341,17 @@ def test_values_wait_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         )
         with pytest.raises(SourceError, match="cannot be written"):
             Spool(destination)
+
+
+@pytest.mark.parametrize("found", ["a file", "a link to nothing"])
+def test_a_place_that_is_no_directory(
+    found: str, orders: Path, tmp_path: Path, capfdbinary: Capture
+) -> None:
+    to = tmp_path / "out"
+    if found == "a file":
+        to.write_text("mine")
+    else:
+        to.symlink_to(tmp_path / "nothing")
+    assert main(["verify", "--to", str(to), "--progress", "none", str(orders)]) == exits.USAGE
+    assert b"expected a directory, or a free name, found neither" in capfdbinary.readouterr().err
+    assert not (tmp_path / "nothing").exists()
