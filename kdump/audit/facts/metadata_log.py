@@ -106,10 +106,12 @@ def is_whole(directories: Iterable[DirectoryFacts]) -> bool:
             return True
         if isinstance(directory.path, ManifestPath) and directory.path.on_host() is None:
             continue
-        names = map(directory_name, directory.partition_paths)
-        here = {(name.topic, name.partition) for name in names if name is not None}
+        found = map(directory_name, directory.partition_paths)
+        names = [name for name in found if name and name.topic != CLUSTER_METADATA_TOPIC]
+        here = {(name.topic, name.partition) for name in names}
         known = set() if points is None or points.value is None else set(points.value)
-        if 2 * len(known & here) > len(known):
+        renamed = bool(names) and all(name.suffix == "stray" for name in names)
+        if 2 * len(known & here) > len(known) or (renamed and points is not None and not known):
             return True
     return False
 
