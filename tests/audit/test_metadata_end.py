@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -11,9 +9,8 @@ import pytest
 from kdump.ui import exits
 from support.commands import kdump
 from support.fixtures_loader import copy_fixture
+from support.metadata_ends import CHANGES, METADATA, vanished_with_indexes
 
-METADATA = "__cluster_metadata-0"
-LOG = f"{METADATA}/{0:020}.log"
 RELEASES = ("3.9.1", "4.3.1", "4.4.0")
 COMMANDS = (
     ("verify",),
@@ -23,37 +20,6 @@ COMMANDS = (
     ("next-start", "--scan"),
     ("quorum",),
 )
-
-
-def vanished(data: Path) -> None:
-    (data / LOG).unlink()
-
-
-def vanished_with_indexes(data: Path) -> None:
-    for path in (data / METADATA).glob(f"{0:020}.*"):
-        path.unlink()
-
-
-def shortened(batches: int) -> Callable[[Path], None]:
-    """The log ends before its last ``batches`` batches."""
-
-    def change(data: Path) -> None:
-        content = (data / LOG).read_bytes()
-        sizes = list[int]()
-        while sum(sizes) < len(content):
-            at = sum(sizes)
-            sizes.append(12 + int.from_bytes(content[at + 8 : at + 12], "big"))
-        (data / LOG).write_bytes(content[: [0, *accumulate(sizes)][-1 - batches]])
-
-    return change
-
-
-CHANGES = {
-    "log": vanished,
-    "segment": vanished_with_indexes,
-    "last batch": shortened(1),
-    "60 batches": shortened(60),
-}
 
 
 @pytest.mark.parametrize("change", CHANGES)

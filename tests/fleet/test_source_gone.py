@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from support.fixtures_loader import copy_fixture
+from support.metadata_ends import shortened, vanished_with_indexes
 
 pytest.importorskip("pyspark.sql.streaming.datasource")
 
@@ -115,6 +116,30 @@ def test_in_tables_the_caller_gets_the_range(
     api.records(data, strict=False, corrupt=reported.append).read_all()
     ranges = [(each.first_offset, each.last_offset, each.reason) for each in reported]
     assert ranges == [expected]
+
+
+def test_the_end_of_the_metadata_log_is_missing(tmp_path: Path) -> None:
+    """No checkpoint has it; a batch and a stream read it as any other log."""
+    data = copy_fixture("3.9.1/clean", tmp_path / "data")
+    vanished_with_indexes(data)
+    only = {"topic": "__cluster_metadata"}
+    for fails in (query, lambda data, **options: Stream(data, **options).batch()):
+        with pytest.raises(DecodeError, match=r"offsets 195 to 281 .*missing-offsets"):
+            fails(data, **only)
+    query(data, mode="DROPMALFORMED", badRecordsPath=str(tmp_path / "bad"), **only)
+    assert ranges(tmp_path / "bad") == [(195, 281, "missing-offsets")]
+
+
+def test_a_stream_misses_the_last_batches_of_the_metadata_log(tmp_path: Path) -> None:
+    data = copy_fixture("3.9.1/clean", tmp_path / "data")
+    shortened(60)(data)
+    options = {"topic": "__cluster_metadata", "mode": "PERMISSIVE"}
+    stream = Stream(data, badRecordsPath=str(tmp_path / "bad"), **options)
+    stream.columns = COLUMNS.append(CORRUPT)
+    stream.batch()
+    ((first, last, reason),) = ranges(tmp_path / "bad")
+    assert (last, reason) == (281, "metadata-end-missing")
+    assert first < last
 
 
 def test_what_is_not_selected_is_not_missing(data: Path, tmp_path: Path) -> None:

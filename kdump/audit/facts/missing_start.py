@@ -36,6 +36,17 @@ class MissingStart:
     orphan: AnyPath | None = None
 
 
+def may_lack_segments(partition: Partition, log_start: int) -> bool:
+    """Return whether a log that is listed may lack segments: few logs may.
+
+    A metadata log always may lack its last ones, as no checkpoint has its end.
+    """
+    segments = partition.segments
+    if not segments or partition.orphans or is_metadata_log(partition):
+        return True
+    return segments[0].base_offset > log_start
+
+
 def missing_start(facts: PartitionFacts) -> MissingStart | None:
     """Return the offsets that a log has lost before its first segment; None if none is known.
 

@@ -35,6 +35,7 @@ from kdump.commands.export.task import (
 )
 from kdump.errors import DecodeError
 from kdump.output.destination import Destination
+from kdump.storage.logdir import is_metadata_log
 from kdump.storage.paths import AnyPath
 from kdump.storage.selection import HIGHEST, LOWEST, Selection
 from kdump.storage.workers import progress_counter
@@ -99,9 +100,7 @@ def export(
     remote = remote_only(distinct, context, order.selection, spread)
     troubles.extend(_unread_remote(distinct, remote))
     for target, (first, last) in lost_before(distinct, context, order.selection, spread):
-        inside = target.segments and last >= target.segments[0].base_offset
-        where = "between two segments" if inside else "before the first segment"
-        reason = f"offsets {first}..{last} are missing, {where}"
+        reason = f"offsets {first}..{last} are missing, {_place(target, first, last)}"
         troubles.append(Trouble(utf8(str(target.path)), None, None, reason, damaged=True))
     troubles.extend(_gone(gone, context, order.selection))
     choice = ExportRequest(order.selection, order.read_committed, order.dedupe_replicas)
@@ -124,6 +123,15 @@ def export(
     manifest = Manifest(files, entries, tuple(dict.fromkeys(troubles)))
     destination.finish(manifest.encode())
     return manifest
+
+
+def _place(target: Target, first: int, last: int) -> str:
+    """Return where missing offsets lie in a log."""
+    bases = [segment.base_offset for segment in target.segments]
+    if not bases or last < bases[0]:
+        is_end = not bases and target.partition is not None and is_metadata_log(target.partition)
+        return "at the end of the log" if is_end else "before the first segment"
+    return "between two segments" if first < bases[-1] else "at the end of the log"
 
 
 def _unread_checkpoints(targets: Iterable[Target]) -> Iterator[Trouble]:

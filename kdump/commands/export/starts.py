@@ -5,8 +5,8 @@ leader, and followers learn it later. Of several copies the highest one counts, 
 lags does not bring deleted records back. Copies are those of one topic id, as far as the ids are
 known.
 
-Before the first segment lie offsets that are in remote storage only, and those of segments that are
-gone though no broker has deleted them.
+Before the first segment lie offsets that are in remote storage only. Segments may be gone though no
+broker has deleted them.
 
 Spec: ``UnifiedLog.maybeIncrementLogStartOffset``, ``LogManager.checkpointLogStartOffsets``
 (KIP-107); KIP-405.
@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import Final
 
 from kdump.audit.facts.coordinator import TopicPartition
+from kdump.audit.facts.missing_start import may_lack_segments
 from kdump.audit.facts.remote_storage import RemoteStorage, remote_offsets
 from kdump.audit.facts.small_files import log_start_line, read_small, read_topic_id
 from kdump.audit.run.spread import Spread
@@ -28,7 +29,7 @@ from kdump.audit.targets.target import Target
 from kdump.errors import SourceError
 from kdump.format.checkpoint import decode_epochs
 from kdump.storage.access import open_source
-from kdump.storage.logdir import directory_name
+from kdump.storage.logdir import directory_name, is_metadata_log
 from kdump.storage.names import PARTITION_METADATA, DirectoryName, FileKind
 from kdump.storage.paths import AnyPath
 from kdump.storage.selection import Selection
@@ -36,7 +37,7 @@ from kdump.storage.walk import first_batch
 from kdump.tables.committed.ranges import Ranges, join, overlap
 from kdump.values import frozen
 
-#: The most partitions of a task whose beginnings are checked.
+#: The most partitions of a task that are checked for lost segments.
 _TARGETS: Final = 256
 
 
@@ -120,39 +121,38 @@ def lost_before(
 ) -> Iterator[tuple[Target, tuple[int, int]]]:
     """Yield the partitions whose segments are gone, with the selected offsets of these.
 
-    The checks of the quick pass decide, for each partition that does not begin at its log start, or
-    that has indexes without a log.
+    The checks of the quick pass decide, for each partition that may lack some.
     """
     groups: dict[AnyPath, list[Target]] = defaultdict(list)
     for target in targets:
-        if target.partition is not None and target.directory is not None:
-            start = log_start_line(target.directory, target.partition.name) or 0
-            first = target.segments[0].base_offset if target.segments else None
-            if first is None or first > start or target.partition.orphans:
-                groups[target.directory.directory.path].append(target)
+        partition, directory = target.partition, target.directory
+        if partition is None or (directory is None and not is_metadata_log(partition)):
+            continue
+        if may_lack_segments(partition, log_start_line(directory, partition.name) or 0):
+            groups[target.path.parent].append(target)
     # The targets of a task share what is known of their log directory.
     tasks = [
-        _BeginningsTask(tuple(chunk), context.about(chunk))
+        _LostTask(tuple(chunk), context.about(chunk))
         for group in groups.values()
         for chunk in (group[at : at + _TARGETS] for at in range(0, len(group), _TARGETS))
     ]
     selected = ((selection.first_offset, selection.last_offset),)
-    for number, results in spread(read_beginnings, tasks, [0] * len(tasks)) if tasks else ():
+    for number, results in spread(read_lost, tasks, [0] * len(tasks)) if tasks else ():
         if isinstance(results, tuple):
             for target, ranges in zip(tasks[number].targets, results, strict=True):
                 yield from ((target, pair) for pair in overlap(ranges, selected))
 
 
 @frozen
-class _BeginningsTask:
+class _LostTask:
     """Partitions of a log directory, and what is known of their node."""
 
     targets: tuple[Target, ...]
     context: Context
 
 
-def read_beginnings(task: _BeginningsTask) -> tuple[Ranges, ...]:
-    """Return the offsets of the first segments that each partition has lost. Runs in a task."""
+def read_lost(task: _LostTask) -> tuple[Ranges, ...]:
+    """Return the offsets of the segments that each partition has lost. Runs in a task."""
     # Most exports need no check, and importing all of them takes 100 ms.
     from kdump.audit.run.lost_segments import lost_segments
 

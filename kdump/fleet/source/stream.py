@@ -49,6 +49,7 @@ from kdump.fleet.source.sealed import (
     next_copy,
     stable_end,
 )
+from kdump.storage.logdir import is_metadata_log
 from kdump.storage.selection import Selection
 from kdump.tables.absent import absent_ranges, within
 from kdump.tables.corruption import MISSING, CorruptRange
@@ -137,11 +138,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         bad = BadRecords(self._options)
         known = {(topic, number) for topic, _, number in before}
-        for each in gone_ranges(listed, known, self._options):
+        context = _context(listed)
+        for each in gone_ranges(listed, known, self._options, context):
             bad(each)
         for key, same in copies.items():
             position = before[key].next if key in before else 0
-            for each in lost_end(same, position):
+            for each in lost_end(same, position, context):
                 bad(each)
         bad.write()
         return bad.take_shown()
@@ -179,13 +181,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def gone_ranges(
-    listed: SealedListing, known: Collection[TopicPartition], options: Options
+    listed: SealedListing,
+    known: Collection[TopicPartition],
+    options: Options,
+    context: Context,
 ) -> Iterator[CorruptRange]:
     """Yield the offsets of selected partitions that are gone, from where the stream starts.
 
     The stream has positions of those that are ``known``.
     """
-    context = _context(listed)
     for target in gone_partitions(listed.roots, context, options.selection):
         name = topic_partition(target)
         if name is not None and name not in known and options.subscription.selects(name):
@@ -194,8 +198,18 @@ def gone_ranges(
             yield from () if first is None else within(absent, Selection(first_offset=first))
 
 
-def lost_end(copies: Sequence[SealedCopy], position: int) -> Iterator[CorruptRange]:
-    """Yield the offsets from ``position`` on that the checkpoints have and no copy."""
+def lost_end(
+    copies: Sequence[SealedCopy], position: int, context: Context
+) -> Iterator[CorruptRange]:
+    """Yield the offsets from ``position`` on that the checkpoints have and no copy.
+
+    Other files than checkpoints show the end of a metadata log.
+    """
+    if copies[0].target.partition is not None and is_metadata_log(copies[0].target.partition):
+        copy = max(copies, key=lambda copy: log_tail(copy.target))
+        first = max(position, log_tail(copy.target)[1])
+        yield from within(absent_ranges(copy.target, context), Selection(first_offset=first))
+        return
     end = max(known_end(copy.target) for copy in copies)
     if end <= max(copy.end for copy in copies):  # the active segment begins there or later
         return

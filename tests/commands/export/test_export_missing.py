@@ -15,12 +15,15 @@ from kdump.audit.targets.context import Context
 from kdump.commands.export.command import _report
 from kdump.commands.export.manifest import Manifest
 from kdump.storage.selection import Selection
+from support.commands import kdump
 from support.crashing.running import run
 from support.exports import exported, lines_of, one_batch
 from support.fixtures_loader import copy_fixture
 from support.forge import batch, checkpoint, message, record, wrapper, write_partition
 from support.long_samples import wrong_seeds
 from support.losses import NAMES, Losses, places
+from support.metadata_ends import CHANGES as METADATA_CHANGES
+from support.metadata_ends import vanished_with_indexes
 
 pytestmark = pytest.mark.once
 
@@ -286,3 +289,45 @@ def test_what_hides_missing_offsets_is_said(
     assert ("Not all missing offsets can be seen" in capsys.readouterr().out) is not sure
     if sure:
         assert reasons(manifest) == ["offsets 3..5 are missing"]
+
+
+METADATA: Final = "__cluster_metadata"
+
+
+@pytest.mark.parametrize("change", METADATA_CHANGES)
+@pytest.mark.parametrize("release", ["3.9.1", "4.3.1", "4.4.0"])
+def test_the_end_of_the_metadata_log_is_missing(release: str, change: str, tmp_path: Path) -> None:
+    data = copy_fixture(f"{release}/clean", tmp_path / "data")
+    METADATA_CHANGES[change](data)
+    found = kdump("verify", data, searching=False).of("finding")
+    (lost,) = (each["offsets"] for each in found if each["code"] == "metadata-end-missing")
+    expected = [f"offsets {lost['first']}..{lost['last']} are missing, at the end of the log"]
+    code, reasons, _ = exported_from(data, tmp_path / "out", topic=METADATA)
+    assert (code, reasons) == (4, expected)
+    assert kdump("check", tmp_path / "out").code == 4
+    before = f"0..{lost['first'] - 1}"
+    code, reasons, _ = exported_from(data, tmp_path / "above", "--offsets", before, topic=METADATA)
+    assert (code, reasons) == (0, [])
+    shutil.copytree(data / f"{METADATA}-0", tmp_path / "alone" / f"{METADATA}-0")
+    alone = tmp_path / "alone" / f"{METADATA}-0"
+    code, reasons, _ = exported_from(alone, tmp_path / "of", topic=METADATA)
+    assert (code, reasons) == (4, expected)
+
+
+@pytest.mark.parametrize("fixture", ["3.9.1/killed", "4.3.1/clean", "4.3.1/killed", "4.4.0/killed"])
+def test_a_metadata_log_is_whole(fixture: str, tmp_path: Path) -> None:
+    data = copy_fixture(fixture, tmp_path / "data")
+    assert exported_from(data, tmp_path / "out", topic=METADATA)[:2] == (0, [])
+
+
+def test_a_node_that_fetches_lacks_the_end_of_the_metadata_log_too(tmp_path: Path) -> None:
+    """For its next startup that is no error; for what an export has it is."""
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    vanished_with_indexes(data)
+    meta = data / "meta.properties"
+    meta.write_text(re.sub("node.id=.*", "node.id=77", meta.read_text()))
+    codes = {each["code"] for each in kdump("verify", data, searching=False).of("finding")}
+    assert "metadata-end-behind" in codes
+    code, reasons, _ = exported_from(data, tmp_path / "out", topic=METADATA)
+    assert code == 4
+    assert reasons[0].endswith("are missing, at the end of the log")
