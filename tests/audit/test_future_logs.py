@@ -57,6 +57,92 @@ def test_a_shorter_future_log_takes_records_with_it(
     ]
 
 
+def beheaded(future: Path) -> None:
+    for file in future.glob(f"{FIRST:020}.*"):
+        file.unlink()
+
+
+KEPT = {"retention.ms": "-1"}
+MODES = [("next-start",), ("next-start", "--scan"), ("verify",), ("verify", "--quick")]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_future_log_without_its_first_segment_takes_records_with_it(
+    mode: Sequence[str], tmp_path: Path
+) -> None:
+    first, second = node(tmp_path, DIRECTORY_ID, configs=KEPT)
+    log(second, f"{TOPIC}-0")
+    log(first, FUTURE)
+    beheaded(first / FUTURE)
+    assert found(first, second) == {"future-starts-later": f"{TOPIC}-0"}
+    ran = kdump(*mode, first, second)
+    lost = [line["lost"] for line in ran.of("forecast") if line["lost"]["sound"]]
+    assert ran.code == 4
+    assert [(each["sound"], each["first_offset"], each["last_offset"]) for each in lost] == [
+        (100, 0, 99)
+    ]
+
+
+def test_a_future_log_of_neither_beginning_nor_end(tmp_path: Path) -> None:
+    first, second = node(tmp_path, DIRECTORY_ID, configs=KEPT)
+    log(second, f"{TOPIC}-0")
+    log(first, FUTURE)
+    beheaded(first / FUTURE)
+    (first / FUTURE / f"{LAST:020}.log").write_bytes(b"")
+    ran = kdump("next-start", first, second)
+    (lost,) = (line["lost"] for line in ran.of("forecast") if line["lost"]["sound"])
+    assert (lost["sound"], lost["first_offset"], lost["last_offset"]) == (200, 0, 199)
+
+
+def test_the_first_segment_of_a_future_log_without_a_current_one(tmp_path: Path) -> None:
+    first, second = node(tmp_path, DIRECTORY_ID, configs=KEPT)
+    log(first, FUTURE)
+    beheaded(first / FUTURE)
+    for mode in MODES:
+        ran = kdump(*mode, first, second)
+        assert ran.code == 4
+        assert "first-segment-missing" in {line["code"] for line in ran.of("finding")}
+
+
+def retained(_first: Path, _second: Path) -> None:
+    """Retention of the default: the records are old."""
+
+
+def begins_there(first: Path, second: Path) -> None:
+    """DeleteRecords moves the first line of the leader epochs too."""
+    (first / FUTURE / "leader-epoch-checkpoint").write_text("0\n1\n0 100\n")
+
+
+def both(first: Path, second: Path) -> None:
+    """The checkpoint of the current log has its start: the records below it are deleted."""
+    (second / "log-start-offset-checkpoint").write_text(f"0\n1\n{TOPIC} 0 100\n")
+
+
+def checkpointed(first: Path, second: Path) -> None:
+    (first / "log-start-offset-checkpoint").write_text(f"0\n1\n{TOPIC} 0 100\n")
+
+
+@pytest.mark.parametrize(
+    ("known", "explain", "code"),
+    [
+        ({}, retained, "future-replaces"),
+        (KEPT, begins_there, "future-start-unexplained"),
+        (KEPT, both, "future-replaces"),
+        (KEPT, checkpointed, "future-replaces"),
+    ],
+)
+def test_what_a_deletion_explains_is_no_loss(
+    known: dict[str, str], explain: Callable[[Path, Path], None], code: str, tmp_path: Path
+) -> None:
+    first, second = node(tmp_path, DIRECTORY_ID, configs=known)
+    log(second, f"{TOPIC}-0")
+    log(first, FUTURE)
+    beheaded(first / FUTURE)
+    explain(first, second)
+    assert found(first, second) == {code: f"{TOPIC}-0"}
+    assert kdump("next-start", first, second).code == 0
+
+
 #: What an empty future log may hold: nothing, an empty segment, an index alone.
 EMPTY: dict[str, Callable[[Path], object]] = {
     "nothing": lambda _: None,

@@ -175,6 +175,34 @@ def test_what_a_future_log_lacks_goes_as_forecast(version: str, tmp_path: Path) 
     assert line["log_end_offset"] == starts[short.name]["log_end_offset"]
 
 
+@pytest.mark.parametrize("version", BY_COST)
+def test_the_first_segments_that_a_future_log_lacks_go_as_forecast(
+    version: str, tmp_path: Path
+) -> None:
+    first, second = two_directories(version, tmp_path)
+    name = "codec-none-0"
+    shutil.copytree(first / name, second / name)
+    (first / name).rename(future(first, name))
+    for path in future(first, name).glob(f"{0:020}.*"):
+        path.unlink()
+    for command in ("next-start", "verify"):
+        ran = kdump(command, first, second)
+        assert ran.code == 4
+        starts = {Path(line["path"]): line["lost"] for line in ran.of("forecast")}
+        lost = starts[second / name]
+        assert (lost["sound"], lost["first_offset"], lost["last_offset"]) == (60, 0, 59)
+    assert "future-starts-later" in codes_of(ran)
+
+    with Broker(version, first, SETTINGS | {"log.dirs": f"{first},{second}"}):
+        for _ in range(240):
+            if (first / name).exists() and f"{name}-delete" in held_by(second):
+                break
+            time.sleep(0.25)
+        assert f"{name}-delete" in held_by(second)
+    (line,) = kdump("next-start", first / name).of("forecast")
+    assert (line["log_start_offset"], line["log_end_offset"]) == (60, 122)
+
+
 def held_by(directory: Path) -> set[str]:
     """Its partitions: their names, and behind a unique id what they are called for."""
     return {re.sub(r"\.[0-9a-f]{32}-", "-", path.name) for path in directory.iterdir()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from support import forge, forge_metadata
@@ -16,7 +16,11 @@ FUTURE = f"{TOPIC}-0.{UNIQUE}-future"
 
 
 def node(
-    tmp_path: Path, assigned: str | None, nodes: Sequence[int] = (1,), topic_id: str = TOPIC_ID
+    tmp_path: Path,
+    assigned: str | None,
+    nodes: Sequence[int] = (1,),
+    topic_id: str = TOPIC_ID,
+    configs: Mapping[str, str] | None = None,
 ) -> tuple[Path, Path]:
     """Two log directories of one node, whose metadata log assigns the partition to ``assigned``."""
     first, second = tmp_path / "a", tmp_path / "b"
@@ -24,6 +28,7 @@ def node(
     known = [
         forge_metadata.topic(TOPIC, topic_id),
         forge_metadata.partition(topic_id, nodes=nodes, directories=directories),
+        *(forge_metadata.config(TOPIC, name, value) for name, value in (configs or {}).items()),
     ]
     for path, directory_id in ((first, DIRECTORY_ID), (second, OTHER_ID)):
         path.mkdir()

@@ -1,6 +1,7 @@
 """Checks of future logs, which a move between log directories writes.
 
-Spec: ``LogManager.recoverAbandonedFutureLogs`` (KAFKA-16082); KOD 9, checks 24, 28 and 29.
+Spec: ``LogManager.recoverAbandonedFutureLogs`` (KAFKA-16082); KOD 9, checks 24, 28, 29
+and 31.
 """
 
 from __future__ import annotations
@@ -8,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from kdump.audit.checks.segments import ran_until_ms
 from kdump.audit.evidence import Evidence, NodeEvidence
+from kdump.audit.facts.missing_start import missing_start, missing_unseen, retention_deletes
+from kdump.audit.facts.small_files import PartitionFacts, Successor
 from kdump.audit.finding_code import FindingCode, Harm, Outcome, Severity
 from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.audit.startup.future_loss import lost_to_successor
 from kdump.audit.targets.future_logs import FutureFate
 from kdump.storage.logdir import directory_name
+from kdump.storage.selection import HIGHEST
 
 FUTURE_BESIDE_CURRENT: Final = FindingCode(
     "future-beside-current",
@@ -86,6 +91,31 @@ FUTURE_SHORTER: Final = FindingCode(
     check=28,
 )
 
+FUTURE_STARTS_LATER: Final = FindingCode(
+    "future-starts-later",
+    Severity.ERROR,
+    "The cluster's metadata assigns the replica to the log directory with the -future log, which "
+    "lacks its first segments: this log holds their records. Neither retention, by the topic's "
+    "configs, nor DeleteRecords explains this.",
+    "The broker makes the -future log the current one, and deletes this log with the records that "
+    "the -future log does not hold. If this replica leads, all others take over the log start "
+    "offset and delete these records too. It does so after a clean shutdown too.",
+    "Before a broker starts, move the -future directory out of its log directory, and this "
+    "directory into it: the broker then starts with this log.",
+    check=31,
+)
+FUTURE_START_UNEXPLAINED: Final = FindingCode(
+    "future-start-unexplained",
+    Severity.WARNING,
+    "The cluster's metadata assigns the replica to the log directory with the -future log, which "
+    "begins after this log. kdump cannot determine whether retention or DeleteRecords removed the "
+    "records between the two beginnings.",
+    "The broker makes the -future log the current one, and deletes this log.",
+    "If the records are wanted, move the -future directory out of its log directory before a "
+    "broker starts, and this directory into it: the broker then starts with this log.",
+    check=31,
+)
+
 _EXPECTED: Final = {
     FutureFate.REFUSED: (FUTURE_BESIDE_CURRENT, "the current log in another log directory"),
     FutureFate.IGNORED: (FUTURE_UNUSED, "the current log in another log directory"),
@@ -120,16 +150,58 @@ def check_successor(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
     if facts is None or facts.successor is None or not facts.stopped:
         return
+    found = [*_lost_start(evidence, facts, facts.successor)]
     lost = lost_to_successor(facts, evidence.log_end)
-    if lost.first_offset is None or lost.last_offset is None:
-        yield Finding(FUTURE_REPLACES, facts.partition.path, size=evidence.log_bytes)
+    if lost.first_offset is not None and lost.last_offset is not None:
+        found.append(
+            file_finding(
+                FUTURE_SHORTER,
+                facts.partition.path,
+                f"a future log up to offset {lost.last_offset + 1}",
+                f"{facts.successor.path}, which ends at {facts.successor.end}",
+                offsets=Offsets(lost.first_offset, lost.last_offset),
+            )
+        )
+    yield from found or [
+        Finding(FUTURE_REPLACES, facts.partition.path, size=evidence.log_bytes),
+    ]
+
+
+def _lost_start(
+    evidence: Evidence, facts: PartitionFacts, successor: Successor
+) -> Iterator[Finding]:
+    """Report the records before the first segment of a future log that only this log holds."""
+    if successor.facts is None:
         return
+    shown = missing_start(successor.facts)
+    missing = shown or missing_unseen(successor.facts)
+    if missing is None or not facts.partition.segments:
+        return
+    last = min(missing.last, HIGHEST if evidence.log_end is None else evidence.log_end - 1)
+    first = max(facts.start_offset, facts.partition.segments[0].base_offset)
+    if first > last:
+        return
+    gone = [
+        survey.max_timestamp
+        for survey in evidence.surveys
+        if evidence.ends.get(survey.segment.base_offset, HIGHEST) <= missing.last + 1
+    ]
+    deleted = retention_deletes(
+        successor.facts,
+        missing,
+        successor.bytes,
+        ran_until_ms(evidence),
+        max(gone, default=None),
+    )
+    if deleted:
+        return
+    certain = shown is not None and deleted is False
     yield file_finding(
-        FUTURE_SHORTER,
+        FUTURE_STARTS_LATER if certain else FUTURE_START_UNEXPLAINED,
         facts.partition.path,
-        f"a future log up to offset {lost.last_offset + 1}",
-        f"{facts.successor.path}, which ends at {facts.successor.end}",
-        offsets=Offsets(lost.first_offset, lost.last_offset),
+        f"a future log from offset {first} on",
+        f"{successor.path}, which begins at {missing.last + 1}",
+        offsets=Offsets(first, last),
     )
 
 

@@ -189,7 +189,7 @@ def check_first_segment(evidence: Evidence) -> Iterator[Finding]:
     if missing is None:
         yield from _raised_start(facts)
         return
-    now_ms = _ran_until_ms(evidence)
+    now_ms = ran_until_ms(evidence)
     deleted = retention_deletes(facts, missing, evidence.log_bytes, now_ms)
     if deleted:
         return
@@ -225,7 +225,7 @@ def _raised_start(facts: PartitionFacts) -> Iterator[Finding]:
         )
 
 
-def _ran_until_ms(evidence: Evidence) -> int:
+def ran_until_ms(evidence: Evidence) -> int:
     """Return a time up to which a broker may have deleted segments."""
     until_ms = evidence.clock().files_ms + _UNWRITTEN_MS
     latest_ms = max((survey.max_timestamp for survey in evidence.surveys), default=-1)

@@ -205,11 +205,14 @@ class SwapLog:
 class Successor:
     """The future log that a start makes the current log in place of this one.
 
-    ``end`` is the offset after its last record, None if it is unknown.
+    ``end`` is the offset after its last record, None if it is unknown. ``facts`` are its own, None
+    if it could not be listed, and ``bytes`` is the size of its logs.
     """
 
     path: AnyPath
     end: int | None
+    facts: PartitionFacts | None = None
+    bytes: int = 0
 
 
 @frozen

@@ -18,7 +18,7 @@ from kdump.audit.run.quick_survey import quick_survey
 from kdump.audit.survey.survey import survey
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.future_logs import FutureLog
-from kdump.audit.targets.target import Target
+from kdump.audit.targets.target import Target, log_bytes
 from kdump.errors import SourceError
 from kdump.metadata.log import read_snapshots
 from kdump.metadata.replay import read_state
@@ -52,7 +52,7 @@ def gather(target: Target, context: Context, *, deep: bool = False) -> Partition
         metadata_notes=read_state(partition).notes if is_metadata and deep else (),
         coordinator=context.node(target).coordinator,
         first_timestamp=_first_timestamp(facts),
-        successor=None if successor is None else _successor(successor),
+        successor=None if successor is None else _successor(successor, settings),
         promoted=context.is_promoted_alone(target),
         remote=context.node(target).remote,
     )
@@ -69,14 +69,18 @@ def _first_timestamp(facts: PartitionFacts) -> int | None:
     return None
 
 
-def _successor(future: FutureLog) -> Successor:
-    """Return the end of a future log, from the end of its last segment."""
+def _successor(future: FutureLog, settings: TopicSettings) -> Successor:
+    """Return the end of a future log, from the end of its last segment, and its small files."""
     try:
         partition = read_partition(future.path)
-        if not partition.segments:
-            return Successor(future.path, end_without_segments(partition, future.log_start))
-        last = quick_survey(partition.segments[-1], sealed=False)
-        return Successor(future.path, last.written_end)
+        segments = partition.segments
+        end = end_without_segments(partition, future.log_start)
+        if segments:
+            end = quick_survey(segments[-1], sealed=False).written_end
+        facts = read_partition_facts(partition, None, settings, stopped=True)
+        facts = replace(facts, in_log_directory=True, log_start=future.log_start, promoted=True)
+        facts = replace(facts, first_timestamp=_first_timestamp(facts))
+        return Successor(future.path, end, facts, sum(map(log_bytes, segments)))
     except SourceError:  # it has findings of its own
         return Successor(future.path, None)
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from kdump.audit.checks.broker_rights import BROKER_DENIED
 from kdump.audit.checks.file_types import FILE_IS_DIRECTORY
+from kdump.audit.checks.futures import FUTURE_STARTS_LATER
 from kdump.audit.checks.topic import (
     PARTITION_STRAY,
     PARTITION_STRAY_CUT,
@@ -26,7 +27,7 @@ from kdump.audit.startup.future_loss import lost_to_successor
 from kdump.audit.startup.inputs import read_log_facts, violations
 from kdump.audit.startup.outcome import Outcome
 from kdump.audit.startup.swap_loss import swap_loss, unread_replaced
-from kdump.audit.survey.recovery import Records
+from kdump.audit.survey.recovery import Records, Span
 from kdump.audit.survey.survey import Survey, survey
 from kdump.audit.verdicts.loss import lost_now
 from kdump.audit.verdicts.statistics import statistics_of
@@ -107,7 +108,8 @@ def next_start(verdict: Verdict) -> Forecast | None:
         end = start.log_end_offset
         if end is None:  # recovery has not read it
             end = max(known_ends(verdict.surveys).values(), default=None)
-        start = replace(start, lost=start.lost + Records(lost_to_successor(facts, end)))
+        lost = lost_to_successor(facts, end) + _lost_before_successor(verdict.findings)
+        start = replace(start, lost=start.lost + Records(lost))
     # The loader sees no types of files, and no rights.
     loaded = start.outcome is Outcome.STARTS
     stopping = [
@@ -127,6 +129,16 @@ def next_start(verdict: Verdict) -> Forecast | None:
         set_aside=next((code for code in _SET_ASIDE if code in codes_found), None),
         harms=frozenset() if deleted_at_start else frozenset(harms_of(verdict.findings)),
     )
+
+
+def _lost_before_successor(findings: Sequence[Finding]) -> Span:
+    """Return the records before the future log that replaces this log."""
+    lost = Span()
+    for finding in findings:
+        if finding.code is FUTURE_STARTS_LATER and finding.offsets is not None:
+            first, last = finding.offsets.first, finding.offsets.last
+            lost += Span(0 if last is None else last + 1 - first, first, last)
+    return lost
 
 
 def _metadata_log_forecast(

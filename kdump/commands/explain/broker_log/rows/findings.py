@@ -58,6 +58,8 @@ ROWS: Final = (
         "Attempting to recover abandoned future log for {} at {} and removing {}",
         futures.FUTURE_REPLACES,
         futures.FUTURE_SHORTER,
+        futures.FUTURE_STARTS_LATER,
+        futures.FUTURE_START_UNEXPLAINED,
     ),
     _row("Successfully recovered abandoned future log for {}", futures.FUTURE_REPLACES),
     _row(
