@@ -1,6 +1,7 @@
 """Offsets of a partition that no log of its directory has.
 
-They are in remote storage only, their segments are gone, or the whole directory is.
+They are in remote storage only, their segments are gone, the whole directory is, or a future log is
+in its place.
 
 Spec: ``UnifiedLog`` with remote storage (KIP-405): consumers get offsets from the log start offset
 on, and a broker fetches from remote storage those below its first segment.
@@ -13,11 +14,13 @@ from dataclasses import replace
 
 from kdump.audit.facts.remote_storage import OffsetRanges, remote_offsets
 from kdump.audit.facts.small_files import log_start_line, read_topic_id
+from kdump.audit.run.gone_partitions import futures_alone
 from kdump.audit.run.lost_segments import lost_segments
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
+from kdump.storage.logdir import directory_name
 from kdump.storage.names import PARTITION_METADATA
-from kdump.storage.paths import exists
+from kdump.storage.paths import AnyPath, exists
 from kdump.storage.selection import HIGHEST, Selection
 from kdump.tables.corruption import MISSING, NO_PARTITION, REMOTE, CorruptRange
 from kdump.tables.logs import known_end, swaps, utf8
@@ -80,6 +83,11 @@ def _lost(target: Target, context: Context, start: int) -> Iterator[_Absent]:
         last = end - 1 if start < end else None
         where = utf8(str(directory.directory.path))
         detail = f"no directory in {where}, where the cluster's metadata or a checkpoint has it"
+        futures = (future.path for future in futures_alone(context))
+        path = next((path for path in futures if _is_future_of(target, path)), None)
+        if path is not None:
+            promotion = "whose records are not read before startup makes it the current log"
+            detail = f"only a -future log in {where}, {promotion}: {utf8(path.name)}"
         yield start, last, NO_PARTITION, detail
         return
     lost = [*lost_segments(target, context)]
@@ -89,6 +97,14 @@ def _lost(target: Target, context: Context, start: int) -> Iterator[_Absent]:
             yield max(first, start), last, reason, str(finding.detail)
     if not lost and not target.segments and not swaps(target) and start < end:
         yield start, end - 1, MISSING, f"no log, though by its checkpoints it ends at {end}"
+
+
+def _is_future_of(target: Target, path: AnyPath) -> bool:
+    """Return whether ``path`` is a future log, beside where ``target`` should be, of the same."""
+    name, own = directory_name(path), directory_name(target.path)
+    if name is None or own is None or path.parent != target.path.parent:
+        return False
+    return (name.topic, name.partition) == (own.topic, own.partition)
 
 
 def _remote_ranges(

@@ -72,6 +72,16 @@ def set_aside(data: Path) -> None:
     (data / LZ4).rename(data / f"{LZ4}.{32 * '0'}-stray")
 
 
+def promoted(data: Path) -> None:
+    (data / LZ4).rename(data / f"{LZ4}.{32 * '0'}-future")
+
+
+def emptied(data: Path) -> None:
+    """The future log becomes a stray one, and an empty current log is created."""
+    promoted(data)
+    (data / f"{LZ4}.{32 * '0'}-future" / "partition.metadata").unlink()
+
+
 @pytest.mark.parametrize(
     ("damage", "expected"),
     [
@@ -79,6 +89,8 @@ def set_aside(data: Path) -> None:
         (remove_with_lines, [LZ4]),
         (remove_with_metadata, [LZ4]),
         (set_aside, [LZ4]),
+        (promoted, [LZ4]),
+        (emptied, [LZ4]),
     ],
 )
 def test_a_partition_is_gone(

@@ -60,10 +60,14 @@ def own_replicas(node: Node) -> Iterator[OwnReplica]:
                 )
 
 
-def served(directory: LogDirectory) -> Iterator[TopicPartition]:
-    """Yield the partitions of which a start loads a log from ``directory``, or promotes one."""
-    for name, _ in _named(directory):
-        if name.suffix in ("", "future") and name.topic != CLUSTER_METADATA_TOPIC:
+def served(directory: LogDirectory, without: Container[AnyPath] = ()) -> Iterator[TopicPartition]:
+    """Yield the partitions of which a start loads a log from ``directory``, or promotes one.
+
+    Logs at the paths ``without`` are left out.
+    """
+    for name, path in _named(directory):
+        known = name.suffix in ("", "future") and name.topic != CLUSTER_METADATA_TOPIC
+        if known and path not in without:
             yield name.topic, name.partition
 
 

@@ -1,7 +1,8 @@
 """gone_partitions(): the partitions that a node should have here, and whose directories are gone.
 
 The metadata log assigns them to a log directory in sight, or a checkpoint of that directory has
-their lines: a broker writes a line for each of its logs, and none for one that it has deleted.
+their lines: a broker writes a line for each of its logs, and none for one that it has deleted. Or a
+future log alone is left of them, which is no log of a partition before startup makes it one.
 
 Spec: ``LogManager.checkpointRecoveryOffsetsInDir`` and ``asyncDelete``; KIP-858.
 """
@@ -16,8 +17,9 @@ from kdump.audit.facts.metadata_log import is_whole
 from kdump.audit.facts.own_replicas import renamed, served, unlisted_replicas
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.targets.context import Context, all_in_sight
+from kdump.audit.targets.future_logs import FutureFate, FutureLog
 from kdump.audit.targets.target import Root, Target, TopicSelection
-from kdump.storage.logdir import LogDirectory, Partition
+from kdump.storage.logdir import LogDirectory, Partition, directory_name
 from kdump.storage.names import (
     CLUSTER_METADATA_TOPIC,
     DirectoryName,
@@ -41,7 +43,8 @@ def gone_partitions(
     directories = [facts.directory for facts in chain.from_iterable(context.siblings)]
     directories += context.beyond
     aside = set(chain.from_iterable(map(renamed, directories)))
-    here = set(chain.from_iterable(map(served, directories)))
+    alone = {future.path for future in futures_alone(context)}
+    here = {place for directory in directories for place in served(directory, alone)}
     gone: dict[AnyPath, Target] = {}
     for siblings in context.siblings:
         own = [facts for facts in siblings if facts.directory.path in given]
@@ -58,11 +61,33 @@ def gone_partitions(
         ):
             homes = (facts for facts in own if facts.directory.path == missing.path.parent)
             found += ((facts, (CLUSTER_METADATA_TOPIC, 0)) for facts in homes)
+        for facts in own:
+            names = (
+                directory_name(path) for path in facts.directory.partition_paths if path in alone
+            )
+            found += ((facts, (name.topic, name.partition)) for name in names if name is not None)
         for facts, place in found:
             if place not in here:
                 target = _target(facts, DirectoryName(*place))
                 gone.setdefault(target.path, target)
     return [gone[path] for path in sorted(gone, key=str) if selection.selects(path)]
+
+
+def futures_alone(context: Context) -> Iterator[FutureLog]:
+    """Yield the future logs of which startup keeps no current log, whatever becomes of them.
+
+    Where the current log may be in a log directory that is not in sight, there is none.
+    """
+    for future in context.futures:
+        name = directory_name(future.path)
+        if future.current is not None or name is None:
+            continue
+        if future.fate in (FutureFate.PROMOTED, FutureFate.EMPTIED):
+            yield future
+        elif future.fate is FutureFate.STRAY:
+            node = context.nodes.get(future.path.parent, Node())
+            if node.holds(name.topic, name.partition):
+                yield future
 
 
 def _assigned(

@@ -331,3 +331,40 @@ def test_a_node_that_fetches_lacks_the_end_of_the_metadata_log_too(tmp_path: Pat
     code, reasons, _ = exported_from(data, tmp_path / "out", topic=METADATA)
     assert code == 4
     assert reasons[0].endswith("are missing, at the end of the log")
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_a_future_log_alone_is_not_exported(lines: bool, tmp_path: Path) -> None:
+    """Startup makes it the current log; it is no log of the partition before."""
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    future = data / f"codec-none-0.{'0' * 32}-future"
+    (data / "codec-none-0").rename(future)
+    if not lines:
+        for path in data.glob("*-checkpoint"):
+            path.write_text("0\n0\n")
+    code, reasons, _ = exported_from(data, tmp_path / "out")
+    offsets = "offsets 0..121 are missing" if lines else "offset 0 and later are missing"
+    why = (
+        f"only a -future log in {data}, whose records are not read before startup makes it the "
+        f"current log: {future.name}"
+    )
+    assert (code, reasons) == (4, [f"{offsets}: {why}"])
+    assert kdump("check", tmp_path / "out").code == 4
+    assert exported_from(data, tmp_path / "zstd", topic="codec-zstd")[:2] == (0, [])
+    # With the log of another broker, or a current log in another directory of this one, it is.
+    copy_fixture("4.3.1/clean", tmp_path / "other")
+    code, reasons, _ = exported_from(data, tmp_path / "both", str(tmp_path / "other"))
+    assert (code, reasons) == (0, [])
+
+
+def test_a_future_log_beside_its_current_log_is_left_out(tmp_path: Path) -> None:
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    other = tmp_path / "other"
+    other.mkdir()
+    meta = (data / "meta.properties").read_text()
+    named = re.sub("directory.id=.*", "directory.id=AAABBBCCCDDDEEEFFFGGGw", meta)
+    (other / "meta.properties").write_text(named)
+    shutil.copytree(data / "codec-none-0", other / "codec-none-0")
+    (data / "codec-none-0").rename(data / f"codec-none-0.{'0' * 32}-future")
+    code, reasons, _ = exported_from(data, tmp_path / "out", str(other))
+    assert (code, reasons) == (0, [])
