@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,51 @@ def test_what_is_no_file_beside_the_logs_of_topics_is_forecast_too(
             shape in stopping,
             shape in stopping or lost,
         )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("name", "offsets"),
+    [("first-log", {"first": 0, "last": 59}), ("log", {"first": 60, "last": 121})],
+)
+def test_what_is_no_log_is_named(
+    name: str, offsets: dict[str, int], shape: str, tmp_path: Path
+) -> None:
+    """Its segment is missing for a broker, which starts."""
+    source = copy_fixture(f"{VERSION}/clean", tmp_path / "source")
+    data = copy_fixture(f"{VERSION}/clean", tmp_path / "data")
+    shutil.rmtree(data / SOURCE)
+    plant(source, data / SOURCE, name, shape)
+    for mode in (("verify", "--quick"), ("verify",)):
+        ran = kdump(*mode, data, searching=False)
+        (found,) = (line for line in ran.of("finding") if line["code"] == "log-is-no-file")
+        assert (found["severity"], found["path"]) == ("error", str(data / SOURCE / NAMES[name]))
+        assert found["offsets"] == offsets
+        (start,) = (line for line in ran.of("forecast") if line["topic"] == "codec-none")
+        assert start["outcome"] == "starts"
+    (said,) = kdump("next-start", data, searching=False).of("summary")
+    assert said["exit"] == 4
+
+
+def test_the_end_of_a_log_that_nothing_shows_is_unknown(tmp_path: Path) -> None:
+    source = copy_fixture(f"{VERSION}/clean", tmp_path / "source")
+    plant(source, tmp_path / SOURCE, "log", "nothing")
+    for path in (tmp_path / SOURCE).iterdir():
+        if path.suffix == ".snapshot" or path.name == "leader-epoch-checkpoint":
+            path.unlink()
+    ran = kdump("verify", tmp_path / SOURCE, searching=False)
+    (found,) = (line for line in ran.of("finding") if line["code"] == "log-is-no-file")
+    assert (ran.code, found["offsets"]) == (4, {"first": 60, "last": None})
+
+
+def test_a_link_below_the_log_start_offset_has_no_record(tmp_path: Path) -> None:
+    data = copy_fixture(f"{VERSION}/clean", tmp_path / "data")
+    for path in (data / SOURCE).glob(f"{0:020}.*"):
+        path.unlink()
+    (data / SOURCE / NAMES["first-log"]).symlink_to("/not mounted/file")
+    (data / "log-start-offset-checkpoint").write_text("0\n1\ncodec-none 0 60\n")
+    codes = {line["code"] for line in kdump("verify", data, searching=False).of("finding")}
+    assert "log-is-no-file" not in codes
 
 
 @pytest.mark.parametrize("shape", ["nothing", "circle", "new"])

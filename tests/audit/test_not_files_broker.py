@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from audit.not_files import FAILS, NAMES, SHAPES, STATES, plant, truncates
+from audit.not_files import FAILS, NAMES, SHAPES, SOURCE, STATES, plant, truncates
 from brokers.broker import QUICK_RESTART, Broker
+from support.commands import kdump
 from support.fixtures_loader import copy_fixture
 
 pytestmark = pytest.mark.broker
@@ -68,3 +69,19 @@ def directory_id() -> str:
         found = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not found.startswith("-"):
             return found
+
+
+@pytest.mark.parametrize("version", ["4.3.1", pytest.param("3.9.1", marks=pytest.mark.nightly)])
+def test_a_log_goes_on_without_a_segment_whose_log_is_a_link_to_nothing(
+    version: str, tmp_path: Path
+) -> None:
+    data = copy_fixture(f"{version}/clean", tmp_path / "data")
+    log, index = (data / SOURCE / f"{60:020}.{kind}" for kind in ("log", "index"))
+    log.rename(tmp_path / "on another file system")
+    log.symlink_to("/not mounted/file")
+    with Broker(version, data, SETTINGS):
+        pass
+    assert log.is_symlink()
+    assert not index.exists()
+    (line,) = kdump("next-start", data / SOURCE).of("forecast")
+    assert (line["log_start_offset"], line["log_end_offset"]) == (0, 60)

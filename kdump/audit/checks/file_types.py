@@ -10,8 +10,8 @@ from typing import Final
 
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
-from kdump.audit.finding_code import FindingCode, Harm, Outcome, Severity
-from kdump.audit.findings import Finding, file_finding
+from kdump.audit.finding_code import REPLICA_FIRST, FindingCode, Harm, Outcome, Severity
+from kdump.audit.findings import Finding, Offsets, file_finding
 from kdump.storage.logdir import (
     DirectoryEntry,
     EntryType,
@@ -90,6 +90,21 @@ INDEX_IS_DIRECTORY: Final = FindingCode(
     harm=Harm.UNSERVED,
 )
 
+LOG_IS_NO_FILE: Final = FindingCode(
+    "log-is-no-file",
+    Severity.ERROR,
+    "A symbolic link to nothing, a directory or a special file (FIFO, socket) has the name of a "
+    "segment's .log. The records of the segment cannot be read.",
+    "The broker ignores it, and starts. It deletes the segment's indexes, and takes the log for "
+    "one without the segment: it begins later, has missing offsets, or ends earlier, and assigns "
+    "the offsets at its end a second time. If this replica leads, others delete these records too.",
+    "If it is a link, mount the file system that it leads to before a broker starts. Otherwise "
+    "move it away, and put the .log back if it was moved or is in a backup. " + REPLICA_FIRST,
+    check=28,
+    loses=True,
+    harm=Harm.FOLLOWED,
+)
+
 _SUFFIX_CODES: Final = {
     "delete": DIRECTORY_DELETED,
     "stray": DIRECTORY_STRAY,
@@ -131,11 +146,36 @@ def check_types(evidence: Evidence) -> Iterator[Finding]:
             stops = False
         if stops:
             yield file_finding(FILE_IS_DIRECTORY, entry.path, "a file", entry.type.value)
+        elif entry.type is not EntryType.FILE and not evidence.deleted_at_start:
+            yield from _unread_log(entry, facts)
     for (offset, kind), entry in facts.misnamed.items():
         if kind is FileKind.SNAPSHOT:
             yield file_finding(SNAPSHOT_IS_DIRECTORY, entry.path, "a file", entry.type.value)
         elif offset in bases:
             yield file_finding(INDEX_IS_DIRECTORY, entry.path, "a file", entry.type.value)
+
+
+def _unread_log(entry: DirectoryEntry, facts: PartitionFacts) -> Iterator[Finding]:
+    """Report an entry with the name of a log that holds records from the log start offset on."""
+    name, base = entry.name, entry.name.base_offset
+    if name.kind is not FileKind.LOG or name.suffix or not name.canonical or base is None:
+        return
+    if entry.type is EntryType.OTHER and not is_special(entry):
+        return  # kdump may not follow the link
+    following = [each.base_offset for each in facts.partition.segments if each.base_offset > base]
+    end = following[0] if following else max([base, *_known_ends(facts)])
+    if end > facts.start_offset or end == base:
+        last = end - 1 if end > base else None
+        offsets = Offsets(max(base, facts.start_offset), last)
+        yield file_finding(LOG_IS_NO_FILE, entry.path, "a file", entry.type.value, offsets=offsets)
+
+
+def _known_ends(facts: PartitionFacts) -> Iterator[int]:
+    """Yield offsets up to which the log went, by its checkpoint lines and small files."""
+    yield from filter(None, (facts.recovery_point, facts.high_watermark))
+    yield from facts.snapshots
+    for epoch in (None if facts.epochs is None else facts.epochs.value) or ():
+        yield epoch.start_offset
 
 
 def _stops(entry: DirectoryEntry, facts: PartitionFacts, bases: Set[int]) -> bool:
