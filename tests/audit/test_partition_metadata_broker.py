@@ -84,6 +84,20 @@ def test_a_broker_sets_aside_the_only_replica_with_an_unknown_topic_id(
     (healed / NAME / file.name).write_bytes(file.read_bytes())
     assert repair("reindex", healed / NAME).code == exits.OK
     assert (healed / NAME / file.name).read_bytes() == whole
+    read = tmp_path / "read"
+    read.mkdir()
+    with Broker(version, healed, QUICK_RESTART) as broker:
+        consume(version, broker.bootstrap, "read_uncommitted", [NAME], read)
+    expected = consumed(f"{version}/killed")[NAME, "read_uncommitted"].read_bytes()
+    assert (read / f"{NAME}.read_uncommitted.jsonl").read_bytes() == expected
+    moved = copy_fixture(f"{version}/killed", tmp_path / "moved")
+    (moved / NAME).rename(tmp_path / "of the old topic")
+    assert {line["code"] for line in kdump("verify", moved).of("finding")} >= {
+        "replica-missing-only"
+    }
+    with Broker(version, moved, QUICK_RESTART):
+        assert (moved / NAME / file.name).read_bytes() == whole
+    assert not [*moved.glob("*-stray")]
 
     records = sum(log.stat().st_size for log in partition.glob("*.log"))
     with Broker(version, data, QUICK_RESTART) as broker:

@@ -85,9 +85,10 @@ PARTITION_STRAY_ONLY: Final = FindingCode(
     "partition, and no other replica may become leader.",
     "The broker renames the directory to -stray, and creates an empty replica that it leads. "
     "Records that no other replica has are no longer served.",
-    "If the file was copied here or changed, kdump reindex writes it with the id from the metadata "
-    "log, before a broker starts. If the topic was deleted and created again, move the directory "
-    "out of the log directory.",
+    "If only the file was copied here or changed, kdump reindex writes it with the id from the "
+    "metadata log, before a broker starts. If the topic was deleted and created again, the records "
+    "belong to the old topic: move the directory out of the log directory, and put the directory "
+    "of the new topic in its place. Without that one, the new topic begins empty.",
     check=24,
     cure=Cure.TOPIC_ID,
 )

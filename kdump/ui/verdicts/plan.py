@@ -11,7 +11,7 @@ from itertools import count
 from types import MappingProxyType
 
 from kdump.audit.checks.indexes import INDEX_MISSING, INDEX_REBUILT
-from kdump.audit.checks.topic import PARTITION_STRAY_CUT
+from kdump.audit.checks.topic import PARTITION_STRAY_CUT, PARTITION_STRAY_ONLY
 from kdump.audit.commands import (
     COPY,
     Remedy,
@@ -118,7 +118,7 @@ def _partition_steps(
 ) -> Iterator[_Step]:
     strays, others = _strays(verdicts, forecasts)
     yield from _replica_steps(others, forecasts, beside)
-    to_reindex = list[Verdict]()
+    to_reindex, unknown = list[Verdict](), list[Verdict]()
     for verdict in others:
         remedies = _remedies(verdict)
         forecast = forecasts.get(verdict.target.path)
@@ -127,9 +127,17 @@ def _partition_steps(
         yield from _repair_steps(verdict, remedies, harm=harm, copy=copy)
         rebuild = reindex_command(verdict.target.path)
         if rebuild in remedies and not _replaces_all(verdict, remedies):
-            to_reindex.append(verdict)
+            (unknown if _is_of_unknown_topic(verdict) else to_reindex).append(verdict)
         if not harm and not _goes_first(verdict, remedies):
             yield from _explain_steps(verdict)
+    for verdict in unknown:
+        name = _names_text([verdict])
+        yield _Step(
+            f"{name}: if the topic was deleted and created again, put the directory of the new "
+            "topic in its place. Only if partition.metadata alone was copied here or changed, "
+            "write the topic id that the metadata log has:",
+            [reindex_command(verdict.target.path)],
+        )
     if strays:
         yield _Step(
             f"{_names_text(strays)}: a startup on the truncated metadata log renames them to "
@@ -141,6 +149,11 @@ def _partition_steps(
         waits = all(map(_startup_rebuilds, to_reindex))
         when = "can wait: " if waits else ""
         yield _Step(f"{when}rebuild indexes or small files of {names}:", [reindex_command(path)])
+
+
+def _is_of_unknown_topic(verdict: Verdict) -> bool:
+    """Return whether the records may be of another topic than the one with the name."""
+    return any(finding.code is PARTITION_STRAY_ONLY for finding in verdict.findings)
 
 
 def _strays(

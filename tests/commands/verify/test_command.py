@@ -840,6 +840,20 @@ def test_the_plan_removes_a_log_start_beyond_the_end(cli: Cli, log_directory: Pa
     ) in text
 
 
+def test_the_plan_says_when_a_topic_id_may_be_written(cli: Cli, tmp_path: Path) -> None:
+    """Records of a topic that was deleted do not go into the one that has its name now."""
+    (unknown,) = (each for each in DIRECTORY_RECIPES if each.name == "id-unknown")
+    path = unknown.write(tmp_path)
+    max(path.glob("*.index")).unlink()
+    text = " ".join(" ".join(cli.text(path.parent, code=exits.PROBLEMS)).split())
+    assert (
+        f"{path.name}: if the topic was deleted and created again, put the directory of the new "
+        "topic in its place. Only if partition.metadata alone was copied here or changed, write "
+        f"the topic id that the metadata log has: kdump reindex {path} "
+    ) in text.partition("plan ")[2]
+    assert text.count(f"kdump reindex {path}") == 1
+
+
 def test_the_plan_rebuilds_beside_a_command_of_kafka(cli: Cli, tmp_path: Path) -> None:
     data = copy_fixture("4.3.1/clean", tmp_path / "data")
     for coordinator in data.glob("__transaction_state-*"):
