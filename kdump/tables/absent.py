@@ -22,7 +22,7 @@ from kdump.storage.logdir import directory_name
 from kdump.storage.names import PARTITION_METADATA
 from kdump.storage.paths import AnyPath, exists
 from kdump.storage.selection import HIGHEST, Selection
-from kdump.tables.corruption import MISSING, NO_PARTITION, REMOTE, CorruptRange
+from kdump.tables.corruption import FUTURE, MISSING, NO_PARTITION, REMOTE, CorruptRange
 from kdump.tables.logs import known_end, swaps, utf8
 
 _Absent = tuple[int, int | None, str, str]
@@ -53,7 +53,7 @@ def absent_ranges(target: Target, context: Context) -> list[CorruptRange]:
     path, topic = utf8(str(target.path)), utf8(name.topic)
     return [
         CorruptRange(
-            None if reason == NO_PARTITION else path,
+            None if reason in (NO_PARTITION, FUTURE) else path,
             topic,
             name.partition,
             None,
@@ -82,12 +82,13 @@ def _lost(target: Target, context: Context, start: int) -> Iterator[_Absent]:
     if directory is not None and target.stopped and not exists(target.path):
         last = end - 1 if start < end else None
         where = utf8(str(directory.directory.path))
-        detail = f"no directory in {where}, where the cluster's metadata or a checkpoint has it"
         futures = (future.path for future in futures_alone(context))
         path = next((path for path in futures if _is_future_of(target, path)), None)
         if path is not None:
-            promotion = "whose records are not read before startup makes it the current log"
-            detail = f"only a -future log in {where}, {promotion}: {utf8(path.name)}"
+            detail = f"{utf8(str(path))}, before a startup of the broker decides over it"
+            yield start, last, FUTURE, detail
+            return
+        detail = f"no directory in {where}, where the cluster's metadata or a checkpoint has it"
         yield start, last, NO_PARTITION, detail
         return
     lost = [*lost_segments(target, context)]

@@ -20,13 +20,14 @@ from kdump.tables.logs import Log
 from kdump.values import frozen
 
 #: Reasons beside those of ``walk``: offsets without bytes, offsets of a file that was removed,
-#: those of a partition whose directory is gone, offsets in remote storage only, records that do not
-#: follow their format, a message that is cut off at the end of its wrapper, a batch of more bytes
-#: than kdump decompresses, and a transaction whose marker may be lost. Where segments are gone, the
-#: finding of that name is the reason.
+#: those of a partition whose directory is gone, or of which a future log alone is left, offsets in
+#: remote storage only, records that do not follow their format, a message that is cut off at the
+#: end of its wrapper, a batch of more bytes than kdump decompresses, and a transaction whose marker
+#: may be lost. Where segments are gone, the finding of that name is the reason.
 MISSING: Final = "missing-offsets"
 VANISHED: Final = "vanished"
 NO_PARTITION: Final = "partition-missing"
+FUTURE: Final = "in-future-log"
 REMOTE: Final = "in-remote-storage"
 RECORDS: Final = "records-unreadable"
 CUT_OFF: Final = "records-cut-off"

@@ -69,11 +69,16 @@ def partition(data: Path) -> None:
     shutil.rmtree(data / "codec-none-0")
 
 
+def moving(data: Path) -> None:
+    (data / NONE).rename(data / f"{NONE}.{'0' * 32}-future")
+
+
 NONE = "codec-none-0"
 TABLE = [
     (first_segment, (0, 59, "first-segment-missing")),
     (last_segment, (60, 121, "missing-offsets")),
     (partition, (0, 121, "partition-missing")),
+    (moving, (0, 121, "in-future-log")),
 ]
 
 
@@ -208,6 +213,7 @@ STREAMED = [
     (first_segment, (0, 59, "first-segment-missing"), []),
     (last_segment, (60, 121, "missing-offsets"), [*range(60)]),  # a stream has not come to it
     (partition, (0, 121, "partition-missing"), [*range(60)]),
+    (moving, (0, 121, "in-future-log"), [*range(60)]),
 ]
 
 

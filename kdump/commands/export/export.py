@@ -40,7 +40,7 @@ from kdump.storage.paths import AnyPath
 from kdump.storage.selection import HIGHEST, LOWEST, Selection
 from kdump.storage.workers import progress_counter
 from kdump.tables.committed.ranges import Ranges, join, subtract
-from kdump.tables.corruption import REMOTE
+from kdump.tables.corruption import FUTURE, REMOTE
 from kdump.tables.logs import utf8
 from kdump.values import frozen
 
@@ -48,6 +48,8 @@ from kdump.values import frozen
 FILE_BYTES: Final = 256 << 20
 #: The digits of the number in a file's name, at least; all files of an export have as many.
 _DIGITS: Final = 5
+#: Where records are that are not lost and that no export reads.
+_UNREAD: Final = {REMOTE: "in remote storage", FUTURE: "in a -future log"}
 
 
 @frozen
@@ -171,9 +173,10 @@ def _gone(targets: Iterable[Target], context: Context, selection: Selection) -> 
             text = f"offset {found.first_offset} and later"
             if found.last_offset is not None:
                 text = f"offsets {found.first_offset}..{found.last_offset}"
-            lacks = "are in remote storage, not read" if found.reason == REMOTE else "are missing"
+            unread = _UNREAD.get(found.reason)
+            lacks = "are missing" if unread is None else f"are {unread}, not read"
             reason = f"{text} {lacks}: {found.detail}"
-            yield Trouble(utf8(str(target.path)), None, None, reason, found.reason != REMOTE)
+            yield Trouble(utf8(str(target.path)), None, None, reason, damaged=unread is None)
 
 
 def _missing(
