@@ -10,6 +10,7 @@ import pytest
 
 from kdump.cli.main import main
 from kdump.ui import exits
+from support.commands import kdump
 from support.damaged import Recipe, batches
 from support.fixtures_loader import copy_fixture
 from support.forge import TOPIC_ID, checkpoint
@@ -135,6 +136,23 @@ def test_a_log_directory_without_any_partition_lacks_all(
     (wiped / "meta.properties").write_bytes(meta_properties(directory=OTHER_ID))
     assert of_replicas(data, wiped) == expected
     assert of_replicas(wiped, data, config={"log.dirs": f"{wiped},{data}"}) == expected
+
+
+@pytest.mark.parametrize(
+    ("missing", "path"),
+    [(["codec-lz4-0"], "codec-lz4-0"), (["codec-lz4-0", "codec-zstd-0"], "")],
+)
+def test_the_place_of_what_no_checkpoint_lists_is_named(
+    missing: list[str], path: str, tmp_path: Path
+) -> None:
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    for name in missing:
+        shutil.rmtree(data / name)
+    for file in data.glob("*-checkpoint"):
+        file.write_bytes(checkpoint([]))
+    found = kdump("verify", "--quick", data).of("finding")
+    (lost,) = (each for each in found if each["code"] == "replica-missing-only")
+    assert (lost["path"], lost["repeats"]) == (str(data / path), len(missing) - 1)
 
 
 SET_ASIDE = [

@@ -27,7 +27,6 @@ from kdump.format.properties import MetaProperties
 from kdump.storage.logdir import DirectoryEntry, EntryType
 from kdump.storage.names import (
     CLUSTER_METADATA_TOPIC,
-    META_PROPERTIES,
     REMOTE_INDEX_CACHE,
     DirectoryName,
     format_directory_name,
@@ -293,16 +292,23 @@ def check_missing_replicas(evidence: NodeEvidence) -> Iterator[Finding]:
         if read is not None and read.value is not None:
             missing = sorted(read.value.keys() - existing - deleted)
             existing.update(missing)
-            yield from _missing_replicas(read.path, missing, facts.identity, evidence.node)
+            yield from _missing_replicas(facts, missing, evidence.node, read.path)
     for facts in directories:
         missing = sorted(unlisted[facts.directory.path] - existing)
-        path = facts.directory.path / META_PROPERTIES
-        yield from _missing_replicas(path, missing, facts.identity, evidence.node)
+        yield from _missing_replicas(facts, missing, evidence.node)
 
 
 def _missing_replicas(
-    path: AnyPath, missing: Sequence[tuple[str, int]], meta: MetaProperties | None, node: Node
+    facts: DirectoryFacts,
+    missing: Sequence[tuple[str, int]],
+    node: Node,
+    listed_in: AnyPath | None = None,
 ) -> Iterator[Finding]:
+    """Report replicas that are missing in a log directory, and ``listed_in`` a checkpoint of it.
+
+    Without a checkpoint the finding names the directory of a single one, else the log directory.
+    """
+    meta = facts.identity
     names_by_code: dict[FindingCode, list[str]] = defaultdict(list)
     for topic, partition in missing:
         others = node.other_replicas(topic, partition, None if meta is None else meta.directory_id)
@@ -311,8 +317,9 @@ def _missing_replicas(
             code = REPLICA_MISSING_ONLY if alone else REPLICA_MISSING
             names_by_code[code].append(f"{topic}-{partition}")
     for code, names in names_by_code.items():
+        path = facts.directory.path if names[1:] else facts.directory.path / names[0]
         expected = f"a directory {names[0]}, for which the cluster names node {node.node_id}"
-        yield file_finding(code, path, expected, "none", repeats=len(names) - 1)
+        yield file_finding(code, listed_in or path, expected, "none", repeats=len(names) - 1)
 
 
 NODE_CHECKS: Final = (
