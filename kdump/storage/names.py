@@ -230,6 +230,12 @@ def is_aside_name(name: str) -> bool:
     return name.startswith(_ASIDE_PREFIX) and name.endswith(_ASIDE_SUFFIX)
 
 
+def is_aside_of(name: str, partition: str) -> bool:
+    """Return whether a move gives this name to the directory ``partition`` that it sets aside."""
+    plan_id = name.removeprefix(_ASIDE_PREFIX).partition("-")[0]
+    return is_aside_name(name) and name == format_aside_name(plan_id, partition)
+
+
 def _split_suffix(name: str) -> tuple[str, Suffix]:
     for suffix in _SUFFIXES:
         if name.endswith(suffix):

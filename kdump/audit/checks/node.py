@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Final
 
@@ -22,17 +23,19 @@ from kdump.audit.finding_code import FindingCode, Harm, Outcome, Severity
 from kdump.audit.findings import Finding, file_finding
 from kdump.audit.targets.context import all_in_sight
 from kdump.audit.targets.node_directories import copies
-from kdump.errors import DecodeError
+from kdump.errors import DecodeError, SourceError
 from kdump.format.properties import MetaProperties
-from kdump.storage.logdir import DirectoryEntry, EntryType
+from kdump.storage.logdir import DirectoryEntry, EntryType, LogDirectory
 from kdump.storage.names import (
     CLUSTER_METADATA_TOPIC,
     REMOTE_INDEX_CACHE,
     DirectoryName,
     format_directory_name,
+    is_aside_of,
     parse_directory_name,
 )
 from kdump.storage.paths import AnyPath
+from kdump.storage.repair_record import MOVE, repair_records
 
 PARTITION_TWICE: Final = FindingCode(
     "partition-twice",
@@ -70,6 +73,16 @@ REPLICA_MISSING_ONLY: Final = FindingCode(
     "Bring the directory back before the broker starts, from a backup if necessary.",
     check=26,
     harm=Harm.EMPTY,
+)
+REPLICA_MOVED: Final = FindingCode(
+    "replica-moved",
+    Severity.WARNING,
+    "The directory of a partition is not in sight, and kdump move has left its backup here: the "
+    "partition is in another log directory. The cluster's metadata does not know that yet.",
+    "The broker finds the partition in the other log directory if log.dirs names it, and tells "
+    "the controller. Otherwise it creates an empty replica.",
+    "Name the other log directory too, or the broker's server.properties with --config.",
+    check=26,
 )
 LOG_DIRECTORY_EMPTIED: Final = FindingCode(
     "log-directory-emptied",
@@ -142,6 +155,12 @@ REMOTE_CACHE_DAMAGED: Final = FindingCode(
     "Move remote-log-index-cache away. The broker creates the directory again, and fetches the "
     "indexes when it needs them.",
     stops=Outcome.REFUSES,
+)
+
+#: Where a replica may be that no log directory in sight has.
+_UNSEEN: Final = (
+    "a log directory with an unknown directory id, as before its first startup, is not in sight: "
+    "if kdump move took it there, name that log directory too"
 )
 
 _METADATA_VERSION: Final = "metadata.version"
@@ -276,12 +295,9 @@ def check_missing_replicas(evidence: NodeEvidence) -> Iterator[Finding]:
     listed = [*(facts.directory for facts in directories), *evidence.beyond]
     existing = set(chain.from_iterable(map(served, listed)))
     existing |= set_aside(listed, evidence.node, existing).keys()
-    unlisted = unlisted_replicas(
-        directories,
-        evidence.node,
-        existing,
-        configured=all_in_sight(evidence.config, (each.path for each in listed)),
-    )
+    configured = all_in_sight(evidence.config, (each.path for each in listed))
+    unlisted = unlisted_replicas(directories, evidence.node, existing, configured=configured)
+    backups = [] if configured else [path for each in listed for path in _move_backups(each)]
     # A line may be of a topic that was deleted, and the new one of its name not yet be here.
     deleted = set(chain.from_iterable(map(renamed, listed)))
     for facts in directories:
@@ -292,34 +308,60 @@ def check_missing_replicas(evidence: NodeEvidence) -> Iterator[Finding]:
         if read is not None and read.value is not None:
             missing = sorted(read.value.keys() - existing - deleted)
             existing.update(missing)
-            yield from _missing_replicas(facts, missing, evidence.node, read.path)
+            yield from _missing_replicas(facts, missing, evidence, backups, read.path)
     for facts in directories:
         missing = sorted(unlisted[facts.directory.path] - existing)
-        yield from _missing_replicas(facts, missing, evidence.node)
+        yield from _missing_replicas(facts, missing, evidence, backups)
+
+
+def _move_backups(directory: LogDirectory) -> Iterator[AnyPath]:
+    """Yield the backups of partitions that ``kdump move`` has taken to another log directory.
+
+    A copy that is not finished has the record of its move in it.
+    """
+    for path in directory.set_aside:
+        with suppress(SourceError):
+            if not any(record.command == MOVE for record in repair_records(path)):
+                yield path
 
 
 def _missing_replicas(
     facts: DirectoryFacts,
     missing: Sequence[tuple[str, int]],
-    node: Node,
+    evidence: NodeEvidence,
+    backups: Sequence[AnyPath],
     listed_in: AnyPath | None = None,
 ) -> Iterator[Finding]:
     """Report replicas that are missing in a log directory, and ``listed_in`` a checkpoint of it.
 
     Without a checkpoint the finding names the directory of a single one, else the log directory.
+    Of a partition that was moved it names the backup, one of ``backups``.
     """
-    meta = facts.identity
+    meta, node = facts.identity, evidence.node
     names_by_code: dict[FindingCode, list[str]] = defaultdict(list)
     for topic, partition in missing:
         others = node.other_replicas(topic, partition, None if meta is None else meta.directory_id)
-        if others is not None:
-            alone = not others or node.leads_alone(topic, partition)
-            code = REPLICA_MISSING_ONLY if alone else REPLICA_MISSING
-            names_by_code[code].append(f"{topic}-{partition}")
+        if others is None:
+            continue
+        name = format_directory_name(topic, partition)
+        expected = _expected_text(name, node)
+        backup = next((path for path in backups if is_aside_of(path.name, name)), None)
+        if backup is not None:
+            found = "its backup: the log directory that kdump move took it to is not in sight"
+            yield file_finding(REPLICA_MOVED, backup, expected, found)
+            continue
+        alone = not others or node.leads_alone(topic, partition)
+        names_by_code[REPLICA_MISSING_ONLY if alone else REPLICA_MISSING].append(name)
+    # The metadata knows no log directory before a broker has run with it.
+    found = "none" if evidence.config is not None else f"none; {_UNSEEN}"
     for code, names in names_by_code.items():
         path = facts.directory.path if names[1:] else facts.directory.path / names[0]
-        expected = f"a directory {names[0]}, for which the cluster names node {node.node_id}"
-        yield file_finding(code, listed_in or path, expected, "none", repeats=len(names) - 1)
+        expected = _expected_text(names[0], node)
+        yield file_finding(code, listed_in or path, expected, found, repeats=len(names) - 1)
+
+
+def _expected_text(name: str, node: Node) -> str:
+    return f"a directory {name}, for which the cluster names node {node.node_id}"
 
 
 NODE_CHECKS: Final = (

@@ -32,6 +32,7 @@ from kdump.storage.names import (
     RECOVERY_POINT_CHECKPOINT,
     format_aside_name,
     is_aside_name,
+    is_aside_of,
 )
 from kdump.storage.paths import as_local
 from kdump.storage.repair_record import (
@@ -314,7 +315,7 @@ def aside_names(target: Path, name: str) -> list[Path]:
     with os.scandir(target) as entries:
         found = [entry.name for entry in entries if is_aside_name(entry.name)]
     paths = [target / each for each in sorted(found)]
-    return [path for path in paths if path.name == format_aside_name(aside_id(path), name)]
+    return [path for path in paths if is_aside_of(path.name, name)]
 
 
 def aside_id(path: Path) -> str:

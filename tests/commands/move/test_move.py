@@ -183,6 +183,74 @@ def test_several_partitions_and_their_earlier_repairs(top: Path, copied: None) -
     assert errors == {"replica-missing-only"}  # of partitions that the node here lacks
 
 
+def to_new_directory(tmp_path: Path, *names: str) -> tuple[Path, Path]:
+    """A node, and a log directory that was formatted and has never run, with its partitions."""
+    old, new = copy_fixture("4.3.1/clean", tmp_path / "old"), tmp_path / "new"
+    new.mkdir()
+    meta = (old / "meta.properties").read_text()
+    named = re.sub("directory.id=.*", "directory.id=q2Y3hBDoQ1mDkd8pO5sTgA", meta)
+    (new / "meta.properties").write_text(named)
+    paths = (str(old / name) for name in names)
+    ran = run(["move", "--to", str(new), *paths, "--apply"])
+    assert ran.code == exits.OK, ran
+    return old, new
+
+
+def of_replicas(*arguments: str | Path) -> tuple[int, list[tuple[str, str, str]]]:
+    """The exit code of a check, and what it finds of replicas: code, path, found."""
+    ran = kdump(*arguments, searching=False)
+    found = [each for each in ran.of("finding") if each["code"].startswith("replica-")]
+    return ran.code, [(each["code"], each["path"], each["detail"]["found"]) for each in found]
+
+
+DOTTED = "a.b_c-1-0"
+
+
+@pytest.mark.parametrize("mode", [("verify",), ("verify", "--quick"), ("next-start", "--scan")])
+def test_the_backup_explains_a_replica_that_is_elsewhere(
+    mode: tuple[str, ...], tmp_path: Path, copied: None
+) -> None:
+    old, new = to_new_directory(tmp_path, "codec-none-0", DOTTED)
+    backups = sorted(str(path) for path in old.glob("*-stray"))
+    code, found = of_replicas(*mode, old)
+    assert code == exits.OK
+    if mode[0] == "verify":
+        assert sorted(each[:2] for each in found) == [("replica-moved", each) for each in backups]
+        assert all("not in sight" in each[2] for each in found)
+    assert of_replicas(*mode, old, new) == (exits.OK, [])
+    # The broker's configuration does not name the other log directory.
+    config = tmp_path / "server.properties"
+    config.write_text(f"node.id=1\nprocess.roles=broker,controller\nlog.dirs={old}\n")
+    code, found = of_replicas("verify", "--config", config)
+    assert (code, {each[0] for each in found}) == (exits.PROBLEMS, {"replica-missing-only"})
+    config.write_text(f"node.id=1\nprocess.roles=broker,controller\nlog.dirs={old},{new}\n")
+    assert of_replicas("verify", "--config", config) == (exits.OK, [])
+
+
+def test_without_a_backup_a_replica_may_be_in_a_directory_that_is_not_in_sight(
+    tmp_path: Path,
+) -> None:
+    """One file system has both log directories: nothing is left in the old one."""
+    old, _ = to_new_directory(tmp_path, "codec-none-0")
+    code, found = of_replicas("verify", old)
+    assert (code, found[0][:2]) == (
+        exits.PROBLEMS,
+        ("replica-missing-only", str(old / "codec-none-0")),
+    )
+    assert "an unknown directory id" in found[0][2]
+
+
+def test_the_copy_of_a_move_that_has_not_ended_explains_nothing(
+    tmp_path: Path, copied: None
+) -> None:
+    old, new = to_new_directory(tmp_path, "codec-none-0")
+    (backup,) = old.glob("*-stray")
+    shutil.rmtree(backup)
+    shutil.copytree(new / "codec-none-0", backup)  # with the record of its move
+    code, found = of_replicas("verify", old)
+    assert (code, found[0][0]) == (exits.PROBLEMS, "replica-missing-only")
+
+
 def test_an_interrupted_move_is_found(top: Path, copied: None) -> None:
     """In reports, and by other repairs in both log directories."""
     ran = moved(top, "--apply", around=before_set_aside)
