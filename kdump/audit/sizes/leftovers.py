@@ -17,7 +17,7 @@ from kdump.audit.sizes.measure import FOREIGN, PartitionSpace
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import identity
 from kdump.storage.logdir import EntryType
-from kdump.storage.names import PARTITION_METADATA, REMOTE_INDEX_CACHE, FileKind
+from kdump.storage.names import PARTITION_METADATA, REMOTE_INDEX_CACHE, FileKind, is_aside_name
 from kdump.storage.paths import AnyPath
 from kdump.storage.repair_record import FOLDERS
 from kdump.values import frozen
@@ -60,7 +60,8 @@ ABOUT: Final = {
     Leftover.FUTURE_GONE: "-future directories; by the metadata log the topic is deleted, or its "
     "replicas in sync are on other nodes: they may go",
     Leftover.FUTURE: "moves between log directories that are not finished (-future)",
-    Leftover.BACKUPS: "backups of repairs: kdump undo lists them, --discard frees them",
+    Leftover.BACKUPS: "backups of repairs and moves: kdump undo lists them, those of a move in the "
+    "log directory that it led to, and --discard frees them",
     Leftover.UNNAMED: "segments in directories whose names are no partition's: they may be the "
     "only copy",
     Leftover.REMOTE_CACHE: "indexes of remote segments (remote-log-index-cache): those of a "
@@ -115,7 +116,8 @@ def leftovers_of(found: PartitionSpace, context: Context) -> Iterator[LeftoverFi
     name = found.name
     left = found.own_bytes
     if name is None:
-        yield LeftoverFiles(Leftover.UNNAMED, found.path, left)
+        kind = Leftover.BACKUPS if is_aside_name(found.path.name) else Leftover.UNNAMED
+        yield LeftoverFiles(kind, found.path, left)
     elif name.suffix == "delete":
         yield LeftoverFiles(Leftover.DELETE, found.path, left)
     elif name.suffix == "future":
@@ -144,6 +146,8 @@ def other_entries(
                 kind = Leftover.UNNAMED if tree.segments else Leftover.FOREIGN
                 if entry.name.name == REMOTE_INDEX_CACHE:
                     kind = Leftover.REMOTE_CACHE
+                elif is_aside_name(entry.name.name):
+                    kind = Leftover.BACKUPS
                 yield LeftoverFiles(kind, entry.path, tree.bytes), tree
             elif entry.name.kind is FileKind.UNKNOWN and entry.type is EntryType.FILE:
                 with suppress(OSError):

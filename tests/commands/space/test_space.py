@@ -195,6 +195,23 @@ def test_what_looks_like_a_partition_is_no_foreign_file(data: Path) -> None:
     assert "may be the only copy" in " ".join(ran.out.split())
 
 
+def test_what_a_move_sets_aside_is_a_backup(data: Path) -> None:
+    aside = data / "__cluster_metadata-0.kdump-0123abcd-codec-zstd-0-stray"
+    (data / "codec-zstd-0").rename(aside)
+    size = allocated(aside)
+    for path in (data, aside):
+        found = leftovers(kdump("space", path, searching=False))
+        assert found["backups"] == (size, 1)
+        assert "unnamed-partitions" not in found
+    ran = run(["space", str(data)], searching=False)
+    text = " ".join(ran.out.split())
+    assert "kdump undo lists them" in text
+    assert "may be the only copy" not in text
+    ran = run(["trim", "--leftovers", str(data), "--apply"], searching=False)
+    assert "backups of repairs and moves" in " ".join(ran.out.split())
+    assert allocated(aside) == size
+
+
 def test_files_inside_a_partition_that_are_not_kafkas(data: Path) -> None:
     before = topics(kdump("space", data, searching=False))["codec-none"]
     partition = data / "codec-none-0"
