@@ -74,7 +74,7 @@ def partition_entries(
 
 
 def _others(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield each code of further findings, with their number or the place of the only one."""
+    """Yield each code of further findings, with their number or the offsets of the only one."""
     by_code: dict[str, list[Finding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code.name, []).append(finding)
@@ -85,6 +85,8 @@ def _others(findings: Sequence[Finding]) -> Iterator[str]:
             yield f"{name} ({number:,})"
         elif only.position is not None and only.offsets is not None:
             yield f"{name} in {printable(only.path.name)}, offsets {only.offsets}"
+        elif only.offsets is not None and only.code.severity is Severity.INFO:
+            yield f"{name} (offsets {only.offsets})"  # no other line of the report has them
         else:
             yield name
 

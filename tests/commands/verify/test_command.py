@@ -840,6 +840,17 @@ def test_the_plan_removes_a_log_start_beyond_the_end(cli: Cli, log_directory: Pa
     ) in text
 
 
+def test_a_note_beside_others_has_its_offsets(cli: Cli, tmp_path: Path) -> None:
+    """A log that begins above 0, beside a snapshot that no broker needs."""
+    data = copy_fixture("4.3.1/clean", tmp_path / "data")
+    for path in (data / "codec-none-0").glob(f"{0:020}.*"):
+        path.unlink()
+    (data / "codec-none-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 60\n2 78\n")
+    lines = cli.text("--info", data, code=exits.OK)
+    at = next(number for number, line in enumerate(lines) if "codec-none-0 " in line)
+    assert "       also: log-start-raised (offsets 0..59)" in lines[at : at + 5]
+
+
 def test_the_plan_says_when_a_topic_id_may_be_written(cli: Cli, tmp_path: Path) -> None:
     """Records of a topic that was deleted do not go into the one that has its name now."""
     (unknown,) = (each for each in DIRECTORY_RECIPES if each.name == "id-unknown")
