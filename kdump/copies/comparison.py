@@ -213,6 +213,15 @@ class Comparison:
             sources.update(self.committed_beyond(index))
         return tuple(number for number in self.order if number in sources)
 
+    def lacks(self, index: int) -> tuple[OffsetRange, ...]:
+        """Return the offsets that other copies of the lineage can give, and a copy cannot."""
+        copy, found = self.copies[index], list[OffsetRange]()
+        for number, other in enumerate(self.copies):
+            if number != index and _same_topic(copy, other):
+                shared = shared_end(copy.epochs, other.epochs)
+                found += _without(other.sound_ranges(), copy.sound_ranges(), shared)
+        return tuple(_united(found))
+
     def in_sync(self, index: int) -> bool | None:
         """Return whether the node of a copy is in the ISR; None if that is unknown."""
         return self._among(index, None if self.replicas is None else self.replicas.in_sync)
@@ -412,23 +421,29 @@ def _unordered(
 ) -> Unordered | None:
     """Return from where on a copy has batches that another one has in order, None without any.
 
-    A cleaner leaves offsets out: in a compacted log nothing tells what is in order. Raises
-    SourceError.
+    Where the other one lacks batches too, it has all that follow these. A cleaner leaves offsets
+    out: in a compacted log nothing tells what is in order. Raises SourceError.
     """
     copy = copies[index]
     if copy.compacted:
         return None
     gaps = [lost.first for lost in copy.lost if lost.reason == OFFSETS_MISSING]
     for source, other in enumerate(copies):
-        if source == index or other.unordered or not _same_topic(copy, other):
+        if source == index or other.disordered or not _same_topic(copy, other):
+            continue
+        behind = [lost.end or lost.first for lost in other.lost if lost.reason == OFFSETS_MISSING]
+        since = max(behind, default=None)
+        if since is not None and (copy.disordered or since > min(gaps)):
             continue
         places = [
             each.offset
             for each in differences
-            if each.offset is not None and set(each.copies) == {index, source}
+            if each.offset is not None
+            and set(each.copies) == {index, source}
+            and each.offset >= (since or 0)
         ]
         offset = min([*places, *gaps], default=None)
-        parting = None if offset is None else parting_of(copy, other, offset, pace)
+        parting = None if offset is None else parting_of(copy, other, offset, pace, since or 0)
         if parting is not None and parting > copy.start:
             return Unordered(parting, source)
     return None
@@ -517,6 +532,21 @@ def _alone(
                 end = shared_end(copies[index].epochs, other.tiered)
                 left = list(_without(left, remote, end))
     return left
+
+
+def _united(ranges: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
+    """Yield ranges in order, those that meet as one."""
+    last: OffsetRange | None = None
+    for each in sorted(ranges):
+        if last is None:
+            last = each
+        elif each.first <= last.end:
+            last = OffsetRange(last.first, max(last.end, each.end))
+        else:
+            yield last
+            last = each
+    if last is not None:
+        yield last
 
 
 def _without(

@@ -87,18 +87,21 @@ def count_records(copy: Copy, offsets: OffsetRange, pace: Pace | None = None) ->
     return count
 
 
-def parting_of(copy: Copy, other: Copy, offset: int, pace: Pace | None = None) -> int | None:
+def parting_of(
+    copy: Copy, other: Copy, offset: int, pace: Pace | None = None, since: int = 0
+) -> int | None:
     """Return where to truncate a copy whose batches have wrong offsets or leader epochs.
 
     No checksum covers these. ``other`` has right ones: the same batches before that place, and all
     that follow it in the log of ``copy``, in their order. None if it has not. ``offset`` is the
-    first at which the two are known to differ. A truncation removes the first batch that ends at
-    its offset or later, and all that follow (``LogSegment.truncateTo``). Segments are read at
-    ``pace``. Raises SourceError.
+    first at which the two are known to differ; batches before ``since`` are not compared. A
+    truncation removes the first batch that ends at its offset or later, and all that follow
+    (``LogSegment.truncateTo``). Segments are read at ``pace``. Raises SourceError.
     """
     if not (copy.segments and other.segments):
         return None
-    first = max(_segments_from(each, offset)[0].base_offset for each in (copy, other))
+    bases = [_segments_from(each, offset)[0].base_offset for each in (copy, other)]
+    first = max([since, *bases])
     logs = [_batches(each, offset, pace) for each in (copy, other)]
     with closing(logs[0]), closing(logs[1]):
         own, others = (dropwhile(lambda batch: batch.base < first, log) for log in logs)

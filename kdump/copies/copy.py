@@ -53,7 +53,7 @@ _STARTS: Final = {
     LOG_START_UNEXPLAINED: START_UNEXPLAINED,
 }
 #: The findings on base offsets and leader epochs, which no checksum covers.
-_UNORDERED: Final = frozenset(
+_DISORDERED: Final = frozenset(
     {
         BATCH_BELOW_SEGMENT,
         LEADER_EPOCH_FALLS,
@@ -141,8 +141,8 @@ class Copy:
                     read there too.
     tiered          The leader epochs from the log start on, where older offsets are in remote
                     storage only; ``epochs`` begins at the first segment. None without these.
-    unordered       Whether the offsets or the leader epochs of its batches contradict each other,
-                    or offsets are missing between them: no checksum covers these.
+    disordered      Whether the offsets or the leader epochs of its batches contradict each other,
+                    which no checksum covers.
     """
 
     topic: str
@@ -166,7 +166,7 @@ class Copy:
     once: LeaderEpochs | None = None
     remote: OffsetRanges = ()
     tiered: LeaderEpochs | None = None
-    unordered: bool = False
+    disordered: bool = False
 
     @property
     def start(self) -> int:
@@ -187,6 +187,11 @@ class Copy:
     def end(self) -> int:
         """The log end offset after the next start, which may cut sound batches."""
         return self.started.end
+
+    @property
+    def unordered(self) -> bool:
+        """Whether its batches are not in order, or offsets are missing between them."""
+        return self.disordered or any(lost.reason == OFFSETS_MISSING for lost in self.lost)
 
     @property
     def lineage(self) -> LeaderEpochs:
@@ -335,8 +340,7 @@ def copy_of(
         unread=tuple(unread),
         shows_compaction=compaction_of(verdict.surveys, policy) is Compaction.SHOWN,
         once=once,
-        unordered=any(finding.code in _UNORDERED for finding in verdict.findings)
-        or any(each.reason == OFFSETS_MISSING for each in lost),
+        disordered=any(finding.code in _DISORDERED for finding in verdict.findings),
     )
 
 

@@ -17,8 +17,9 @@ from kdump.audit.commands import (
     truncate_command,
     unclean_election_command,
 )
+from kdump.audit.facts.remote_storage import ranges_text
 from kdump.copies.comparison import Comparison, ComparisonState, Unordered
-from kdump.copies.copy import Copy
+from kdump.copies.copy import Copy, OffsetRange
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.paths import AnyPath
 from kdump.ui.units import count_text
@@ -56,6 +57,24 @@ class _Save:
     command: Remedy
 
 
+@frozen
+class _Choice:
+    """A copy that may lead, and what it lacks of the records of others."""
+
+    copy: int
+    lacks: tuple[OffsetRange, ...]
+
+    @property
+    def offsets(self) -> int:
+        """The number of offsets that it lacks."""
+        return sum(end - first for first, end in self.lacks)
+
+    @property
+    def text(self) -> str:
+        """The ranges, with their first and last offsets."""
+        return ranges_text(tuple((first, end - 1) for first, end in self.lacks))
+
+
 class Advice:
     """What follows from the comparisons of a run, which the command ``again`` makes once more."""
 
@@ -65,6 +84,7 @@ class Advice:
         self._renames: list[AdviceStep] = []
         self._heals: list[_Heal] = []
         self._saves: list[_Save] = []
+        self._choices: list[AdviceStep] = []
         self._unclean: list[AdviceStep] = []
 
     def add(self, found: Comparison) -> None:
@@ -84,9 +104,14 @@ class Advice:
             return
         if len(found.copies) == 1 and not found.missing:
             return
-        first = found.copies[found.first]
+        choices = list(_choices(found))
+        index = choices[0].copy if choices else found.first
+        first = found.copies[index]
         name = "the first choice" if first.node_id is None else f"node {first.node_id}"
-        self._saves.extend(_saves(found, name))
+        saves = list(_saves(found, index, name))
+        if choices:
+            self._choices.append(_choice_step(found, choices, [save.path for save in saves]))
+        self._saves.extend(saves)
         nodes = {copy.node_id for copy in found.copies}.union(found.missing)
         if (
             first.node_id is not None
@@ -95,7 +120,8 @@ class Advice:
             and not any(copy.live for copy in found.copies)
         ):
             self._first[first.node_id] += 1
-        if found.unclean and first.can_lead:
+        outside = found.in_sync(index) is False and not found.eligible(index)
+        if outside and first.can_lead:
             self._unclean.append(
                 AdviceStep(
                     f"{name} is not in sync for {found.topic}-{found.partition}: start it alone, "
@@ -116,6 +142,7 @@ class Advice:
         if self._renames or self._heals:
             text = "compare again before a broker starts: the result says who may lead"
             yield AdviceStep(text, (self._again,))
+        yield from self._choices
         yield from _save_steps(self._saves)
         if self._first:
             others = " for the other partitions" if self._renames or self._heals else ""
@@ -193,10 +220,62 @@ def _save_steps(saves: Iterable[_Save]) -> Iterator[AdviceStep]:
         yield AdviceStep(text, tuple(save.command for save in found))
 
 
-def _saves(found: Comparison, name: str) -> Iterator[_Save]:
-    """Yield what other copies lose when the first one, called ``name``, leads."""
+def _choices(found: Comparison) -> list[_Choice]:
+    """Return what each copy that may lead lacks of the others, the one that lacks least first.
+
+    Empty if a copy has all records, or if no copy has lost any: then the order alone decides. So it
+    does where logs have parted: each leader truncates others, which the report says.
+    """
+    copies = found.copies
+    parted = any(
+        not any(copies[index].disordered for index in each.copies) for each in found.differences
+    )
+    if parted or not any(copy.lost or copy.unordered for copy in copies):
+        return []
+    leaders = [index for index in found.order if copies[index].can_lead]
+    choices = [_Choice(index, found.lacks(index)) for index in leaders]
+    if len(choices) < 2 or not all(choice.lacks for choice in choices):
+        return []
+    elected = [each for each in choices if found.in_sync(each.copy) or found.eligible(each.copy)]
+    best = min(elected or choices, key=lambda choice: choice.offsets)
+    return [best, *(choice for choice in choices if choice is not best)]
+
+
+def _choice_step(
+    found: Comparison, choices: Sequence[_Choice], saved: Sequence[AnyPath]
+) -> AdviceStep:
+    """Return the step that says what each choice of a leader loses, and saves that.
+
+    A later step saves the records of the copies at the paths ``saved``.
+    """
+    names = [_name(found.copies[choice.copy]) for choice in choices]
+    losses = ", ".join(
+        f"{name} lacks offsets {choice.text}" for name, choice in zip(names, choices, strict=True)
+    )
+    counts = [choice.offsets for choice in choices]
+    least = ""
+    if counts.count(min(counts)) == 1:
+        best = counts.index(min(counts))
+        outside = found.in_sync(choices[best].copy) is False and best > 0
+        least = f", least if {names[best]} leads"
+        least += " after an unclean election" if outside else ""
+    text = (
+        f"{found.topic}-{found.partition}: no replica has all records, and heal cannot unite them. "
+        f"The leader decides what is lost{least}: {losses}"
+    )
+    others = [found.copies[choice.copy].path for choice in choices[1:]]
+    commands = tuple(salvage_command(path) for path in others if path not in saved)
+    return AdviceStep(f"{text}. To save the others first" if commands else text, commands)
+
+
+def _name(copy: Copy) -> str:
+    return str(copy.path) if copy.node_id is None else f"node {copy.node_id}"
+
+
+def _saves(found: Comparison, leader: int, name: str) -> Iterator[_Save]:
+    """Yield what other copies lose when the copy ``leader``, called ``name``, leads."""
     for leadership in found.leaderships:
-        if leadership.leader == found.first:
+        if leadership.leader == leader:
             for cut in leadership.cuts:
                 if cut.records:
                     path = found.copies[cut.copy].path

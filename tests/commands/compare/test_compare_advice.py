@@ -284,6 +284,90 @@ def test_a_log_out_of_order_is_truncated_and_then_healed(
     assert after == whole
 
 
+# --- batches that are missing in each of them
+
+
+def remove(log: Path, *numbers: int) -> None:
+    """Remove the batches with these numbers from a file."""
+    data, at, left = log.read_bytes(), 0, list[bytes]()
+    while at < len(data):
+        size = 12 + int.from_bytes(data[at + 8 : at + 12])
+        left.append(data[at : at + size])
+        at += size
+    log.write_bytes(b"".join(each for number, each in enumerate(left) if number not in numbers))
+
+
+#: The batches that each replica lacks, of 12 with 3 records and 20 with 1.
+UNITED = {
+    "two": ((5,), (25,)),
+    "two, the first one last": ((25,), (5,)),
+    "two of two": ((5, 9), (25, 27)),
+    "three": ((5,), (25,), (14,)),
+    "one has all": ((5,), (), (14,)),
+}
+
+
+@pytest.mark.parametrize("name", UNITED)
+@pytest.mark.slow
+def test_replicas_that_each_lack_batches_get_all_from_each_other(name: str, tmp_path: Path) -> None:
+    """The one whose last batches others have is first: it lacks none of the earlier ones."""
+    nodes = lay_out(tmp_path, [append(BASE, 1, 20)] * len(UNITED[name]), rolls=(40, 40, 40))
+    for path in nodes:
+        lead(path, [*range(len(nodes))], [*range(len(nodes))])
+    logs = [path / "t-0" / f"{0:020}.log" for path in nodes]
+    whole = logs[0].read_bytes()
+    for log, numbers in zip(logs, UNITED[name], strict=True):
+        remove(log, *numbers)
+    text = text_of(*nodes)
+    for _ in nodes:
+        if any(words[1] in REPAIRS for words in commands_of(text)):
+            text = follow(text)
+    assert text.startswith("OK            The replicas of 1 partition are equal."), text
+    for path in nodes:
+        files = sorted((path / "t-0").glob("*.log"))
+        assert b"".join(file.read_bytes() for file in files) == whole
+
+
+def steps_of(text: str) -> str:
+    return " ".join(text.partition("\nnext ")[2].split())
+
+
+@pytest.mark.parametrize("in_sync", [[0, 1], [0]])
+def test_what_each_leader_loses_is_said_where_no_repair_unites_them(
+    in_sync: list[int], tmp_path: Path
+) -> None:
+    nodes = lay_out(tmp_path, [append(BASE, 1, 20)] * 2, rolls=(40, 40))
+    lead(nodes[0], [0, 1], in_sync)
+    logs = [path / "t-0" / f"{0:020}.log" for path in nodes]
+    remove(logs[0], 5, 25)
+    remove(logs[1], 15)
+    first, other = (1, 0) if 1 in in_sync else (0, 1)
+    unclean = "" if 1 in in_sync else " after an unclean election"
+    lacks = ("offsets 15..17, 49..49", "offsets 39..39")
+    assert steps_of(text_of(*nodes)) == (
+        "1 t-0: no replica has all records, and heal cannot unite them. The leader decides what "
+        f"is lost, least if node 1 leads{unclean}: node {first} lacks {lacks[first]}, node {other} "
+        f"lacks {lacks[other]}. To save the others first: kdump salvage {nodes[other] / 't-0'} "
+        f"--output DIR 2 start node {first} first"
+    )
+
+
+def test_what_each_of_two_logs_out_of_order_loses_is_said(tmp_path: Path) -> None:
+    paths = lay_out(tmp_path, [append(BASE, 1, 20)] * 2, rolls=(40, 40))
+    header(paths[0] / "t-0" / f"{0:020}.log", 20, base=65_580)
+    header(paths[1] / "t-0" / f"{0:020}.log", 17, epoch=1 << 20)
+    said = steps_of(text_of(*paths))
+    assert "no replica has all records, and heal cannot unite them" in said
+    assert "node 0 lacks offsets" in said
+
+
+def test_replicas_that_lack_the_same_are_no_choice(tmp_path: Path) -> None:
+    paths = lay_out(tmp_path, [append(BASE, 1, 20)] * 2, rolls=(40, 40))
+    for path in paths:
+        remove(path / "t-0" / f"{0:020}.log", 5)
+    assert "no replica has all records" not in steps_of(text_of(*paths))
+
+
 @pytest.mark.parametrize("name", few_first(REPLICAS))
 @pytest.mark.slow
 def test_logs_of_brokers_out_of_order_are_healed(name: str, tmp_path: Path) -> None:
