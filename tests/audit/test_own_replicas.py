@@ -362,7 +362,7 @@ def test_a_new_log_directory_has_nothing_to_lose(
 
 def test_what_a_start_without_the_metadata_log_left_is_no_copy_of_a_part(tmp_path: Path) -> None:
     """Since 4.4 there is no bootstrap.checkpoint, and that start leaves no recovery point."""
-    path = node(tmp_path, *ONE, whole=False)
+    path = node(tmp_path, *ONE, CHANGED, whole=False)
     assert of_replicas(path) == []  # a partition that was copied, and the metadata log
     (path / "here-0").rename(path / f"here-0.{HEX}-stray")
     assert of_replicas(path) == [ASIDE_ALONE]
