@@ -110,7 +110,7 @@ def is_whole(directories: Iterable[DirectoryFacts]) -> bool:
         names = [name for name in found if name and name.topic != CLUSTER_METADATA_TOPIC]
         here = {(name.topic, name.partition) for name in names}
         known = set() if points is None or points.value is None else set(points.value)
-        renamed = bool(names) and all(name.suffix == "stray" for name in names)
+        renamed = bool(names) and all(name.suffix in ("stray", "delete") for name in names)
         if 2 * len(known & here) > len(known) or (renamed and points is not None and not known):
             return True
     return False
