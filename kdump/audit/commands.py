@@ -108,6 +108,11 @@ def resume_command(partition: AnyPath, record: RepairRecord) -> Remedy:
     return "kdump", record.command, *to, operand(place_of(partition)), "--apply", *confirm
 
 
+def repair_command(directory: AnyPath, *options: str) -> Remedy:
+    """Return the command that plans the cures of all partitions of a log directory."""
+    return "kdump", "repair", operand(place_of(directory)), *options
+
+
 def repair_resume_command(directory: AnyPath, journal: RepairJournal) -> Remedy:
     """Return the command that resumes an interrupted repair of a log directory."""
     confirm = ("--confirm", journal.id) if journal.lossy else ()

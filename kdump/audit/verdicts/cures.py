@@ -10,10 +10,11 @@ from enum import Enum
 
 from kdump.audit.checks.read_errors import DENIED, UNREADABLE, VANISHED
 from kdump.audit.checks.repair_records import REPAIR_PENDING
+from kdump.audit.checks.topic import PARTITION_STRAY_ONLY
 from kdump.audit.checks.transactions import TRANSACTION_END_LOST
 from kdump.audit.commands import Remedy, reindex_command, salvage_command, truncate_command
 from kdump.audit.finding_code import Severity
-from kdump.audit.findings import Finding
+from kdump.audit.findings import Finding, explain_command
 from kdump.audit.startup.forecast import Forecast
 from kdump.audit.survey.recovery import Span
 from kdump.audit.verdicts.verdict import Verdict
@@ -72,6 +73,10 @@ def cures_of(verdict: Verdict) -> Diagnosis:
 
 def _of_remedies(verdict: Verdict, found: list[Finding], errors: list[Finding]) -> Diagnosis:
     path = verdict.target.path
+    other_topic = next((each for each in found if each.code is PARTITION_STRAY_ONLY), None)
+    if other_topic is not None:
+        why = "the records may be of another topic of this name"
+        return Diagnosis(left=why, command=explain_command(PARTITION_STRAY_ONLY))
     remedies = {finding.remedy for finding in found}
     corrupt, valid = records_after_damage(verdict)
     rebuild = (CureKind.REBUILD,) if reindex_command(path) in remedies else ()

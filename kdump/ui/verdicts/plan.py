@@ -20,6 +20,7 @@ from kdump.audit.commands import (
     heal_command,
     place_of,
     reindex_command,
+    repair_command,
     salvage_command,
     truncate_command,
 )
@@ -28,7 +29,7 @@ from kdump.audit.finding_code import Harm, Severity
 from kdump.audit.findings import Finding, explain_command
 from kdump.audit.startup.forecast import Forecast
 from kdump.audit.targets.target import Root
-from kdump.audit.verdicts.cures import may_heal, pending_remedy
+from kdump.audit.verdicts.cures import CureKind, may_heal, pending_remedy
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.format.lines.shell import operand
 from kdump.format.lines.text import printable
@@ -117,9 +118,18 @@ def _partition_steps(
     beside: Mapping[AnyPath, Sequence[AnyPath]],
 ) -> Iterator[_Step]:
     strays, others = _strays(verdicts, forecasts)
-    yield from _replica_steps(others, forecasts, beside)
+    yield from _replica_steps(root, others, forecasts, beside)
     to_reindex, unknown = list[Verdict](), list[Verdict]()
+    torn = [verdict for verdict in others if _is_torn(verdict)]
+    together = {verdict.target.path for verdict in torn if len(torn) > _NAMED}
+    if together:
+        yield _Step(
+            f"{_names_text(torn)}: remove their unreadable ends, and no valid record, as one plan:",
+            [repair_command(root.path, "--only", CureKind.TAIL.value)],
+        )
     for verdict in others:
+        if verdict.target.path in together:  # after it, a check shows which other errors stay
+            continue
         remedies = _remedies(verdict)
         forecast = forecasts.get(verdict.target.path)
         harm = _harm(verdict, forecast)
@@ -149,6 +159,13 @@ def _partition_steps(
         waits = all(map(_startup_rebuilds, to_reindex))
         when = "can wait: " if waits else ""
         yield _Step(f"{when}rebuild indexes or small files of {names}:", [reindex_command(path)])
+
+
+def _is_torn(verdict: Verdict) -> bool:
+    """Return whether a partition needs first of all that the unreadable end of its log goes."""
+    remedies = _remedies(verdict)
+    cuts = truncate_command(verdict.target.path) in remedies
+    return cuts and not _replaces_all(verdict, remedies)
 
 
 def _is_of_unknown_topic(verdict: Verdict) -> bool:
@@ -277,6 +294,7 @@ def _has_copy(verdict: Verdict, beside: Mapping[AnyPath, Sequence[AnyPath]]) -> 
 
 
 def _replica_steps(
+    root: Root,
     verdicts: Sequence[Verdict],
     forecasts: Mapping[AnyPath, Forecast],
     beside: Mapping[AnyPath, Sequence[AnyPath]],
@@ -308,7 +326,16 @@ def _replica_steps(
                 [compare_command(path, beside.get(path, [COPY])) for path in compared],
                 fact=copies is not None and not copies.nodes and not compared,
             )
-            if healed:
+            if len(healed) > _NAMED:
+                at_hand = {copy.parent: None for path in healed for copy in beside.get(path, ())}
+                given = [operand(copy) for copy in at_hand] or ["REPLICA"]
+                where = ":" if at_hand else " (REPLICA is the log directory of another node):"
+                yield _Step(
+                    f"restore the lost records of {_paths_text(healed)} from replicas, before a "
+                    f"broker starts on them, as one plan{where}",
+                    [repair_command(root.path, *(w for each in given for w in ("--from", each)))],
+                )
+            elif healed:
                 yield _Step(
                     "restore the lost records from a replica, before a broker starts on it"
                     f"{_brought(healed, beside)}",
@@ -348,6 +375,10 @@ def _startup_rebuilds(verdict: Verdict) -> bool:
 
 
 def _names_text(verdicts: Sequence[Verdict]) -> str:
-    names = ", ".join(printable(verdict.target.name) for verdict in verdicts[:_NAMED])
-    others = len(verdicts) - _NAMED
+    return _paths_text([verdict.target.path for verdict in verdicts])
+
+
+def _paths_text(paths: Sequence[AnyPath]) -> str:
+    names = ", ".join(printable(path.name or str(path)) for path in paths[:_NAMED])
+    others = len(paths) - _NAMED
     return f"{names} and {count_text(others, 'other')}" if others > 0 else names

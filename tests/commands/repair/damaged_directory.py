@@ -73,3 +73,13 @@ def write_many(data: Path, count: int) -> Path:
     _write(data, "middle", {FIRST: broken(plain(FIRST, LAST), 3)}, {})
     (data / "meta.properties").write_bytes(META)
     return data
+
+
+def write_corrupt(data: Path, replica: Path, count: int) -> None:
+    """Write a log directory with ``count`` partitions, each with a corrupt batch, and a replica."""
+    good = {FIRST: plain(FIRST, LAST)}
+    for number in range(count):
+        forge.write_partition(data, f"t{number}", 0, {FIRST: broken(good[FIRST], 3)})
+        forge.write_partition(replica, f"t{number}", 0, good)
+    for directory, node in ((data, b"1"), (replica, b"2")):
+        (directory / "meta.properties").write_bytes(META.replace(b"node.id=1", b"node.id=" + node))

@@ -21,6 +21,7 @@ from support.crashing.running import Run, run
 from support.crashing.seam import failing, killed_before
 from support.crashing.sound import sound_offsets
 from support.crashing.trees import Node, put, take
+from support.fixtures_loader import copy_fixture
 
 pytestmark = pytest.mark.once
 
@@ -407,3 +408,45 @@ def test_backups_that_are_gone_end_the_journal(data: Path) -> None:
     assert list(data.glob(".kdump.*")) == []
     assert list(data.glob("*/.kdump")) == []
     assert problems(data).keys() == {"middle-0"}
+
+
+# --- what leads here
+
+
+def steps(*paths: Path) -> list[list[str]]:
+    """The commands of repair that the plan of ``verify`` prints."""
+    shown = run(["verify", *map(str, paths)])
+    found = [line.strip() for line in shown.out.splitlines() if line.strip().startswith("kdump ")]
+    return [shlex.split(line)[1:] for line in found if line.startswith("kdump repair ")]
+
+
+def test_verify_leads_here_where_many_logs_are_torn(place: Path) -> None:
+    data = damaged.write_many(place / "many", 30)
+    (command,) = steps(data)
+    assert command == ["repair", str(data), "--only", "tail"]
+    assert run([*command, "--apply"]).code == exits.INCOMPLETE
+    assert steps(data) == []
+    assert set().union(*problems(data).values()) == {"batch-crc-mismatch", "index-missing"}
+
+
+def test_verify_leads_here_where_a_replica_has_many_records(place: Path) -> None:
+    data, replica = place / "data", place / "replica"
+    damaged.write_corrupt(data, replica, 5)
+    commands = steps(data, replica)
+    assert commands == [["repair", str(data), "--from", str(replica)]]
+    done = run([*commands[0], "--apply"])
+    assert done.code == exits.OK, done
+    assert problems(data) == {}
+    assert all(offsets == list(range(100)) for offsets in valid(data).values())
+
+
+def test_records_that_may_be_of_another_topic_are_left(place: Path) -> None:
+    """The cure of partition-stray-only has a condition that nothing on the disk shows."""
+    data = copy_fixture("4.3.1/clean", place / "data")
+    file = data / "codec-lz4-0" / "partition.metadata"
+    file.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAw\n")
+    assert problems(data) == {"codec-lz4-0": {"partition-stray-only"}}
+    cures, left, _ = plan(data)
+    assert cures == {}
+    assert set(left) == {"codec-lz4-0"}
+    assert "another topic" in left["codec-lz4-0"]["reason"]
