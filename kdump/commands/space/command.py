@@ -11,6 +11,7 @@ import click
 
 from kdump.ui.command import Command
 from kdump.ui.options.jobs import jobs_option, reading_jobs
+from kdump.ui.options.rate import rate_option, reading_rate
 from kdump.ui.options.reports import format_option, wide_option
 from kdump.ui.options.targets import TargetOptions, find_read_scope, target_options
 from kdump.ui.options.values import read_size
@@ -42,6 +43,14 @@ if TYPE_CHECKING:
     help="The order of topics: the largest first, by name, those with the most bytes that are due, "
     "those that grew most in the last day, or those with the oldest record first.",
 )
+@click.option(
+    "--sample",
+    "sampled",
+    is_flag=True,
+    help="Read 4 MiB of each topic, spread over its logs, and show its compression type with the "
+    "ratio (TYPE), and what zstd would make of its logs, as an estimate (AS ZSTD).",
+)
+@rate_option("Only with --sample. Default: 50MB while a broker runs, else none.")
 @format_option("Tables for people, or JSON Lines.")
 @wide_option
 @jobs_option()
@@ -51,6 +60,8 @@ def space(
     targets: TargetOptions,
     free: int | None,
     order: str,
+    sampled: bool,
+    limit_rate: int | None,
     form: Literal["text", "json"],
     wide: bool,
     jobs: int | None,
@@ -87,21 +98,47 @@ def space(
     left as they are. Each command has one that restores the configs of the topic. The broker has to
     run: it deletes segments at its next check, and so do all other brokers with replicas.
 
+    With --sample, kdump reads batches at 32 places that are spread over the logs of each topic, 128
+    KiB or one batch at each, past the page cache; topics of less than 4 MiB as a whole. It
+    decompresses them, and compresses each anew with zstd at level 3, which is the default of
+    compression.zstd.level. AS ZSTD is what the logs would take then, ± twice the standard error. In
+    tests, the logs of a topic whose content changes from segment to segment were compressed anew as
+    a whole: the estimates were at most 5 % off, and 19 of 20 within that error. A broker with
+    compression.type=zstd compresses what is written from then on: what is there stays as it is.
+    Batches of message formats v0 and v1 count with the size that they have. What cleaning would
+    free is not estimated.
+
     kdump reads names, sizes and small files, and the last entry of the time index of each segment;
     of compacted topics, a producer snapshot, and up to 16 MiB of the active segment if a
     transaction was open as it began. It changes nothing, and can run while a broker is running.
     """
     from kdump.audit.run.spread import Workers
     from kdump.commands.space.report import emit_space, print_space
-    from kdump.commands.space.space import find_space
+    from kdump.commands.space.space import Sampling, find_space
+    from kdump.storage.throttle import Pace
     from kdump.ui.progress import Progress
+
+    if limit_rate is not None and not sampled:
+        raise click.UsageError("--limit-rate: expected --sample beside it")
 
     scope = find_read_scope(targets, stores=False)
     spread = Workers(reading_jobs(jobs, scope.targets))
+    sampling = None
+    if sampled:
+        rate = reading_rate(limit_rate, scope.targets)
+        sampling = Sampling(Pace(rate) if rate else None)
     with Progress(progress) as meter:
         meter.expect(scope.count, "partitions")
         selected = bool(targets.topics or targets.excluded)
-        report = find_space(scope, spread, meter.advance, selected=selected, free=free, order=order)
+        report = find_space(
+            scope,
+            spread,
+            meter.advance,
+            selected=selected,
+            free=free,
+            order=order,
+            sampling=sampling,
+        )
     now_ms = scope.context.now_ms
     if form == "json":
         return emit_space(click.echo, report, [root.path for root in scope.roots], now_ms)

@@ -14,6 +14,7 @@ from kdump.audit.sizes.file_systems import FileSystem
 from kdump.audit.sizes.leftovers import ABOUT, MAY_GO
 from kdump.commands.space.cleaner import CleanerTurn
 from kdump.commands.space.cleaner_text import cleaner_hold, cleaner_sentences, compaction_fields
+from kdump.commands.space.sample_text import sample_fields, sample_sentence, type_text, zstd_text
 from kdump.commands.space.space import (
     LeftoverSpace,
     SpaceReport,
@@ -107,7 +108,11 @@ _TOPICS: Final = ReportTable[_Row](
         Column(None, "held", lambda row: _held_fields(row.topic)),
         Column(None, "next_due_ms", lambda row: row.topic.until_ms),
         Column(None, FIELDS, lambda row: compaction_fields(row.topic, row.cleaners)),
+        Column("TYPE", None, lambda row: type_text(row.topic)),
+        Column("AS ZSTD", None, lambda row: zstd_text(row.topic)),
+        Column(None, FIELDS, lambda row: sample_fields(row.topic)),
     ),
+    always=7,
 )
 
 
@@ -147,7 +152,8 @@ def print_space(
         emit(paragraph(size_text(unlinked.size_bytes), printable(_unlinked_text(unlinked))))
     emit("")
     *closing, measured = _closing(report, config=config)
-    for label, text in (*closing, *cleaner_sentences(report, now_ms), measured):
+    sampled = sample_sentence(report.topics)
+    for label, text in (*closing, *cleaner_sentences(report, now_ms), *sampled, measured):
         emit(paragraph(label, text))
     if report.wish is not None:
         for line in _wish_lines(report.wish):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import Final
 
@@ -21,11 +22,14 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.scope import Scope, directories_of
 from kdump.audit.targets.target import without_nested
 from kdump.commands.space.cleaner import CleanerTurn, CompactedPartition, cleaner_turns
+from kdump.commands.space.sample import TopicSample, read_sample, sample_task
 from kdump.commands.space.shorter import ShorterRetention, shorter_retention
 from kdump.errors import SourceError, UsageError
 from kdump.storage.liveness import Process, UnlinkedFiles, unlinked_files
 from kdump.storage.logdir import Segment
+from kdump.storage.names import CLUSTER_METADATA_TOPIC
 from kdump.storage.paths import AnyPath
+from kdump.storage.throttle import Pace
 from kdump.values import frozen
 
 
@@ -35,7 +39,8 @@ class TopicSpace:
 
     ``held`` has the bytes of logs that retention leaves, by what holds the first of them, and
     ``until_ms`` the first time at which the age of a segment lets it go. ``compacted`` has the
-    partitions if the topic is compacted.
+    partitions if the topic is compacted. ``logs`` has the bytes of the logs of each partition, by
+    its path, and ``sample`` what was asked for of them.
     """
 
     topic: str
@@ -53,10 +58,18 @@ class TopicSpace:
     until_ms: int | None = None
     growth: Growth = field(default_factory=Growth)
     compacted: list[CompactedPartition] = field(default_factory=list)
+    logs: list[tuple[AnyPath, int]] = field(default_factory=list)
+    sample: TopicSample | None = None
+
+    @property
+    def log_bytes(self) -> int:
+        """The bytes of the logs alone."""
+        return sum(size for _, size in self.logs)
 
     def add(self, found: PartitionSpace) -> None:
         """Add a partition of the topic."""
         self.bytes += found.own_bytes
+        self.logs.append((found.path, found.log_bytes))
         self.partitions += 1
         self.segments += found.segments
         self.linked += found.linked
@@ -145,6 +158,13 @@ class SpaceReport:
     uninspected: tuple[Process, ...] = ()
 
 
+@frozen
+class Sampling:
+    """That a sample of each topic is to be read, at ``pace``."""
+
+    pace: Pace | None = None
+
+
 def find_space(
     scope: Scope,
     spread: Spread,
@@ -153,12 +173,13 @@ def find_space(
     selected: bool = False,
     free: int | None = None,
     order: str = "bytes",
+    sampling: Sampling | None = None,
 ) -> SpaceReport:
     """Measure the partitions of ``scope``; each directory counts once. ``order``: of ``ORDERS``.
 
     With ``selected`` topics, what else is in log directories is left out. ``free`` asks for the
-    retention that frees so many bytes. Raise UsageError for a path of a lone segment, and with
-    ``free`` for several file systems.
+    retention that frees so many bytes, ``sampling`` for a sample of each topic. Raise UsageError
+    for a path of a lone segment, and with ``free`` for several file systems.
     """
     for root in scope.roots:
         if isinstance(root.content, Segment):
@@ -185,6 +206,8 @@ def find_space(
             sums.add(found)
     for left, tree in () if selected else other_entries(directories):
         sums.add_tree(left, tree)
+    if sampling is not None:
+        _sample_topics(sums.topics, spread, sampling)
     unlinked, uninspected = _unlinked(() if selected else directories)
     return SpaceReport(
         tuple(file_systems(directories, sums.growths)),
@@ -204,6 +227,22 @@ def find_space(
         unlinked,
         uninspected,
     )
+
+
+def _sample_topics(topics: Mapping[str, TopicSpace], spread: Spread, sampling: Sampling) -> None:
+    """Read a sample of each topic; what cannot be read is not in it.
+
+    The metadata log is compressed by its own rules (``raft``), not by a config of a topic.
+    """
+    tasks = [
+        sample_task(name, topic.logs)
+        for name, topic in sorted(topics.items())
+        if name != CLUSTER_METADATA_TOPIC
+    ]
+    sizes = [topics[task.topic].log_bytes for task in tasks]
+    for number, found in spread(partial(read_sample, pace=sampling.pace), tasks, sizes):
+        if isinstance(found, TopicSample):
+            topics[tasks[number].topic].sample = found
 
 
 def _unlinked(
