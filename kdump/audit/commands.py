@@ -61,6 +61,12 @@ def trim_command(directories: Iterable[AnyPath], free_bytes: int) -> Remedy:
     return "kdump", "trim", "--config", "server.properties", "--free", str(free_bytes), *places
 
 
+def move_command(target: str, partitions: Iterable[AnyPath]) -> Remedy:
+    """Return the command that plans to move partitions of a stopped broker to ``target``."""
+    places = (operand(place_of(partition)) for partition in partitions)
+    return "kdump", "move", "--to", operand(Path(target)), *places
+
+
 def leftovers_command(directories: Iterable[AnyPath]) -> Remedy:
     """Return the command that plans to remove what no log of a stopped broker needs."""
     places = (operand(place_of(directory)) for directory in directories)
@@ -160,6 +166,17 @@ def unclean_election_command(topic: str, partition: int) -> Remedy:
         "--partition",
         str(partition),
     )
+
+
+def reassign_command(file: str, action: str) -> Remedy:
+    """Return the command of Kafka that carries out a reassignment: ``--execute``, ``--verify``."""
+    tool = "kafka-reassign-partitions.sh"
+    return _of_kafka(tool, "--reassignment-json-file", file, action)
+
+
+def delete_records_command(file: str) -> Remedy:
+    """Return the command of Kafka that deletes records before offsets."""
+    return _of_kafka("kafka-delete-records.sh", "--offset-json-file", file)
 
 
 def retention_command(topic: str, retention_ms: int | None) -> Remedy:

@@ -65,8 +65,8 @@ class Replicas:
 
     ``in_sync`` are the replicas in sync when the record was written, ``eligible`` those that may
     lead all the same (KIP-966), ``last_eligible`` the last of these. ``adding`` are the replicas
-    that a reassignment adds. ``established``: the partition was not just created, for it changed
-    since or is in a snapshot.
+    that a reassignment adds, ``removing`` those that it removes. ``established``: the partition was
+    not just created, for it changed since or is in a snapshot.
     """
 
     nodes: tuple[int, ...]
@@ -76,6 +76,7 @@ class Replicas:
     last_eligible: tuple[int, ...] = ()
     adding: tuple[int, ...] = ()
     established: bool = False
+    removing: tuple[int, ...] = ()
 
     def directory_of(self, node: int, *, lost: str | None = None) -> str | None:
         """Return the id of the log directory of a replica; None if the cluster does not have it.
@@ -230,27 +231,29 @@ class Node:
 
     def holds(self, topic: str, partition: int) -> bool:
         """Return whether the metadata log names this node as a replica of a partition."""
-        if self.image is None or self.node_id is None:
-            return False
-        replicas = self.image.replicas.get(self.image.topics.get(topic, ""), {}).get(partition)
+        replicas = self.replicas(topic, partition)
         return replicas is not None and self.node_id in replicas.nodes
+
+    def replicas(self, topic: str, partition: int) -> Replicas | None:
+        """Return the replicas of a partition; None if the metadata log does not have it."""
+        if self.image is None or topic not in self.image.topics:
+            return None
+        return self.image.replicas.get(self.image.topics[topic], {}).get(partition)
 
     def copies(self, topic: str, partition: int) -> Copies | None:
         """Return the other replicas of a partition; None if the metadata log does not have it."""
-        if self.image is None or self.node_id is None:
-            return None
-        replicas = self.image.replicas.get(self.image.topics.get(topic, ""), {}).get(partition)
-        if replicas is None:
+        replicas = self.replicas(topic, partition)
+        if replicas is None or self.node_id is None:
             return None
         nodes = tuple(node for node in replicas.nodes if node != self.node_id)
         return Copies(nodes, tuple(node for node in nodes if node in replicas.in_sync))
 
     def leads_alone(self, topic: str, partition: int) -> bool:
         """Return whether no other replica of a partition may lead; False if that is unknown."""
-        if self.image is None or self.node_id is None:
+        replicas = self.replicas(topic, partition)
+        if replicas is None or self.node_id is None:
             return False
-        replicas = self.image.replicas.get(self.image.topics.get(topic, ""), {}).get(partition)
-        return replicas is not None and replicas.leads_alone(self.node_id)
+        return replicas.leads_alone(self.node_id)
 
     def other_replicas(
         self, topic: str, partition: int, directory_id: str | None
@@ -262,7 +265,7 @@ class Node:
         """
         if self.image is None or not self.image.complete or self.node_id is None:
             return None
-        replicas = self.image.replicas.get(self.image.topics.get(topic, ""), {}).get(partition)
+        replicas = self.replicas(topic, partition)
         if replicas is None or self.node_id not in replicas.nodes:
             return None
         if replicas.directory_of(self.node_id) not in (None, directory_id):
@@ -329,6 +332,7 @@ def read_cluster(partition: Partition) -> ClusterImage:
                     found.last_known_eligible,
                     found.adding,
                     found.partition_epoch > 0 or (topic_id, number) in old,
+                    found.removing,
                 )
                 for number, found in partitions.items()
             }

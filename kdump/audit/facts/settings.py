@@ -31,6 +31,7 @@ _DEFAULT_POLICY: Final = frozenset({"delete"})
 _AS_ABOVE: Final = -2
 _DEFAULT_TRANSACTION_MS: Final = 900_000
 _DEFAULT_RATIO: Final = 0.5
+_CORDONED: Final = "cordoned.log.dirs"
 _DEFAULT_DELETE_RETENTION_MS: Final = 86_400_000
 #: That of 4.0 and later (KIP-1030); before, it is 1.
 _DEFAULT_RECOVERY_THREADS: Final = 2
@@ -53,6 +54,7 @@ _SYNONYMS: Final = {
     "min.compaction.lag.ms": {"log.cleaner.min.compaction.lag.ms": 1},
     "max.compaction.lag.ms": {"log.cleaner.max.compaction.lag.ms": 1},
     "delete.retention.ms": {"log.cleaner.delete.retention.ms": 1},
+    "min.insync.replicas": {"min.insync.replicas": 1},
 }
 
 
@@ -304,6 +306,24 @@ def compaction_configs(topic: str, sources: Sources) -> CompactionConfigs | None
         lag("delete.retention.ms", _DEFAULT_DELETE_RETENTION_MS),
         _has_cleaner(topic, sources),
     )
+
+
+def least_in_sync(topic: str, sources: Sources) -> int:
+    """Return the ``min.insync.replicas`` of ``topic``: 1 by default."""
+    number = sources.number(topic, "min.insync.replicas")
+    return 1 if number is None else number
+
+
+def cordoned_directories(sources: Sources) -> tuple[str, ...]:
+    """Return the log directories that take no partitions (KIP-1066); ``*`` stands for all.
+
+    Dynamic configs of the node override ``server.properties``.
+    """
+    configs = [sources.config or {}]
+    if sources.image is not None:
+        configs.append(sources.image.broker_configs.get(str(sources.node_id), {}))
+    text = next((each[_CORDONED] for each in reversed(configs) if _CORDONED in each), "")
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _has_cleaner(topic: str, sources: Sources) -> bool:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from kdump.audit.commands import undo_command
-from kdump.audit.facts.cluster import Configs, Node, Replicas
+from kdump.audit.facts.cluster import Configs, Node
+from kdump.audit.facts.settings import Sources, cordoned_directories
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.facts.space import BLOCK_BYTES, Space, allocated_bytes, read_space
 from kdump.audit.targets.context import Context
@@ -46,7 +47,6 @@ from kdump.values import frozen
 #: What a copy needs beside its files: its record, checkpoint files that are written again.
 _SPARE_BYTES: Final = 1 << 20
 _SPARE_FILES: Final = 16
-_CORDONED: Final = "cordoned.log.dirs"
 _ANY: Final = "any"
 
 
@@ -201,16 +201,13 @@ class _Node:
                 f"{self._target}: expected a {META_PROPERTIES}, found none that can be read: "
                 "kafka-storage.sh format --ignore-formatted makes it"
             )
-        configs = [dict(self._config or {})]
-        image = self._node.image
-        if image is not None:
-            configs.append(dict(image.broker_configs.get(str(self._node.node_id), {})))
-        cordoned = next((each[_CORDONED] for each in reversed(configs) if _CORDONED in each), "")
-        for name in (each.strip() for each in cordoned.split(",")):
-            if name == "*" or (name and _is_same(Path(name), self._target)):
+        sources = Sources(self._node.image, self._config, self._node.node_id)
+        cordoned = cordoned_directories(sources)
+        for name in cordoned:
+            if name == "*" or _is_same(Path(name), self._target):
                 raise Refused(
                     f"{self._target}: expected a log directory that takes partitions, found "
-                    f"{_CORDONED}={cordoned}: remove it from there first"
+                    f"cordoned.log.dirs={','.join(cordoned)}: remove it from there first"
                 )
 
     def live(self, sources: Sequence[Path]) -> str | None:
@@ -320,7 +317,7 @@ class _Node:
 
     def _reassigned(self, move: Move) -> Mapping[str, Any]:
         name, node_id = directory_name(move.departed), self._node.node_id
-        found = None if name is None else self._replicas(name)
+        found = None if name is None else self._node.replicas(name.topic, name.partition)
         if name is None or found is None or node_id not in found.nodes:
             raise Refused(
                 f"{move.departed}: expected its replicas in a metadata log in sight, found none: "
@@ -333,12 +330,6 @@ class _Node:
             "replicas": list(found.nodes),
             "log_dirs": places,
         }
-
-    def _replicas(self, name: DirectoryName) -> Replicas | None:
-        image = self._node.image
-        if image is None or name.topic not in image.topics:
-            return None
-        return image.replicas.get(image.topics[name.topic], {}).get(name.partition)
 
 
 def _node_of(meta: MetaProperties) -> tuple[int | None, str | None]:

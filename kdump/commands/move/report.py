@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from kdump.audit.commands import Remedy, undo_command
+from kdump.audit.commands import Remedy, reassign_command, undo_command
 from kdump.commands.move.plan import MovePlan, PlannedMove
 from kdump.format.lines.shell import operand, shell_text
 from kdump.format.lines.text import printable
@@ -119,18 +119,7 @@ def _reassignment_lines(plan: MovePlan) -> Iterator[str]:
     yield from wrap(f"Save this as {_FILE}, then start the move, and ask whether it is done:", 0)
     yield json.dumps(plan.reassignment)
     for action in ("--execute", "--verify"):
-        yield f"  {shell_text(_reassign_command(action))}"
-
-
-def _reassign_command(action: str) -> Remedy:
-    return (
-        "kafka-reassign-partitions.sh",
-        "--bootstrap-server",
-        "HOST:PORT",
-        "--reassignment-json-file",
-        _FILE,
-        action,
-    )
+        yield f"  {shell_text(reassign_command(_FILE, action))}"
 
 
 def print_done(emit: Emit, move: Move) -> None:

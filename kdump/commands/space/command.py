@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     "--free",
     metavar="SIZE",
     callback=read_size,
-    help="Print commands of Kafka that set a shorter retention, and free this much, such as 20GB. "
-    "The oldest records of all topics go first, on all replicas.",
+    help="Print the ways to free this much beyond what is due, such as 20GB, the least harm first, "
+    "with the files and commands for the tools of Kafka.",
 )
 @click.option(
     "--sort",
@@ -92,11 +92,19 @@ def space(
     It takes into account what retention will delete in that time. Compacted topics count as not
     growing.
 
-    With --free, kdump prints the retention that frees so much beyond what is due. It takes the
-    oldest records of all topics with retention, or of those that --topic selects, and none that is
-    younger than an hour. Topics that are compacted or have remote storage, and internal topics, are
-    left as they are. Each command has one that restores the configs of the topic. The broker has to
-    run: it deletes segments at its next check, and so do all other brokers with replicas.
+    With --free, kdump prints numbered ways to free so much beyond what is due, each by itself.
+    Without a loss of records: of a stopped broker, what no log needs, and a move to another log
+    directory that --config names, on a file system that still has more room afterwards. While the
+    broker runs, the same move as the JSON file for kafka-reassign-partitions.sh, and such a file by
+    which this node gives up replicas: only where all others are in sync by the metadata log, whose
+    age is said, and at least two and min.insync.replicas of them are left.
+
+    With a loss on all replicas: the file for kafka-delete-records.sh while the broker runs, the
+    oldest segments of all topics with retention first, each partition up to the base of a segment;
+    and commands that set a shorter retention, and set it back. Neither takes records that are
+    younger than an hour, after the high watermark, or of topics that are compacted, internal or
+    have remote storage. Brokers delete segments at their next check, and free the space a minute
+    later (file.delete.delay.ms).
 
     With --sample, kdump reads batches at 32 places that are spread over the logs of each topic, 128
     KiB or one batch at each, past the page cache; topics of less than 4 MiB as a whole. It

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from kdump.audit.commands import leftovers_command, trim_command
+from kdump.audit.commands import leftovers_command
 from kdump.audit.facts.retention import Hold
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.facts.space import BLOCK_BYTES, Space
@@ -19,8 +19,8 @@ from kdump.commands.space.space import (
     LeftoverSpace,
     SpaceReport,
     TopicSpace,
-    Wish,
 )
+from kdump.commands.space.ways_text import wish_fields, wish_lines
 from kdump.format.lines.text import printable
 from kdump.storage.liveness import UnlinkedFiles
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
@@ -146,7 +146,7 @@ def print_space(
         emit(paragraph(size_text(left.bytes), printable(about)))
     directories = [facts for system in report.systems for facts in system.directories]
     stopped = bool(directories) and all(facts.stopped for facts in directories)
-    if stopped and any(left.kind in MAY_GO for left in report.leftovers):
+    if report.wish is None and stopped and any(left.kind in MAY_GO for left in report.leftovers):
         emit(command_line(leftovers_command(facts.directory.path for facts in directories)))
     for unlinked in report.unlinked:
         emit(paragraph(size_text(unlinked.size_bytes), printable(_unlinked_text(unlinked))))
@@ -156,11 +156,9 @@ def print_space(
     for label, text in (*closing, *cleaner_sentences(report, now_ms), *sampled, measured):
         emit(paragraph(label, text))
     if report.wish is not None:
-        for line in _wish_lines(report.wish):
+        paths = [facts.directory.path for facts in directories]
+        for line in wish_lines(report, report.wish, paths, now_ms):
             emit(line)
-        if stopped:
-            for line in _trim_lines(report.wish, directories):
-                emit(line)
     for error in report.errors:
         emit(paragraph("unreadable", printable(str(error))))
     return Ending(unread=bool(report.errors)).exit_code
@@ -253,41 +251,6 @@ def _state(facts: DirectoryFacts) -> str:
     return f"broker {facts.liveness.state.value}"
 
 
-def _trim_lines(wish: Wish, directories: Sequence[DirectoryFacts]) -> Iterator[str]:
-    """Yield what a broker that is stopped, and may not start, can be helped with."""
-    yield paragraph(
-        "stopped",
-        "if the broker does not start for lack of space, this plans which of the oldest segments "
-        "of this node alone to remove:",
-    )
-    paths = [facts.directory.path for facts in directories]
-    yield command_line(trim_command(paths, wish.bytes))
-
-
-def _wish_lines(wish: Wish) -> Iterator[str]:
-    """Yield what frees the bytes that are wished for."""
-    if not wish.shorter:
-        enough = wish.due_bytes >= wish.bytes
-        text = "what is due is enough" if enough else "no segment is old enough, or may be deleted"
-        yield paragraph("frees", f"{size_text(wish.due_bytes)} of {size_text(wish.bytes)}: {text}")
-        return
-    topics = count_text(len(wish.shorter), "topic")
-    offsets = sum(each.offsets for each in wish.shorter)
-    age = short_age_text(wish.shorter[0].retention_ms // 1000)
-    yield paragraph(
-        "frees",
-        f"{size_text(wish.gained)} of {size_text(wish.bytes)}: what is due, and records older than "
-        f"{age} of {topics} ({offsets:,} offsets), ON ALL REPLICAS. Set this retention, wait for a "
-        "check, and set it back:",
-    )
-    for each in wish.shorter:
-        yield paragraph("", printable(f"{each.topic}: {size_text(each.bytes)}"))
-        yield command_line(each.command)
-        yield command_line(each.restore)
-    if wish.gained < wish.bytes:
-        yield paragraph("", "no more segments are old enough, or may be deleted")
-
-
 def emit_space(
     emit: Callable[[str], None], report: SpaceReport, asked: Iterable[AnyPath], now_ms: int
 ) -> int:
@@ -334,21 +297,8 @@ def emit_space(
         emit(jsonl.line("removed_files", fields))
     for error in report.errors:
         emit(jsonl.line("unreadable", {**jsonl.path_field(error.path), "reason": str(error)}))
-    for each in () if report.wish is None else report.wish.shorter:
-        emit(
-            jsonl.line(
-                "shorter_retention",
-                {
-                    "topic": each.topic,
-                    "retention_ms": each.retention_ms,
-                    "bytes": each.bytes,
-                    "segments": each.segments,
-                    "offsets": each.offsets,
-                    "command": list(each.command),
-                    "restore": list(each.restore),
-                },
-            )
-        )
+    for line in () if report.wish is None else wish_fields(report.wish):
+        emit(line)
     sums: dict[str, object] = {
         "exit": ending.exit_code,
         "partitions": report.partitions,

@@ -18,7 +18,7 @@ from kdump.audit.sizes.measure import PartitionSpace, aged
 from kdump.values import frozen
 
 #: Records that are younger than that are not deleted.
-_LEAST_MS: Final = 3_600_000
+LEAST_MS: Final = 3_600_000
 _NUMBER: Final = re.compile(r"-1|\d{1,19}", re.ASCII)
 
 
@@ -60,7 +60,7 @@ def shorter_retention(
         for found in partitions
         if found.name is not None and may_be_shorter(found)
         for time_ms, segment in aged(found.old[0 if found.due is None else found.due.count :])
-        if time_ms <= now_ms - _LEAST_MS
+        if time_ms <= now_ms - LEAST_MS
     )
     freed: dict[str, _Freed] = defaultdict(_Freed)
     left, latest = wanted_bytes, None

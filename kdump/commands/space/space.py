@@ -23,7 +23,7 @@ from kdump.audit.targets.scope import Scope, directories_of
 from kdump.audit.targets.target import without_nested
 from kdump.commands.space.cleaner import CleanerTurn, CompactedPartition, cleaner_turns
 from kdump.commands.space.sample import TopicSample, read_sample, sample_task
-from kdump.commands.space.shorter import ShorterRetention, shorter_retention
+from kdump.commands.space.ways import Wish, find_ways
 from kdump.errors import SourceError, UsageError
 from kdump.storage.liveness import Process, UnlinkedFiles, unlinked_files
 from kdump.storage.logdir import Segment
@@ -115,23 +115,6 @@ class LeftoverSpace:
 
 
 @frozen
-class Wish:
-    """The bytes that are to be free, and the retention of topics that frees them.
-
-    ``due_bytes`` are freed without it.
-    """
-
-    bytes: int
-    due_bytes: int
-    shorter: tuple[ShorterRetention, ...]
-
-    @property
-    def gained(self) -> int:
-        """The bytes that all of it frees."""
-        return self.due_bytes + sum(each.bytes for each in self.shorter)
-
-
-@frozen
 class SpaceReport:
     """The space of log directories, by file system, by topic and by kind of leftovers.
 
@@ -218,7 +201,7 @@ def find_space(
         sums.partitions,
         sums.bytes,
         sums.linked,
-        None if free is None else sums.wish(free),
+        None if free is None else sums.wish(free, directories),
         cleaner_turns(
             (each for topic in sums.topics.values() for each in topic.compacted),
             directories,
@@ -259,7 +242,7 @@ class _Sums:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._aged: list[PartitionSpace] = []
+        self._measured: list[PartitionSpace] = []
         self.topics: dict[str, TopicSpace] = {}
         self.leftovers: dict[Leftover, LeftoverSpace] = {}
         self.growths: dict[AnyPath, Growth] = defaultdict(Growth)
@@ -280,8 +263,7 @@ class _Sums:
         name = found.name
         if name is not None and not name.suffix:
             self.topics.setdefault(name.topic, TopicSpace(name.topic)).add(found)
-        if found.old:
-            self._aged.append(found)
+        self._measured.append(found)
 
     def add_tree(self, left: LeftoverFiles, tree: TreeSpace) -> None:
         """Add what is beside the partitions."""
@@ -290,14 +272,10 @@ class _Sums:
         self.linked += tree.linked
         self._add_leftover(left)
 
-    def wish(self, free: int) -> Wish:
-        """Return what frees so many bytes."""
+    def wish(self, free: int, directories: Sequence[DirectoryFacts]) -> Wish:
+        """Return what frees so many bytes of the file system of ``directories``."""
         due_bytes = sum(topic.due_bytes for topic in self.topics.values())
-        images = (node.image for node in self._context.nodes.values())
-        own = next((image.topic_configs for image in images if image is not None), {})
-        wanted, now_ms = free - due_bytes, self._context.now_ms
-        shorter = shorter_retention(self._aged, own, wanted, now_ms) if wanted > 0 else ()
-        return Wish(free, due_bytes, shorter)
+        return find_ways(self._measured, self._context, directories, free, due_bytes)
 
     def _add_leftover(self, left: LeftoverFiles) -> None:
         if left.bytes:
@@ -311,7 +289,8 @@ def _check_one_system(directories: Sequence[DirectoryFacts]) -> None:
     devices = {facts.space.device for facts in directories if facts.space is not None}
     if len(devices) > 1:
         raise UsageError(
-            f"--free: expected log directories on one file system, found {len(devices)} of them"
+            f"--free: expected log directories on one file system, found {len(devices)} of them: "
+            "name those of one as PATH, and the others by --config FILE"
         )
 
 
