@@ -1,7 +1,7 @@
 """The bytes that files take on their file system.
 
 A file with other hard links counts apart: to delete it frees nothing. So does the target of a link,
-which is elsewhere.
+which is elsewhere. In manifests and object stores, a file takes its size.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class TreeSpace:
 
 def file_space(status: os.stat_result, *, link: bool) -> FileSpace:
     """Return the space of a file with this status; ``link``: it is the target of a link."""
-    allocated = status.st_blocks * _BLOCK_BYTES
+    blocks: int | None = status.st_blocks  # None in a manifest and in a store
+    allocated = status.st_size if blocks is None else blocks * _BLOCK_BYTES
     shared = link or status.st_nlink > 1
     return FileSpace(
         0 if shared else allocated,

@@ -33,6 +33,7 @@ from kdump.format.index import TimeIndex
 from kdump.storage.access import open_source, read_end
 from kdump.storage.logdir import EntryType, Partition, Segment, read_partition
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, DirectoryName, FileKind
+from kdump.storage.objects.remote_path import RemotePath
 from kdump.storage.paths import AnyPath
 from kdump.storage.repair_record import FOLDERS
 from kdump.storage.walk import first_batch
@@ -207,7 +208,8 @@ def _measure(
             sealed = [_aged(segment, files) for segment in segments[:-1]]
             last, end = _last(task, segments[-1], files, sealed)
             due = _decide(task, [*sealed, last], end)
-            growth = _growth(task, segments, files, sealed, oldest)
+            if not isinstance(task.path, RemotePath):  # objects have the times of their upload
+                growth = _growth(task, segments, files, sealed, oldest)
             reach = _reach(task, end)
             if task.listing:
                 ends = [*(segment.base_offset for segment in segments[1:]), end]

@@ -5,6 +5,7 @@ Spec: ``UnifiedLog.deleteOldSegments``.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -13,7 +14,7 @@ from kdump.ui.command import Command
 from kdump.ui.options.jobs import jobs_option, reading_jobs
 from kdump.ui.options.rate import rate_option, reading_rate
 from kdump.ui.options.reports import format_option, wide_option
-from kdump.ui.options.targets import TargetOptions, find_read_scope, target_options
+from kdump.ui.options.targets import TargetOptions, find_read_scope, note_manifests, target_options
 from kdump.ui.options.values import read_size
 from kdump.ui.progress import progress_option
 
@@ -76,11 +77,14 @@ def space(
 
     Sizes are the bytes that the file system has allocated. Files with other hard links count as 0,
     since deleting them frees nothing. Removed files that a process still has open are named with
-    it: only its end frees their space. Extents that files share (reflinks), and snapshots of a
-    volume, cannot be seen. Retention decides by segments: it deletes a segment once its
-    newest record is too old, so that a segment with one timestamp in the future holds all later
-    ones. The configs of topics come from the metadata log; without it, nothing counts as due.
-    Without --config, a topic that sets no retention is taken to have the default of Kafka, 7 days.
+    it: only its end frees their space. Extents that files share (reflinks), snapshots of a volume,
+    and quotas cannot be seen. In manifests and object stores, sizes are those of files, what lies
+    in directories inside partitions is left out, and the free space is unknown, as is the growth of
+    objects; --free and --sample need log directories of this machine. Retention decides by
+    segments: it deletes a segment once its newest record is too old, so that a segment with one
+    timestamp in the future holds all later ones. The configs of topics come from the metadata log;
+    without it, nothing counts as due. Without --config, a topic that sets no retention is taken to
+    have the default of Kafka, 7 days.
 
     Of compacted topics, kdump says which partition the cleaner takes next, and what keeps it from
     the others: the dirty ratio, a compaction lag, the active segment, the high watermark, an open
@@ -129,7 +133,15 @@ def space(
     if limit_rate is not None and not sampled:
         raise click.UsageError("--limit-rate: expected --sample beside it")
 
-    scope = find_read_scope(targets, stores=False)
+    scope = find_read_scope(targets, manifests=True)
+    note_manifests(scope)
+    needs = "--sample" if sampled else None if free is None else "--free"
+    for root in scope.roots:
+        if needs is not None and not isinstance(root.path, Path):
+            place = root.manifest.file if root.manifest is not None else root.path
+            raise click.UsageError(
+                f"{needs}: expected log directories of this machine, found {place}"
+            )
     spread = Workers(reading_jobs(jobs, scope.targets))
     sampling = None
     if sampled:

@@ -212,10 +212,14 @@ def _closing(report: SpaceReport, *, config: bool) -> Iterator[tuple[str, str]]:
             f"{count_text(len(report.uninspected), 'process', 'processes')} that this user may not "
             "inspect: removed files that they still have open are not counted",
         )
+    stored = [facts for facts in report.unlocated if not isinstance(facts.directory.path, Path)]
+    what = "allocated on disk"
+    if stored and not report.systems:
+        what = "by the sizes of files, not what they take on a disk"
     yield (
         "measured",
-        f"{count_text(report.partitions, 'partition')}, {size_text(report.bytes)} allocated on "
-        "disk; nothing was changed",
+        f"{count_text(report.partitions, 'partition')}, {size_text(report.bytes)} {what}; nothing "
+        "was changed",
     )
 
 

@@ -277,7 +277,7 @@ def _refuse_stores(paths: Sequence[AnyPath]) -> None:
 
 def refuse_manifests(
     paths: Iterable[AnyPath],
-    instead: str = "it holds no records; verify, next-start and compare read manifests",
+    instead: str = "it holds no records; verify, next-start, compare and space read manifests",
 ) -> None:
     """Raise UsageError for a manifest among ``paths``; ``instead`` says what to do with it.
 

@@ -63,7 +63,7 @@ def test_commands_that_read_no_manifest_name_those_that_do(logs: Path, tmp_path:
         for path in (file, f"{file}/logs/compacted-0"):
             found = kdump(*command, path)
             assert found.code == 2, found
-            assert "found a manifest: it holds no records; verify, next-start and " in found.err
+            assert "found a manifest: it holds no records; verify, next-start, " in found.err
     assert not (tmp_path / "exported").exists()
     found = kdump("verify", "--master", "local[1]", file)
     assert found.code == 2, found
