@@ -11,6 +11,8 @@ paths           Paths: in the file system, or outside of it, with one way to lis
                 status.
 objects/        Object stores, read through child processes.
 source          Source: the bytes of one regular file, mapped or through a reused window.
+extents         The extents of a file that it shares with other files: clones (reflinks), snapshots
+                of btrfs.
 object_source   ObjectSource: the bytes of one object in a store, through a reused window.
 walk            walk(): a segment as sound batches and damage. It tells a torn tail, a bad checksum,
                 an impossible size and zeros of preallocation apart.

@@ -14,7 +14,7 @@ from kdump.audit.facts.cluster import ClusterImage
 from kdump.audit.facts.compaction import NEVER, CleanableLog, CompactionConfigs, Wait
 from kdump.audit.facts.retention import RetentionConfigs
 from kdump.audit.facts.settings import Sources, compaction_configs
-from kdump.audit.sizes import measure
+from kdump.audit.sizes import files, measure
 from kdump.audit.sizes.files import tree_space
 from kdump.audit.sizes.measure import FOREIGN, PartitionSpace, measure_all
 from kdump.audit.sizes.tasks import measure_targets
@@ -297,3 +297,29 @@ def test_a_ratio_that_is_no_number_leaves_the_configs_unknown() -> None:
     assert compaction_configs("b", sources) == CompactionConfigs(
         0.25, 7, NEVER, 86_400_000, cleaner=True
     )
+
+
+def test_extents_that_are_shared_are_no_bytes_of_a_file(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of small files it is not asked."""
+    large, small = data / "codec-none-0" / f"{0:020}.log", data / "codec-none-0" / "small"
+    large.write_bytes(bytes(2 << 20))
+    small.write_bytes(bytes(BLOCK))
+    asked = []
+
+    def shared(path: Path) -> int:
+        asked.append(path)
+        return 1 << 20
+
+    monkeypatch.setattr(files, "may_share_extents", lambda _: True)
+    monkeypatch.setattr(files, "shared_bytes", shared)
+    found = files.files_in(data / "codec-none-0")[large.name]
+    whole = allocated(large)
+    assert (found.bytes, found.linked) == (whole - (1 << 20), 1 << 20)
+    tree = tree_space(data / "codec-none-0")
+    assert tree.linked == 1 << 20
+    assert asked == [large, large]
+    monkeypatch.setattr(files, "shared_bytes", lambda _: 1 << 40)
+    found = files.files_in(data / "codec-none-0")[large.name]
+    assert (found.bytes, found.linked) == (0, whole)

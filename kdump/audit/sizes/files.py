@@ -1,7 +1,8 @@
 """The bytes that files take on their file system.
 
 A file with other hard links counts apart: to delete it frees nothing. So does the target of a link,
-which is elsewhere. In manifests and object stores, a file takes its size.
+which is elsewhere, and what a file has in extents that other files share. In manifests and object
+stores, a file takes its size.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from kdump.errors import SourceError
+from kdump.storage.extents import may_share_extents, shared_bytes
 from kdump.storage.names import FileKind, parse_file_name
 from kdump.storage.paths import AnyPath, scan
 from kdump.storage.source import source_error
@@ -21,6 +23,8 @@ from kdump.values import frozen
 
 #: The unit of ``st_blocks``.
 _BLOCK_BYTES: Final = 512
+#: The least bytes of a file of which shared extents are asked for.
+_LEAST_SHARED: Final = 1 << 20
 #: The directories of a tree that are listed, at most.
 _MOST_DIRECTORIES: Final = 100_000
 
@@ -58,16 +62,28 @@ def file_space(status: os.stat_result, *, link: bool) -> FileSpace:
     )
 
 
+def _without_shared(space: FileSpace, path: Path) -> FileSpace:
+    """Return ``space`` less what the file at ``path`` shares; of small files that is not asked."""
+    if space.bytes < _LEAST_SHARED:
+        return space
+    shared = min(shared_bytes(path), space.bytes)
+    return replace(space, bytes=space.bytes - shared, linked=space.linked + shared)
+
+
 def files_in(path: AnyPath) -> dict[str, FileSpace]:
     """Return the files of a directory by name, links followed as by a broker. Raise SourceError."""
     found: dict[str, FileSpace] = {}
+    cloning = path if isinstance(path, Path) and may_share_extents(path) else None
     try:
         with scan(path) as entries:
             for entry in entries:
                 try:
                     if entry.is_file():
                         link = not entry.is_file(follow_symlinks=False)
-                        found[entry.name] = file_space(entry.stat(), link=link)
+                        space = file_space(entry.stat(), link=link)
+                        if cloning is not None:
+                            space = _without_shared(space, cloning / entry.name)
+                        found[entry.name] = space
                 except FileNotFoundError:
                     continue  # a running broker has deleted it
     except OSError as error:
@@ -107,6 +123,7 @@ def tree_space(top: AnyPath, others: Collection[tuple[int, int]] = ()) -> TreeSp
 
 def _add_directory(found: TreeSpace, path: Path, following: list[Path]) -> None:
     """Add the files of a directory, and its directories to ``following``. Raise OSError."""
+    sharing = may_share_extents(path)
     with os.scandir(path) as entries:
         for entry in entries:
             try:
@@ -117,6 +134,8 @@ def _add_directory(found: TreeSpace, path: Path, following: list[Path]) -> None:
                 following.append(path / entry.name)
             elif stat.S_ISREG(status.st_mode):
                 space = file_space(status, link=False)
+                if sharing:
+                    space = _without_shared(space, path / entry.name)
                 found.bytes += space.bytes
                 found.linked += space.linked
                 name = parse_file_name(entry.name)

@@ -76,15 +76,15 @@ def space(
     storage, or no retention at all. It lists what belongs to no log, and whether that may go.
 
     Sizes are the bytes that the file system has allocated. Files with other hard links count as 0,
-    since deleting them frees nothing. Removed files that a process still has open are named with
-    it: only its end frees their space. Extents that files share (reflinks), snapshots of a volume,
-    and quotas cannot be seen. In manifests and object stores, sizes are those of files, what lies
-    in directories inside partitions is left out, and the free space is unknown, as is the growth of
-    objects; --free and --sample need log directories of this machine. Retention decides by
-    segments: it deletes a segment once its newest record is too old, so that a segment with one
-    timestamp in the future holds all later ones. The configs of topics come from the metadata log;
-    without it, nothing counts as due. Without --config, a topic that sets no retention is taken to
-    have the default of Kafka, 7 days.
+    since deleting them frees nothing, and so do extents that files of 1 MiB or more share on XFS
+    and btrfs (reflinks). Removed files that a process still has open are named with it: only its
+    end frees their space. Snapshots of a volume, and quotas, cannot be seen. In manifests and
+    object stores, sizes are those of files, what lies in directories inside partitions is left out,
+    and the free space is unknown, as is the growth of objects; --free and --sample need log
+    directories of this machine. Retention decides by segments: it deletes a segment once its newest
+    record is too old, so that a segment with one timestamp in the future holds all later ones. The
+    configs of topics come from the metadata log; without it, nothing counts as due. Without
+    --config, a topic that sets no retention is taken to have the default of Kafka, 7 days.
 
     Of compacted topics, kdump says which partition the cleaner takes next, and what keeps it from
     the others: the dirty ratio, a compaction lag, the active segment, the high watermark, an open

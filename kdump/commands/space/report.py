@@ -203,8 +203,9 @@ def _closing(report: SpaceReport, *, config: bool) -> Iterator[tuple[str, str]]:
     if report.linked:
         yield (
             "linked",
-            f"{size_text(report.linked)} in files with other hard links, such as snapshots, or in "
-            "targets of links: to delete them here frees nothing",
+            f"{size_text(report.linked)} in files with other hard links, such as snapshots, in "
+            "extents that files share (reflinks), or in targets of links: to delete them here "
+            "frees nothing",
         )
     if report.uninspected:
         yield (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from kdump.storage.logdir import directory_name
 from kdump.storage.paths import AnyPath
 from kdump.ui import exits
 from support.commands import Ran, kdump
+from support.crashing.places import UnmountableError, xfs
 from support.crashing.running import run
 from support.fixtures_loader import copy_fixture, few_first
 from support.forge import TOPIC_ID, batch, partition_metadata, record, write_partition
@@ -385,3 +387,36 @@ def test_a_full_disk_is_the_first_word(
     assert ran.out.startswith("DISK FULL: ")
     assert "kdump next-start says whether a broker starts" in " ".join(ran.out.split())
     assert ran.code == exits.OK
+
+
+def test_extents_that_files_share_free_nothing(tmp_path: Path) -> None:
+    """On XFS, beside a clone of a log; a part of which has other extents since."""
+    try:
+        with xfs(tmp_path) as disk:
+            data = copy_fixture("4.3.1/clean", disk / "data")
+            log = data / "codec-none-0" / f"{0:020}.log"
+            with log.open("ab") as file:
+                file.write(os.urandom(1 << 20))
+            clone = disk / "clone"
+            os.sync()
+            before = topics(kdump("space", data, searching=False))["codec-none"]
+            subprocess.run(["cp", "--reflink=always", log, clone], check=True)
+            os.sync()
+            ran = kdump("space", data, searching=False)
+            shared = topics(ran)["codec-none"]
+            allocated = log.stat().st_blocks * 512
+            assert shared["linked_bytes"] == summary(ran)["linked_bytes"] == allocated
+            assert shared["bytes"] == before["bytes"] - allocated
+            words = " ".join(run(["space", str(data)], searching=False).out.split())
+            assert "in extents that files share (reflinks)" in words
+            with clone.open("r+b") as file:
+                file.write(bytes(1 << 19))
+            os.sync()
+            line = topics(kdump("space", data, searching=False))["codec-none"]
+            assert line["linked_bytes"] == allocated - (1 << 19)
+            clone.unlink()
+            os.sync()
+            last = topics(kdump("space", data, searching=False))["codec-none"]
+            assert (last["bytes"], last["linked_bytes"]) == (before["bytes"], 0)
+    except UnmountableError as error:
+        pytest.skip(f"no XFS here: {error}")
