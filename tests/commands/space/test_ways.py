@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -327,6 +329,8 @@ def node(tmp_path: Path) -> Path:
 
 
 def test_the_files_beside_a_running_broker(node: Path) -> None:
+    written_s = int(time.time()) - 3 * 3600
+    os.utime(next((node / "__cluster_metadata-0").glob("*.log")), (written_s, written_s))
     with stand_in(node):
         ran = kdump("space", "--free", "8KiB", node)
         text = run(["space", "--free", "8KiB", str(node)], searching=True).out
@@ -339,7 +343,8 @@ def test_the_files_beside_a_running_broker(node: Path) -> None:
     shown = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     assert shown[0] == given_up["json"]
     words = " ".join(text.split())
-    assert "that was written 0." in words
+    assert given_up["metadata_ms"] == written_s * 1000
+    assert "by a metadata log that was written 3 h " in words
     assert "No record is lost. At least 2 replicas are left of each" in words
     assert "--reassignment-json-file reassign.json --execute" in words
     assert "kdump trim" not in words
