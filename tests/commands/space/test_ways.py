@@ -131,7 +131,7 @@ def test_other_topics_keep_their_records(log: PartitionSpace) -> None:
 # --- reassignments
 
 
-IN_SYNC: Final = Replicas((1, 2, 3), in_sync=(3, 2, 1), settled=True)
+IN_SYNC: Final = Replicas((1, 2, 3), in_sync=(3, 2, 1), established=True)
 
 
 def context_of(replicas: Mapping[str, Replicas], **fields: Any) -> Context:
