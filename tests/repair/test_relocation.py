@@ -510,6 +510,7 @@ def test_a_record_that_no_move_writes_is_listed_and_refused(
         recorded_move(planned.arrived, planned.id)
 
 
+@pytest.mark.slow
 def test_many_nested_directories_are_no_traceback(planned: Move) -> None:
     """Deeper than Python calls itself."""
     folder = planned.departed / ".kdump" / "0000aaaa"
@@ -522,6 +523,7 @@ def test_many_nested_directories_are_no_traceback(planned: Move) -> None:
         subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
+@pytest.mark.slow
 def test_a_backup_with_many_nested_directories_is_discarded(copied: Move) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 4096:

@@ -185,6 +185,7 @@ def test_killed_before_every_call(trial: Trial) -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_an_undo_killed_before_every_call(trial: Trial) -> None:
     assert run(trial.argv).code == exits.OK
     made = record(trial.undo_argv, trial.root)
@@ -207,6 +208,7 @@ def test_an_undo_killed_before_every_call(trial: Trial) -> None:
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+@pytest.mark.slow
 def test_a_failure_of_every_call(error: int, trial: Trial) -> None:
     """Nothing was changed, or the command that goes on is printed and does."""
     made = record(trial.argv, trial.root)
@@ -232,6 +234,7 @@ def test_a_failure_of_every_call(error: int, trial: Trial) -> None:
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+@pytest.mark.slow
 def test_a_failure_of_every_call_of_an_undo(error: int, trial: Trial) -> None:
     assert run(trial.argv).code == exits.OK
     moved = take(trial.root)

@@ -467,6 +467,7 @@ def is_a_log(partition: Path) -> bool:
     return bases(partition) in ([0, 48, 100], [48, 100], [100])
 
 
+@pytest.mark.slow
 def test_killed_at_any_call_a_shorter_log_is_left(data: Path) -> None:
     original = take(data)
     count = calls_of(data)
@@ -490,6 +491,7 @@ def test_killed_at_any_call_a_shorter_log_is_left(data: Path) -> None:
         assert {path.suffix for path in left} <= {".index", ".timeindex", ".snapshot", ".tmp"}
 
 
+@pytest.mark.slow
 def test_a_call_that_fails_ends_with_the_command_that_goes_on(data: Path) -> None:
     original = take(data)
     count = calls_of(data)

@@ -133,6 +133,7 @@ def test_where_a_backup_may_be(data: Path, saved: Path, tmp_path: Path) -> None:
 # --- crashes
 
 
+@pytest.mark.slow
 def test_killed_at_any_call_of_a_trim_all_can_come_back(data: Path, saved: Path) -> None:
     original = take(data)
     before, seen = held(data), set()
@@ -156,6 +157,7 @@ def test_killed_at_any_call_of_a_trim_all_can_come_back(data: Path, saved: Path)
     assert number > 20
 
 
+@pytest.mark.slow
 def test_killed_at_any_call_of_an_undo_it_goes_on(data: Path, saved: Path) -> None:
     before = held(data)
     assert trim(saved, "--before", "100", data / NAME).code == exits.OK
@@ -181,6 +183,7 @@ def test_killed_at_any_call_of_an_undo_it_goes_on(data: Path, saved: Path) -> No
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+@pytest.mark.slow
 def test_a_call_of_an_undo_that_fails_is_told(error: int, data: Path, saved: Path) -> None:
     before = held(data)
     assert trim(saved, "--before", "100", data / NAME).code == exits.OK

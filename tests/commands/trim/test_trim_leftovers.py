@@ -169,6 +169,7 @@ def gone_names(data: Path) -> set[str]:
     return {name for name in names(data) if any(name.startswith(each) for each in GOES.values())}
 
 
+@pytest.mark.slow
 def test_killed_at_any_call_nothing_else_is_gone(data: Path) -> None:
     original, before = take(data), names(data)
     for number in range(0, 200, 4):
