@@ -230,11 +230,11 @@ class _Run:
         shown = None if applying else self._command(plan.id, lossy=plan.lossy)
         with self._meter.paused():
             self._output.plan(plan, shown)
-        left = Ending(unread=bool(plan.left))
+        left = Ending(unread=bool(plan.untouched))
         if not plan.cures:
             return left, ()
         if not applying:
-            return left | Ending(problems=True), ()
+            return Ending(unread=bool(plan.left), problems=True), ()
         self._check_space(plan)
         question = (
             f"This loses {plan.sound.count:,} valid and {plan.unreadable.count:,} unreadable "

@@ -35,10 +35,10 @@ from kdump.storage.paths import as_local
 from kdump.storage.repair_journal import JournaledCure, RepairJournal, journal_path
 from kdump.storage.repair_record import RepairState
 
-#: What follows the planned cure of a partition: none of it removes a valid record.
+#: What may follow the planned cure of a partition, as far as it loses no record.
 _AFTERWARDS: Final = frozenset({CureKind.REBUILD, CureKind.TAIL})
 #: A rebuild may follow the removal of a tail, and that the bytes of a replica.
-_MOST_AFTERWARDS: Final = 2
+_MOST_PLANS: Final = 3
 
 
 class CureReport(Protocol):
@@ -66,7 +66,9 @@ def new_journals(plan: RepairPlan) -> tuple[RepairJournal, ...]:
             plan.lossy,
             begun_ns,
             tuple(entries),
-            tuple(left.path.name for left in plan.left if as_local(left.path).parent == directory),
+            tuple(
+                left.path.name for left in plan.untouched if as_local(left.path).parent == directory
+            ),
             done=False,
         )
         for directory, entries in cures.items()
@@ -146,11 +148,10 @@ class RepairCourse:
                 folder = Folder(path, record.id)
                 receipt = resume(folder, directory, assume_stopped=self._assume_stopped)
                 self._output.cured(with_paths(folder.plan(), path, directory), receipt)
-        done, left = [record.id for record in begun], None
-        for _ in range(_MOST_AFTERWARDS + 1 - len(done)):
+        done = [record.id for record in begun]
+        while True:
             first = not done
-            options = self._options if first else replace(self._options, only=_AFTERWARDS)
-            found, left = self._plan(path, options)
+            found, left = self._plan(path, self._options if first else self._afterwards())
             if first and (found is None or found[1].id != cure.plan_id):
                 raise Refused(
                     f"{path}: expected the files that plan {cure.plan_id} was made for, found "
@@ -159,6 +160,9 @@ class RepairCourse:
             if found is None:
                 break
             _, plan = found
+            if not first and (plan.lossy or len(done) == _MOST_PLANS):
+                left = LeftPartition(path, "more is to repair than was planned: plan again")
+                break
             journal = with_applied(journal, cure.partition, plan.id)
             write_journal(journal)
             yield journal
@@ -169,6 +173,11 @@ class RepairCourse:
             self._output.cured(plan, receipt)
         if left is not None:
             self._output.left(left)
+
+    def _afterwards(self) -> CureOptions:
+        """Return the options for what follows a planned cure: rebuild follows even with --only."""
+        kinds = {kind for kind in _AFTERWARDS if self._options.allow(kind)}
+        return replace(self._options, only=kinds | {CureKind.REBUILD})
 
     def _plan(
         self, path: Path, options: CureOptions

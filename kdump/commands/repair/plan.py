@@ -23,7 +23,7 @@ from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.cures import CureKind, Diagnosis, cures_of
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import DecodeError, KdumpError, Refused, UsageError
-from kdump.repair.healing.plan import plan_heal
+from kdump.repair.healing.plan import NoReplica, plan_heal
 from kdump.repair.side_files.checkpoints import hosts
 from kdump.repair.side_files.plan import plan_reindex
 from kdump.repair.transaction.plan import Loss, Plan, log_directory_of
@@ -37,6 +37,9 @@ _ID_LENGTH: Final = 8
 _OPTIONS: Final = {CureKind.REPLICA: "--from REPLICA", CureKind.AS_BROKER: "--as-broker"}
 #: What needs no option. It removes no valid record.
 _ALWAYS: Final = frozenset({CureKind.REBUILD, CureKind.TAIL})
+#: Why a partition is left, or a part of it is.
+_EXCLUDED: Final = "--only leaves its cure out"
+_NOT_ALL: Final = "no replica has all that is corrupt or missing"
 
 
 @frozen
@@ -97,6 +100,8 @@ class PlannedCure:
 class LeftPartition:
     """A partition that stays as it is, or is repaired in part: why, and what helps.
 
+    A partition that a plan repairs in part has a ``PlannedCure`` too.
+
     ``options`` of this command would allow a cure. ``command`` is another one that helps.
     """
 
@@ -130,6 +135,12 @@ class RepairPlan:
         """Whether records are lost, so that it needs its id as consent."""
         return any(cure.loss for cure in self.cures)
 
+    @cached_property
+    def untouched(self) -> tuple[LeftPartition, ...]:
+        """Those partitions of ``left`` that have no cure."""
+        cured = {cure.path for cure in self.cures}
+        return tuple(partition for partition in self.left if partition.path not in cured)
+
     @property
     def sound(self) -> Span:
         """The valid records that are lost."""
@@ -153,11 +164,13 @@ class CurePlanner:
     def plan(
         self, verdict: Verdict, report: Callable[[int], None]
     ) -> tuple[tuple[CureKind, Plan] | None, LeftPartition | None]:
-        """Return the cure of a partition with its plan, and what is left of it; None for nothing.
+        """Return the cure of a partition with its plan, and what it leaves; None for nothing.
 
         ``verdict`` has its evidence, with rebuilt indexes. ``report`` gets counts of bytes that are
         read. Raises SourceError, Refused.
         """
+        if verdict.target.error is not None:
+            raise verdict.target.error
         path, diagnosis = verdict.target.path, cures_of(verdict)
         kinds = [kind for kind in diagnosis.cures if self._options.allow(kind)]
         if not kinds and _unreadable_checkpoints(self._checkpoints(verdict)):
@@ -165,27 +178,32 @@ class CurePlanner:
         why_not: str | None = None
         for kind in kinds:
             try:
-                plan = self._plan(kind, verdict, report)
+                plan, why_part = self._plan(kind, verdict, report)
             except (Refused, UsageError) as refused:
                 why_not = str(refused)
+                if kind is CureKind.REPLICA and not isinstance(refused, NoReplica):
+                    break  # what follows would remove records that another replica may give
                 continue
             if plan.loss.sound and kind is not CureKind.AS_BROKER:
                 why_not = "more than corrupt records would be removed"
             elif plan.steps:
-                return (kind, plan), None
+                if kind is CureKind.REBUILD:  # it changes no log
+                    logs = {*diagnosis.cures} - {kind}
+                    why_part = diagnosis.left or (_EXCLUDED if logs else None)
+                rest = None if why_part is None else self._left(path, diagnosis, why_part)
+                return (kind, plan), rest
             else:
                 why_not = why_not or next(iter(plan.notes), None)
         if not diagnosis.cures and diagnosis.left is None:
             return None, None
-        return None, self._left(path, diagnosis, why_not)
+        return None, self._left(path, diagnosis, why_not or diagnosis.left or _EXCLUDED)
 
-    def _left(self, path: AnyPath, diagnosis: Diagnosis, why_not: str | None) -> LeftPartition:
+    def _left(self, path: AnyPath, diagnosis: Diagnosis, reason: str) -> LeftPartition:
         options = tuple(
             option
             for kind, option in _OPTIONS.items()
             if kind in diagnosis.cures and not self._options.allow(kind)
         )
-        reason = why_not or diagnosis.left or "--only leaves its cure out"
         return LeftPartition(path, reason, options, diagnosis.command)
 
     def _checkpoints(self, verdict: Verdict) -> DirectoryFacts | None:
@@ -193,12 +211,17 @@ class CurePlanner:
         hosted = as_local(verdict.target.path) in self._hosts
         return verdict.target.directory if hosted else None
 
-    def _plan(self, kind: CureKind, verdict: Verdict, report: Callable[[int], None]) -> Plan:
-        """Return the plan of one cure, as its own command makes it. Raises as these do."""
+    def _plan(
+        self, kind: CureKind, verdict: Verdict, report: Callable[[int], None]
+    ) -> tuple[Plan, str | None]:
+        """Return the plan of one cure, as its own command makes it, and why it is one in part.
+
+        Raises as these commands do.
+        """
         context, config = self._context, self._options.config
         words = () if config is None else ("--config", str(config))
         if kind is CureKind.REBUILD:
-            return plan_reindex(
+            plan = plan_reindex(
                 verdict,
                 every=False,
                 settings=context.settings(verdict.target),
@@ -206,18 +229,20 @@ class CurePlanner:
                 checkpoints=self._checkpoints(verdict),
                 arguments=words,
             )
+            return plan, None
         if kind is CureKind.REPLICA:
             replicas = self._options.replicas
             given = (word for copy in replicas for word in ("--from", typed_text(copy)))
-            return plan_heal(
+            healed = plan_heal(
                 verdict,
                 replicas,
                 settings=context.settings(verdict.target),
                 node=context.node(verdict.target),
                 arguments=(*given, *words),
                 report=report,
-            ).plan
-        return plan_truncate(verdict, at=None, arguments=words)
+            )
+            return healed.plan, None if healed.complete else _NOT_ALL
+        return plan_truncate(verdict, at=None, arguments=words), None
 
 
 def _unreadable_checkpoints(directory: DirectoryFacts | None) -> bool:

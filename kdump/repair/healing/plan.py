@@ -43,6 +43,10 @@ COMMAND: Final = "heal"
 _REBUILD_BYTES: Final = 256 << 20
 
 
+class NoReplica(Refused):
+    """No path has a replica of the partition."""
+
+
 @frozen
 class HealPlan:
     """A plan to heal.
@@ -90,7 +94,7 @@ def plan_heal(
         log_end=(end, end),
     )
     if not copies:
-        raise Refused(f"{path}: expected a replica of it, found none: {'; '.join(notes)}")
+        raise NoReplica(f"{path}: expected a replica of it, found none: {'; '.join(notes)}")
     compacted = effective_compaction(verdict.surveys, facts.settings.compacted)
     # In a compacted log the cleaner may have taken a missing offset: only in others is it a loss.
     dense = compacted is False

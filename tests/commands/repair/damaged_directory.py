@@ -47,14 +47,14 @@ def write(top: Path) -> tuple[Path, Path]:
     """Write the log directory and its replica, and return them."""
     data, replica = top / "data", top / "replica"
     for topic, (segments, files) in damaged().items():
-        _write(data, topic, segments, files)
-        _write(replica, topic, whole(), {})
+        write_topic(data, topic, segments, files)
+        write_topic(replica, topic, whole(), {})
     for directory, node in ((data, b"1"), (replica, b"2")):
         (directory / "meta.properties").write_bytes(META.replace(b"node.id=1", b"node.id=" + node))
     return data, replica
 
 
-def _write(
+def write_topic(
     directory: Path, topic: str, segments: Segments, files: Mapping[str, bytes | None]
 ) -> None:
     rows = forge.epoch_rows(data for base in sorted(whole()) for data in whole()[base])
@@ -70,7 +70,7 @@ def write_many(data: Path, count: int) -> Path:
     for number in range(count):
         kind = number % 3
         forge.write_partition(data, f"topic{number:04}", 0, logs[kind], files=dict(files[kind]))
-    _write(data, "middle", {FIRST: broken(plain(FIRST, LAST), 3)}, {})
+    write_topic(data, "middle", {FIRST: broken(plain(FIRST, LAST), 3)}, {})
     (data / "meta.properties").write_bytes(META)
     return data
 
