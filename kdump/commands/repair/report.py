@@ -100,7 +100,10 @@ class _Text:
             click.echo(line)
 
     def plan(self, plan: RepairPlan, apply: Remedy | None) -> None:
-        for line in () if plan.id in self._confirmed else _plan_lines(plan, apply):
+        if plan.id in self._confirmed:
+            self._left += plan.untouched
+            return
+        for line in _plan_lines(plan, apply, every=self._spelled_out):
             click.echo(line)
 
     def interruption(self, journals: Sequence[RepairJournal], finish: Remedy) -> None:
@@ -129,7 +132,7 @@ class _Text:
             return
         done = f"{count_text(len(self._cured), 'partition')} repaired"
         click.echo("\n".join(wrap(f"DONE {journals[0].id}  {done}", 0)))
-        for label, text in _left_lines(self._left):
+        for label, text in _left_lines(self._left, every=self._spelled_out):
             click.echo(paragraph(label, text))
         for journal in journals:
             for line in command_lines("undo", undo_journal_command(journal)):
@@ -155,7 +158,8 @@ class _Json:
 
     def plan(self, plan: RepairPlan, apply: Remedy | None) -> None:
         self._id = plan.id
-        for left in plan.left:
+        # What a cure leaves is known when it is done.
+        for left in plan.untouched if apply is None else plan.left:
             self.left(left)
 
     def interruption(self, journals: Sequence[RepairJournal], finish: Remedy) -> None:
@@ -193,7 +197,7 @@ class _Json:
         click.echo(jsonl.line("summary", fields))
 
 
-def _plan_lines(plan: RepairPlan, apply: Remedy | None) -> Iterator[str]:
+def _plan_lines(plan: RepairPlan, apply: Remedy | None, *, every: bool) -> Iterator[str]:
     if plan.cures:
         what = shell_text(("kdump", "repair", *plan.arguments))
         yield from wrap(printable(f"PLAN {plan.id}  {what}: nothing is changed yet"), 0)
@@ -213,8 +217,8 @@ def _plan_lines(plan: RepairPlan, apply: Remedy | None) -> Iterator[str]:
             yield paragraph("" if number else "loses most", text)
     else:
         whole = count_text(plan.whole, "partition")
-        yield from wrap(f"nothing to do: {whole} OK" if not plan.left else "no cure applies", 0)
-    for label, text in _left_lines(plan.left):
+        yield from wrap(f"nothing to do in {whole}" if not plan.left else "no cure applies", 0)
+    for label, text in _left_lines(plan.left, every=every):
         yield paragraph(label, text)
     if plan.cures:
         yield paragraph("save", "in .kdump of each partition; kdump undo takes all of it back")
@@ -253,14 +257,18 @@ def _names_text(paths: Sequence[AnyPath]) -> str:
     return f"{names} and {count_text(more, 'other')}" if more > 0 else names
 
 
-def _left_lines(left: Sequence[LeftPartition]) -> Iterator[tuple[str, str]]:
-    """Yield a line for each reason, with the partitions, and what helps."""
-    by_reason: dict[str, list[LeftPartition]] = defaultdict(list)
+def _left_lines(left: Sequence[LeftPartition], *, every: bool) -> Iterator[tuple[str, str]]:
+    """Yield a line for each reason, with the partitions, and what helps.
+
+    ``every``: yield one for each partition.
+    """
+    by_reason: dict[tuple[str, AnyPath | None], list[LeftPartition]] = defaultdict(list)
     for partition in left:
         reason = partition.reason.removeprefix(f"{partition.path}: ")
-        by_reason[reason].append(partition)
+        by_reason[reason, partition.path if every else None].append(partition)
     shown = list(by_reason.items())
-    for number, (reason, partitions) in enumerate(shown[:_MOST_LEFT]):
+    most = len(shown) if every else _MOST_LEFT
+    for number, ((reason, _), partitions) in enumerate(shown[:most]):
         first = partitions[0]
         ways = [*first.options]
         if first.command is not None:
@@ -268,8 +276,8 @@ def _left_lines(left: Sequence[LeftPartition]) -> Iterator[tuple[str, str]]:
         names = _names_text([partition.path for partition in partitions])
         helps = f" ({' or '.join(ways)})" if ways else ""
         yield "" if number else "LEFT", printable(f"{names}: {reason}{helps}")
-    if shown[_MOST_LEFT:]:
-        others = sum(len(partitions) for _, partitions in shown[_MOST_LEFT:])
+    if shown[most:]:
+        others = sum(len(partitions) for _, partitions in shown[most:])
         yield "", f"{count_text(others, 'more partition')} (--all)"
 
 

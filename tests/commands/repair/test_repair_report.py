@@ -1,0 +1,62 @@
+"""What the report of ``kdump repair`` names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from commands.heal.forged_copies import broken
+from commands.repair import damaged_directory as damaged
+from commands.repair.damaged_directory import FIRST, LAST
+from commands.repair.repairing import directory, lines, plan_id, repair
+from kdump.ui import exits
+from support.damaged import name
+
+pytestmark = pytest.mark.once
+
+GOOD = damaged.whole()
+
+
+def test_what_is_left_is_named_after_a_plan_that_was_read_before(place: Path) -> None:
+    data, _ = damaged.write(place)
+    ran = repair(data, "--apply", "--confirm", plan_id(data))
+    assert ran.code == exits.INCOMPLETE
+    assert re.search("^LEFT +middle-0: valid batches follow", ran.out, re.MULTILINE), ran
+
+
+def test_all_names_each_partition_that_is_left(place: Path) -> None:
+    corrupt = {FIRST: broken(GOOD[FIRST], 3), LAST: GOOD[LAST]}
+    data = directory(place / "data", {f"m{each}": (corrupt, {}) for each in range(12)})
+    shown, every = repair(data), repair(data, "--all")
+    assert "m11-0: " not in shown.out
+    assert "9 others" in shown.out
+    assert all(f"m{each}-0: valid batches follow" in every.out for each in range(12)), every
+    text = " ".join(every.out.split())
+    assert all(f"/m{each}-0 --output DIR" in text for each in range(12)), every
+
+
+def test_a_plan_names_what_it_repairs_in_part(place: Path) -> None:
+    """An index is rebuilt, and the records that are missing stay so."""
+    gap = {FIRST: GOOD[FIRST], LAST: broken(GOOD[LAST], 3)}
+    data = directory(place / "data", {"orders": (gap, {name(FIRST, ".index"): None})})
+    (data / "replication-offset-checkpoint").write_bytes(b"garbage\n")
+    ran = repair(data, "--format", "json")
+    (cure,), (left,) = lines(ran, "cure"), lines(ran, "left")
+    assert (ran.code, cure["cure"]) == (exits.INCOMPLETE, "rebuild")
+    assert "valid batches follow" in left["reason"]
+    done = repair(data, "--apply", "--format", "json")
+    (left,), (summary,) = lines(done, "left"), lines(done, "summary")
+    assert (done.code, summary["left"]) == (exits.INCOMPLETE, 1), done
+
+
+def test_what_is_finished_in_the_end_is_not_left(place: Path) -> None:
+    """No replica has the end of the log; it shows no record, so that it goes."""
+    *rest, last = GOOD[LAST]
+    corrupt = {FIRST: broken(GOOD[FIRST], 3), LAST: [*rest, last[: -damaged.TORN]]}
+    data = directory(place / "data", {"orders": (corrupt, {})})
+    shorter = {FIRST: GOOD[FIRST], LAST: rest}
+    replica = directory(place / "replica", {"orders": (shorter, {})}, node=b"2")
+    ran = repair("--from", replica, data, "--apply", "--format", "json")
+    assert (ran.code, lines(ran, "left")) == (exits.OK, []), ran
