@@ -95,7 +95,8 @@ def undo(
     targets = [*partitions(scope), *_interrupted_copies(scope)]
     report = BackupReport(form, scope)
     ending, resume = Ending(), None
-    whole = [] if backup is not None else _journals(scope, plan_id)
+    newest = apply and plan_id is None  # the newest repair of each partition
+    whole = [] if backup is not None or newest else _journals(scope, plan_id)
     for journal in whole:
         if not (apply or discard):
             report.journal(journal)
@@ -159,10 +160,7 @@ def undo(
 
 
 def _journals(scope: Scope, plan_id: str | None) -> Sequence[RepairJournal]:
-    """Return the journals of repairs of the log directories: with ``plan_id``, that one alone.
-
-    They are undone together only by their id: without it, the newest repair of each partition is.
-    """
+    """Return the journals of repairs of the log directories: with ``plan_id``, that one alone."""
     from kdump.repair.journal import own_journal
     from kdump.storage.logdir import LogDirectory
     from kdump.storage.paths import as_local
