@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -41,6 +41,7 @@ def encode(journal: RepairJournal) -> bytes:
         "begun_ns": journal.begun_ns,
         "done": journal.done,
         "left": list(journal.left),
+        "examined": journal.examined,
         "cures": [
             {
                 "partition": cure.partition,
@@ -63,6 +64,30 @@ def write_journal(journal: RepairJournal) -> None:
         write_beside(path, encode(journal), like, journal.id)
 
 
+def begin(journals: Sequence[RepairJournal]) -> None:
+    """Write the journals of a repair, before its first change: all of them, or none.
+
+    Raises Refused.
+    """
+    try:
+        for journal in journals:
+            write_journal(journal)
+    except BaseException as error:
+        for journal in journals:
+            with suppress(OSError, Refused):
+                remove_journal(journal)
+        if isinstance(error, OSError):
+            place = as_local(journals[0].path).parent
+            text = f"{place}: expected to write the journal of the repair, found: {error}"
+            raise Refused(f"{text}: nothing was changed") from error
+        raise
+
+
+def has_begun(journals: Sequence[RepairJournal]) -> bool:
+    """Return whether a repair may have changed something; all of its journals are there then."""
+    return any(cure.applied for journal in journals for cure in journal.cures)
+
+
 def remove_journal(journal: RepairJournal) -> None:
     """Remove a journal. Raises Refused, OSError."""
     path = as_local(journal.path)
@@ -70,7 +95,8 @@ def remove_journal(journal: RepairJournal) -> None:
         beside = beside_path(path, journal.id)
         if disk.exists(beside):  # of a write that was killed
             disk.unlink(beside)
-        disk.unlink(path)
+        if disk.exists(path):
+            disk.unlink(path)
 
 
 @contextmanager
@@ -94,17 +120,31 @@ def own_journal(path: Path) -> RepairJournal:
     return journal
 
 
-def with_applied(journal: RepairJournal, partition: str, plan_id: str) -> RepairJournal:
-    """Return the journal with one more plan that is begun in a partition."""
-    return replace(
-        journal,
-        cures=tuple(
-            replace(cure, applied=(*cure.applied, plan_id))
-            if cure.partition == partition and plan_id not in cure.applied
-            else cure
-            for cure in journal.cures
-        ),
+def note_plan(path: Path, partition: str, plan_id: str) -> None:
+    """Add a plan that is begun next in a partition to the journal at ``path``.
+
+    What another process has added since stays. Raises Refused, SourceError, OSError.
+    """
+    journal = own_journal(path)
+    cures = tuple(
+        replace(cure, applied=(*cure.applied, plan_id))
+        if cure.partition == partition and plan_id not in cure.applied
+        else cure
+        for cure in journal.cures
     )
+    write_journal(replace(journal, cures=cures))
+
+
+def finish(path: Path) -> None:
+    """Write into the journal at ``path`` that nothing is left to do.
+
+    Without a change there is nothing to undo, and it goes. Raises Refused, SourceError, OSError.
+    """
+    journal = own_journal(path)
+    if is_over(journal):
+        remove_journal(journal)
+    else:
+        write_journal(replace(journal, done=True))
 
 
 def records_of(

@@ -14,7 +14,7 @@ from typing import Any, Final
 from kdump.errors import SourceError
 from kdump.storage.access import read_end
 from kdump.storage.paths import AnyPath, scan
-from kdump.storage.repair_record import is_file_name
+from kdump.storage.repair_record import is_argument, is_file_name
 from kdump.storage.source import source_error
 from kdump.values import frozen
 
@@ -46,7 +46,8 @@ class RepairJournal:
 
     ``arguments`` are the options of the command, ``lossy``: records are lost, ``done``: nothing of
     it is left to do. ``begun_ns`` is the time of its begin in nanoseconds since the epoch. ``left``
-    are the names of partitions that the plan leaves as they are.
+    are the names of partitions that the plan leaves as they are. ``examined`` counts all partitions
+    that the plan is about, in all log directories.
     """
 
     path: AnyPath
@@ -56,6 +57,7 @@ class RepairJournal:
     begun_ns: int
     cures: tuple[JournaledCure, ...]
     left: tuple[str, ...]
+    examined: int
     done: bool
 
 
@@ -105,14 +107,19 @@ def _decode(path: AnyPath, fields: Mapping[str, Any]) -> RepairJournal:
     if named is None or fields["id"] != named[1]:
         raise ValueError(f"a journal with id {fields['id']}")
     begun_ns, lossy, done = fields["begun_ns"], fields["lossy"], fields["done"]
-    if type(begun_ns) is not int or type(lossy) is not bool or type(done) is not bool:
-        raise ValueError("expected a time and two truth values")
+    examined = fields["examined"]
+    if type(begun_ns) is not int or type(examined) is not int:
+        raise ValueError("expected a time and a count")
+    if type(lossy) is not bool or type(done) is not bool:
+        raise ValueError("expected two truth values")
     arguments = tuple(fields["arguments"])
     left = tuple(fields["left"])
-    if not all(isinstance(word, str) for word in arguments) or not all(map(is_file_name, left)):
+    if not all(map(is_argument, arguments)) or not all(map(is_file_name, left)):
         raise ValueError("expected words as arguments, and names of partition directories")
     cures = tuple(map(_decode_cure, fields["cures"]))
-    return RepairJournal(path, fields["id"], arguments, lossy, begun_ns, cures, left, done)
+    return RepairJournal(
+        path, fields["id"], arguments, lossy, begun_ns, cures, left, examined, done
+    )
 
 
 def _decode_cure(fields: Mapping[str, Any]) -> JournaledCure:

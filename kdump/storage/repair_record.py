@@ -207,6 +207,11 @@ def is_file_name(value: object) -> TypeGuard[str]:
     )
 
 
+def is_argument(value: object) -> TypeGuard[str]:
+    """Return whether a JSON value is a word that a command can get."""
+    return isinstance(value, str) and _is_encodable(value)
+
+
 def _is_encodable(text: str) -> bool:
     with suppress(UnicodeEncodeError):
         return b"\0" not in os.fsencode(text)

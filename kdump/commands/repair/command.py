@@ -5,7 +5,8 @@ Spec: ``LogManager.loadLogs``; KOD 5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -192,14 +193,16 @@ class _Run:
         Raises KdumpError.
         """
         from kdump.commands.repair.course import new_journals
-        from kdump.commands.repair.plan import LeftPartition, options_of, plan_repair
+        from kdump.commands.repair.plan import LeftPartition, plan_repair
         from kdump.format.lines.shell import shell_text
+        from kdump.repair.journal import begin, has_begun
+        from kdump.repair.side_files.checkpoints import hosts
+        from kdump.storage.paths import as_local
 
         targets = self._targets()
         journals = self._unfinished(targets)
-        if journals:
-            self._arguments = journals[0].arguments
-            self._options = options_of(self._arguments)
+        if has_begun(journals):
+            self._resume_options(journals[0])
             finish = self._command(journals[0].id, lossy=journals[0].lossy)
             with self._meter.paused():
                 self._output.interruption(journals, finish)
@@ -213,10 +216,21 @@ class _Run:
                     )
             left = Ending(unread=any(journal.left for journal in journals))
             question = "This goes on with a repair that loses records"
-            ending, done = self._carry_out(
-                journals, targets, lossy=journals[0].lossy, question=question
-            )
-            return left | ending, done
+            self._agree(journals, lossy=journals[0].lossy, question=question)
+            # The first partition of each plan has the checkpoint files of its log directory.
+            first = [
+                as_local(journal.path.parent) / journal.cures[0].partition
+                for journal in journals
+                if journal.cures
+            ]
+            ending = left | self._carry_out(journals, first)
+            if journals[0].examined != len(targets):
+                ending |= Ending(unread=True)
+                found = f"{journals[0].examined:,} of the {len(targets):,} partitions here"
+                why = f"the interrupted repair was about {found}: run the command again"
+                with self._meter.paused():
+                    self._output.left(LeftPartition(journals[0].path.parent, why))
+            return ending, journals
         self._meter.expect((1 + applying) * sum(target.size for target in targets))
         plan = plan_repair(
             targets,
@@ -231,34 +245,53 @@ class _Run:
         with self._meter.paused():
             self._output.plan(plan, shown)
         left = Ending(unread=bool(plan.untouched))
-        if not plan.cures:
-            return left, ()
         if not applying:
-            return Ending(unread=bool(plan.left), problems=True), ()
+            return Ending(unread=bool(plan.left), problems=bool(plan.cures)), ()
+        unbegun = journals  # their repair has changed nothing
+        if not plan.cures:
+            self._remove(unbegun)
+            return left, ()
         self._check_space(plan)
         question = (
             f"This loses {plan.sound.count:,} valid and {plan.unreadable.count:,} unreadable "
             "records or more"
         )
-        ending, done = self._carry_out(
-            new_journals(plan), targets, lossy=plan.lossy, question=question
-        )
-        return left | ending, done
+        journals = new_journals(plan)
+        self._agree(journals, lossy=plan.lossy, question=question)
+        self._remove(unbegun)
+        begin(journals)
+        return left | self._carry_out(journals, hosts(targets).keys()), journals
 
     def _planned(self, kind: CureKind, plan: Plan) -> None:
         with self._meter.paused():
             self._output.planned(kind, plan)
 
-    def _carry_out(
-        self,
-        journals: Sequence[RepairJournal],
-        targets: Sequence[Target],
-        *,
-        lossy: bool,
-        question: str,
-    ) -> tuple[Ending, Sequence[RepairJournal]]:
-        from kdump.commands.repair.course import RepairCourse
-        from kdump.repair.side_files.checkpoints import hosts
+    def _remove(self, journals: Sequence[RepairJournal]) -> None:
+        from kdump.errors import Refused
+        from kdump.repair.journal import remove_journal
+
+        for journal in journals:
+            try:
+                remove_journal(journal)
+            except OSError as error:
+                raise Refused(f"{journal.path}: cannot be removed: {error}") from error
+
+    def _resume_options(self, journal: RepairJournal) -> None:
+        """Take the options of an interrupted repair. Raise Refused if no repair has them."""
+        from kdump.commands.repair.plan import options_of
+        from kdump.errors import Refused
+
+        self._arguments = journal.arguments
+        try:
+            self._options = options_of(self._arguments)
+        except ValueError as error:
+            raise Refused(
+                f"{journal.path}: expected the options of a repair, found {error}: undo it with "
+                "kdump undo, or move the file away"
+            ) from error
+
+    def _agree(self, journals: Sequence[RepairJournal], *, lossy: bool, question: str) -> None:
+        """Raise Refused unless the user agrees to what a repair loses."""
         from kdump.ui.repairs.repairing import consent
 
         plan_id = journals[0].id
@@ -271,18 +304,23 @@ class _Run:
                 }
                 agreed = [plan_id] if begun.intersection(self._confirm) else self._confirm
                 consent(place, plan_id, f"{question}. Type {plan_id} to continue", agreed)
+
+    def _carry_out(self, journals: Sequence[RepairJournal], hosts: Collection[Path]) -> Ending:
+        """Carry out the cures of journals that are on disk. Raise as ``RepairCourse`` does."""
+        from kdump.commands.repair.course import RepairCourse
+
         counting = _Paused(self._output, self._meter)
         course = RepairCourse(
             self._scope.context,
             self._options,
-            hosts(targets).keys(),
+            hosts,
             counting,
             jobs=self._jobs,
             report=self._meter.advance,
             assume_stopped=self._assume_stopped,
         )
-        course.carry_out(journals, self._command(plan_id, lossy=lossy))
-        return Ending(unread=counting.has_left), journals
+        course.carry_out(journals, self._command(journals[0].id, lossy=journals[0].lossy))
+        return Ending(unread=counting.has_left)
 
     def _targets(self) -> list[Target]:
         """Return the partitions. Raise Refused beside a broker, UsageError without a directory."""
@@ -293,10 +331,12 @@ class _Run:
         from kdump.ui.repairs.repairing import partitions
 
         found = list(without_nested(partitions(self._scope)))
+        roots = {root.path for root in self._scope.roots}
         for target in found:
             if target.error is not None:
-                raise target.error
-            if target.directory is None:
+                if target.path in roots:
+                    raise target.error
+            elif target.directory is None:
                 raise UsageError(
                     f"{target.path}: expected a log directory, or a partition in one, found a "
                     "partition outside of any: kdump verify names the commands that repair it"
@@ -312,7 +352,7 @@ class _Run:
         return found
 
     def _unfinished(self, targets: Sequence[Target]) -> Sequence[RepairJournal]:
-        """Return the journals of the interrupted repair, which may be called without its options.
+        """Return the journals of the unfinished repair, which may be called without its options.
 
         Raise Refused if the options are others.
         """

@@ -9,7 +9,7 @@ as it was or repaired.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from kdump.commands.repair.plan import (
     verdicts,
 )
 from kdump.errors import KdumpError, Refused, Unfinished
-from kdump.repair.journal import records_of, remove_journal, with_applied, write_journal
+from kdump.repair.journal import finish, note_plan, records_of
 from kdump.repair.transaction.apply import apply, begin_time, resume
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.interruption import cause_text
@@ -69,6 +69,7 @@ def new_journals(plan: RepairPlan) -> tuple[RepairJournal, ...]:
             tuple(
                 left.path.name for left in plan.untouched if as_local(left.path).parent == directory
             ),
+            plan.examined,
             done=False,
         )
         for directory, entries in cures.items()
@@ -97,48 +98,34 @@ class RepairCourse:
         self._jobs, self._report, self._assume_stopped = jobs, report, assume_stopped
 
     def carry_out(self, journals: Sequence[RepairJournal], resume_command: Sequence[str]) -> None:
-        """Carry out all cures, and finish the journals.
+        """Carry out all cures, and finish the journals, which are on disk.
 
-        A partition whose plan became wrong is left. Raises Unfinished, with ``resume_command``;
-        Refused if nothing was changed.
+        A partition whose plan became wrong is left. Raises Unfinished, with ``resume_command``.
         """
-        text = None
         try:
             for journal in journals:
-                write_journal(journal)
-            for journal in journals:
-                self._finish(self._cure_all(journal))
-        except Refused:
-            raise
-        except (Unfinished, OSError, KeyboardInterrupt, SystemExit) as error:
+                self._cure_all(journal)
+            for journal in journals:  # none is over while another one goes on
+                finish(as_local(journal.path))
+        except (KdumpError, OSError, KeyboardInterrupt, SystemExit) as error:
             text = f"the repair {journals[0].id} was interrupted: {cause_text(error)}"
             raise Unfinished(f"{text}; finish it, or undo it", tuple(resume_command)) from (
                 error.__cause__ if isinstance(error, Unfinished) else error
             )
 
-    def _finish(self, journal: RepairJournal) -> None:
-        """Write that nothing is left to do; without a change there is nothing to undo."""
-        directory = as_local(journal.path).parent
-        if any(records_of(directory, cure) for cure in journal.cures):
-            write_journal(replace(journal, done=True))
-        else:
-            remove_journal(journal)
-
-    def _cure_all(self, journal: RepairJournal) -> RepairJournal:
+    def _cure_all(self, journal: RepairJournal) -> None:
         for cure in journal.cures:
             try:
-                for changed in self._cure(journal, cure):
-                    journal = changed
+                self._cure(as_local(journal.path), cure)
             except Unfinished:
                 raise
             except KdumpError as error:
                 path = as_local(journal.path).parent / cure.partition
                 self._output.left(LeftPartition(path, str(error)))
-        return journal
 
-    def _cure(self, journal: RepairJournal, cure: JournaledCure) -> Iterator[RepairJournal]:
-        """Carry out the cure of a partition; yield the journal whenever it has changed."""
-        directory = as_local(journal.path).parent
+    def _cure(self, journal: Path, cure: JournaledCure) -> None:
+        """Carry out the cure of a partition, and what follows it."""
+        directory = journal.parent
         path = directory / cure.partition
         begun = records_of(directory, cure)
         for record in begun:
@@ -163,9 +150,7 @@ class RepairCourse:
             if not first and (plan.lossy or len(done) == _MOST_PLANS):
                 left = LeftPartition(path, "more is to repair than was planned: plan again")
                 break
-            journal = with_applied(journal, cure.partition, plan.id)
-            write_journal(journal)
-            yield journal
+            note_plan(journal, cure.partition, plan.id)
             receipt = apply(
                 plan, jobs=self._jobs, report=self._report, assume_stopped=self._assume_stopped
             )

@@ -23,6 +23,7 @@ from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.cures import CureKind, Diagnosis, cures_of
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import DecodeError, KdumpError, Refused, UsageError
+from kdump.format.lines.text import printable
 from kdump.repair.healing.plan import NoReplica, plan_heal
 from kdump.repair.side_files.checkpoints import hosts
 from kdump.repair.side_files.plan import plan_reindex
@@ -63,20 +64,27 @@ class CureOptions:
 
 
 def options_of(arguments: Sequence[str]) -> CureOptions:
-    """Return the options that ``arguments`` of a repair spell, which a journal has."""
+    """Return the options that ``arguments`` of a repair spell, which a journal has.
+
+    Raises ValueError.
+    """
     options, words = CureOptions(), iter(arguments)
     for word in words:
+        if word == "--as-broker":
+            options = replace(options, as_broker=True)
+            continue
+        value = next(words, None)
         match word:
-            case "--as-broker":
-                options = replace(options, as_broker=True)
-            case "--from":
-                options = replace(options, replicas=(*options.replicas, as_path(next(words))))
+            case "--from" if value:
+                options = replace(options, replicas=(*options.replicas, as_path(value)))
             case "--only":
-                options = replace(options, only=(*options.only, CureKind(next(words))))
-            case "--config":
-                options = replace(options, config=Path(next(words)))
+                options = replace(options, only=(*options.only, CureKind(value)))
+            case "--config" if value:
+                options = replace(options, config=Path(value))
+            case "--topic" | "--exclude" if value is not None:
+                pass  # the partitions are in the journal
             case _:
-                next(words, None)  # --topic and --exclude: the partitions are in the journal
+                raise ValueError(printable(word))
     return options
 
 
@@ -115,13 +123,15 @@ class LeftPartition:
 class RepairPlan:
     """The cures of the partitions of log directories, and those that are left.
 
-    ``arguments`` are the options that decide. ``whole`` counts the partitions with nothing to do.
+    ``arguments`` are the options that decide. ``whole`` counts the partitions with nothing to do,
+    ``examined`` all of them.
     """
 
     arguments: tuple[str, ...]
     cures: tuple[PlannedCure, ...]
     left: tuple[LeftPartition, ...]
     whole: int
+    examined: int
 
     @cached_property
     def id(self) -> str:
@@ -301,7 +311,7 @@ def plan_repair(
         if rest is not None:
             left.append(rest)
         whole += found is None and rest is None
-    return RepairPlan(arguments, tuple(cures), tuple(left), whole)
+    return RepairPlan(arguments, tuple(cures), tuple(left), whole, len(targets))
 
 
 def verdicts(
