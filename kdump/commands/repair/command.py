@@ -198,6 +198,7 @@ class _Run:
         from kdump.repair.journal import begin, has_begun
         from kdump.repair.side_files.checkpoints import hosts
         from kdump.storage.paths import as_local
+        from kdump.ui.units import count_text
 
         targets = self._targets()
         journals = self._unfinished(targets)
@@ -226,8 +227,8 @@ class _Run:
             ending = left | self._carry_out(journals, first)
             if journals[0].examined != len(targets):
                 ending |= Ending(unread=True)
-                found = f"{journals[0].examined:,} of the {len(targets):,} partitions here"
-                why = f"the interrupted repair was about {found}: run the command again"
+                was = count_text(journals[0].examined, "partition")
+                why = f"the interrupted repair was about {was}, not {len(targets):,}: run it again"
                 with self._meter.paused():
                     self._output.left(LeftPartition(journals[0].path.parent, why))
             return ending, journals

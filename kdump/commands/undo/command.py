@@ -198,12 +198,13 @@ def _take_back(
     from kdump.repair.journal import take_back
     from kdump.ui.repairs.text import undo_journal_command
 
-    ending = Ending()
+    ending, changed = Ending(), False
     try:
         for partition, record, error in take_back(
             journal, assume_stopped=assume_stopped, discarding=discard
         ):
             if error is None:
+                changed = True
                 report.change(record, partition, discarded=discard)
             else:
                 report.error(error)
@@ -216,7 +217,7 @@ def _take_back(
         text = f"{journal.path}: the undo was interrupted: {cause_text(error)}; run it again"
         cause = error.__cause__ if isinstance(error, Unfinished) else error
         raise Unfinished(text, again) from cause
-    return ending
+    return ending | Ending(unread=changed and ending.refused)  # it is undone in part
 
 
 def _interrupted_copies(scope: Scope) -> Iterator[Target]:
