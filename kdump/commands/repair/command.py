@@ -193,45 +193,14 @@ class _Run:
         Raises KdumpError.
         """
         from kdump.commands.repair.course import new_journals
-        from kdump.commands.repair.plan import LeftPartition, plan_repair
-        from kdump.format.lines.shell import shell_text
+        from kdump.commands.repair.plan import plan_repair
         from kdump.repair.journal import begin, has_begun
         from kdump.repair.side_files.checkpoints import hosts
-        from kdump.storage.paths import as_local
-        from kdump.ui.units import count_text
 
         targets = self._targets()
         journals = self._unfinished(targets)
         if has_begun(journals):
-            self._resume_options(journals[0])
-            finish = self._command(journals[0].id, lossy=journals[0].lossy)
-            with self._meter.paused():
-                self._output.interruption(journals, finish)
-            if not applying:
-                self.resume = shell_text(finish)
-                return Ending(unread=True), ()
-            for journal in journals:
-                for name in journal.left:
-                    self._output.left(
-                        LeftPartition(journal.path.parent / name, "the plan leaves it as it is")
-                    )
-            left = Ending(unread=any(journal.left for journal in journals))
-            question = "This goes on with a repair that loses records"
-            self._agree(journals, lossy=journals[0].lossy, question=question)
-            # The first partition of each plan has the checkpoint files of its log directory.
-            first = [
-                as_local(journal.path.parent) / journal.cures[0].partition
-                for journal in journals
-                if journal.cures
-            ]
-            ending = left | self._carry_out(journals, first)
-            if journals[0].examined != len(targets):
-                ending |= Ending(unread=True)
-                was = count_text(journals[0].examined, "partition")
-                why = f"the interrupted repair was about {was}, not {len(targets):,}: run it again"
-                with self._meter.paused():
-                    self._output.left(LeftPartition(journals[0].path.parent, why))
-            return ending, journals
+            return self._go_on(journals, targets, applying=applying)
         self._meter.expect((1 + applying) * sum(target.size for target in targets))
         plan = plan_repair(
             targets,
@@ -262,6 +231,51 @@ class _Run:
         self._remove(unbegun)
         begin(journals)
         return left | self._carry_out(journals, hosts(targets).keys()), journals
+
+    def _go_on(
+        self, journals: Sequence[RepairJournal], targets: Sequence[Target], *, applying: bool
+    ) -> tuple[Ending, Sequence[RepairJournal]]:
+        """Carry out the rest of an interrupted repair. Raises KdumpError."""
+        from kdump.commands.repair.plan import LeftPartition, directory_faults
+        from kdump.format.lines.shell import shell_text
+        from kdump.storage.paths import as_local
+        from kdump.ui.units import count_text
+
+        self._resume_options(journals[0])
+        finish = self._command(journals[0].id, lossy=journals[0].lossy)
+        with self._meter.paused():
+            self._output.interruption(journals, finish)
+        if not applying:
+            self.resume = shell_text(finish)
+            return Ending(unread=True), ()
+        question = "This goes on with a repair that loses records"
+        self._agree(journals, lossy=journals[0].lossy, question=question)
+        left = [
+            LeftPartition(journal.path.parent / name, "the plan leaves it as it is")
+            for journal in journals
+            for name in journal.left
+        ]
+        named = {partition.path for partition in left}
+        left += (
+            fault
+            for fault in directory_faults(self._scope.context)
+            # Checkpoint files may be among what is rebuilt.
+            if fault.path not in named and (fault.command or ())[:2] != ("kdump", "reindex")
+        )
+        if journals[0].examined != len(targets):
+            was = count_text(journals[0].examined, "partition")
+            why = f"the interrupted repair was about {was}, not {len(targets):,}: run it again"
+            left.append(LeftPartition(journals[0].path.parent, why))
+        # The first partition of each plan has the checkpoint files of its log directory.
+        first = [
+            as_local(journal.path.parent) / journal.cures[0].partition
+            for journal in journals
+            if journal.cures
+        ]
+        with self._meter.paused():
+            for partition in left:
+                self._output.left(partition)
+        return Ending(unread=bool(left)) | self._carry_out(journals, first), journals
 
     def _planned(self, kind: CureKind, plan: Plan) -> None:
         with self._meter.paused():

@@ -6,7 +6,7 @@ Only the ids of the plans of partitions are held: a plan may hold rebuilt indexe
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +16,8 @@ from typing import Final
 
 from kdump.audit.commands import Remedy
 from kdump.audit.facts.small_files import DirectoryFacts
+from kdump.audit.finding_code import Severity
+from kdump.audit.judge import judge_directories
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.recovery import Span
 from kdump.audit.targets.context import Context
@@ -108,6 +110,7 @@ class PlannedCure:
 class LeftPartition:
     """A partition that stays as it is, or is repaired in part: why, and what helps.
 
+    It may also be a file of a log directory, or the directory itself, if these have an error.
     A partition that a plan repairs in part has a ``PlannedCure`` too.
 
     ``options`` of this command would allow a cure. ``command`` is another one that helps.
@@ -286,6 +289,7 @@ def plan_repair(
     planner = CurePlanner(context, options, hosts(targets))
     cures: list[PlannedCure] = []
     left: list[LeftPartition] = []
+    rewritten: set[AnyPath] = set()
     whole = 0
     for verdict in verdicts(targets, context, jobs=jobs, report=report):
         try:
@@ -297,6 +301,7 @@ def plan_repair(
             planned(kind, plan)
             directory = log_directory_of(verdict.target)
             assert directory is not None
+            rewritten.update(directory / step.checkpoint for step in plan.rewrites)
             cures.append(
                 PlannedCure(
                     plan.partition,
@@ -311,7 +316,15 @@ def plan_repair(
         if rest is not None:
             left.append(rest)
         whole += found is None and rest is None
+    left += (fault for fault in directory_faults(context) if fault.path not in rewritten)
     return RepairPlan(arguments, tuple(cures), tuple(left), whole, len(targets))
+
+
+def directory_faults(context: Context) -> Iterator[LeftPartition]:
+    """Yield the errors of the log directories themselves, which no cure removes."""
+    for finding in judge_directories(context):
+        if finding.code.severity is Severity.ERROR:
+            yield LeftPartition(finding.path, finding.code.name, command=finding.remedy)
 
 
 def verdicts(

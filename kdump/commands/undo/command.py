@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     cls=Command,
     short_help="List repairs; --apply reverts, --discard frees backups.",
     epilog="Exit codes: 0 listed, shown, undone or discarded; 2 wrong usage; 5 something could "
-    "not be read, or a repair, an undo or the removal of a backup was interrupted: the last line "
-    "on standard error is then the command that continues it; 6 refused, nothing changed; 130, 143 "
+    "not be read, a repair of a log directory is undone in part, or a repair, an undo or the "
+    "removal of a backup was interrupted: the last line on standard error is then the command that "
+    "continues it; 6 refused, nothing changed; 130, 143 "
     "ended by a signal; 141 the reader of the output went away.",
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=LogPath())

@@ -60,3 +60,25 @@ def test_what_is_finished_in_the_end_is_not_left(place: Path) -> None:
     replica = directory(place / "replica", {"orders": (shorter, {})}, node=b"2")
     ran = repair("--from", replica, data, "--apply", "--format", "json")
     assert (ran.code, lines(ran, "left")) == (exits.OK, []), ran
+
+
+def test_an_error_of_the_directory_itself_is_left(place: Path) -> None:
+    """A broker does not start on it, whatever its partitions are."""
+    data = directory(place / "data", {"orders": (GOOD, {})})
+    assert repair(data).code == exits.OK
+    (data / "lost+found").mkdir()
+    ran = repair(data, "--format", "json")
+    (left,) = lines(ran, "left")
+    assert (ran.code, left["partition"]) == (exits.INCOMPLETE, str(data / "lost+found")), ran
+    (data / "orders-0" / name(FIRST, ".index")).unlink()
+    done = repair(data, "--apply")
+    assert done.code == exits.INCOMPLETE
+    assert "LEFT        lost+found" in done.out
+
+
+def test_a_checkpoint_that_is_rebuilt_is_not_left(place: Path) -> None:
+    data = directory(place / "data", {"orders": (GOOD, {})})
+    (data / "replication-offset-checkpoint").write_bytes(b"garbage\n")
+    assert repair(data).code == exits.PROBLEMS
+    assert repair(data, "--apply").code == exits.OK
+    assert repair(data).code == exits.OK
