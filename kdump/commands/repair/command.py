@@ -6,6 +6,7 @@ Spec: ``LogManager.loadLogs``; KOD 5.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -126,6 +127,8 @@ def repair(
     from kdump.ui.options.targets import find_read_scope, refuse_manifests
     from kdump.ui.progress import Progress
 
+    if targets.config is not None:  # another working directory may finish the repair
+        targets = replace(targets, config=targets.config.absolute())
     scope = find_read_scope(targets, stores=False)
     refuse_manifests(replicas)
     for replica in replicas:

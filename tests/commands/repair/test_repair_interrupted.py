@@ -177,6 +177,20 @@ def test_a_journal_with_options_that_no_repair_has(place: Path, words: list[str]
         assert str(journal) in ran.err
 
 
+def test_another_working_directory_finishes_it(place: Path) -> None:
+    data, _ = damaged.write(place)
+    (place / "elsewhere").mkdir()
+    (place / "server.properties").write_text("log.dirs=data\n")
+    command = ["repair", "--config", "server.properties", str(data), "--topic", "both"]
+    killed = run([*command, "--apply"], killed_amid("/both-0/0"), prepare=lambda: os.chdir(place))
+    assert killed.code < 0
+    pending = run(["repair", str(data)])
+    finish = shlex.split(pending.last_line)[1:]
+    assert str(place / "server.properties") in finish
+    ran = run(finish, prepare=lambda: os.chdir(place / "elsewhere"))
+    assert ran.code == exits.OK, ran
+
+
 @pytest.mark.parametrize("word", ["\0", "\ud800"])
 def test_a_journal_with_words_that_no_command_gets(place: Path, word: str) -> None:
     data, _ = damaged.write(place)
