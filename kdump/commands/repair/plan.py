@@ -26,7 +26,7 @@ from kdump.audit.verdicts.cures import CureKind, Diagnosis, cures_of
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import DecodeError, KdumpError, Refused, UsageError
 from kdump.format.lines.text import printable
-from kdump.repair.healing.plan import NoReplica, plan_heal
+from kdump.repair.healing.plan import COMPACTED_NOTE, NoReplica, plan_heal
 from kdump.repair.side_files.checkpoints import hosts
 from kdump.repair.side_files.plan import plan_reindex
 from kdump.repair.transaction.plan import Loss, Plan, log_directory_of
@@ -205,6 +205,9 @@ class CurePlanner:
                     why_part = diagnosis.left or (_EXCLUDED if logs else None)
                 rest = None if why_part is None else self._left(path, diagnosis, why_part)
                 return (kind, plan), rest
+            elif COMPACTED_NOTE in plan.notes:
+                why_not = COMPACTED_NOTE
+                break  # a replica may have what follows would remove
             else:
                 why_not = why_not or next(iter(plan.notes), None)
         if not diagnosis.cures and diagnosis.left is None:

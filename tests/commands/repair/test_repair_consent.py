@@ -12,6 +12,8 @@ from commands.repair.damaged_directory import FIRST, LAST
 from commands.repair.repairing import directory, left, plan_id, repair
 from kdump.ui import exits
 from support.damaged import name
+from support.fixtures_loader import copy_fixture
+from support.forge import flip
 
 pytestmark = pytest.mark.once
 
@@ -72,6 +74,17 @@ def test_a_replica_that_is_refused_is_no_reason_to_lose_records(
     )
     itself = left("--from", data, *cures, data)
     assert itself.keys() == {"middle-0", "end-0"}
+
+
+def test_a_compacted_log_that_a_replica_may_have_is_left(place: Path) -> None:
+    """Its batches are not those of the replica: nothing is taken, and nothing is removed."""
+    data, replica = place / "data", place / "replica"
+    for path in (data, replica):
+        copy_fixture("4.3.1/clean", path)
+    log = max((data / "compacted-0").glob("*.log"))
+    log.write_bytes(flip(log.read_bytes(), -1))
+    assert "may be compacted" in left("--from", replica, data)["compacted-0"]
+    assert left(data) == {}
 
 
 def test_a_path_without_a_replica_leaves_the_other_cures(place: Path) -> None:
