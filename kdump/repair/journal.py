@@ -173,8 +173,9 @@ def take_back(
 ) -> Iterator[tuple[Path, RepairRecord, KdumpError | None]]:
     """Undo all repairs of a journal, the last one first; ``discarding``: remove their backups.
 
-    Yields the partition and the repair, with the error that has kept it as it is, None for none.
-    The journal goes once no repair of it is left. Raises Unfinished where an undo was interrupted;
+    ``journal`` may have some of its cures alone. Yields the partition and the repair, with the
+    error that has kept it as it is, None for none. The journal goes once no repair of all of its
+    cures is left. Raises Unfinished where an undo was interrupted;
     Refused, SourceError, OSError.
     """
     directory = as_local(journal.path).parent
@@ -194,7 +195,7 @@ def take_back(
                 break  # an earlier repair of this partition cannot be undone before this one
             yield partition, record, None
         _remove_empty_folder(partition)
-    if is_over(journal):
+    if is_over(read_journal(journal.path)):
         remove_journal(journal)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +19,7 @@ from kdump.ui.repairs.repairing import assume_stopped_option, partitions
 if TYPE_CHECKING:
     from kdump.audit.targets.scope import Scope
     from kdump.audit.targets.target import Target
+    from kdump.storage.paths import AnyPath
     from kdump.storage.repair_journal import RepairJournal
     from kdump.storage.repair_record import RepairRecord
     from kdump.ui.repairs.report import BackupReport
@@ -69,8 +71,8 @@ def undo(
     """List the repairs of partitions, newest last; undo a repair with --apply.
 
     PATH is a partition directory, or a log directory for all of its partitions. The id of a kdump
-    repair of a log directory stands for all of its repairs. undo removes all
-    files that a repair wrote. It restores all files of the partition that the repair changed or
+    repair of a log directory stands for all of its repairs, in the partitions of PATH. undo removes
+    all files that a repair wrote. It restores all files of the partition that the repair changed or
     removed: bytes, owner, mode, attributes, times. In the log directory's checkpoint files it
     restores the lines of the partition; the files have the time of the undo. An interrupted repair
     can be undone too. Once a broker has changed a file of the repair, undo refuses and changes
@@ -97,13 +99,15 @@ def undo(
     report = BackupReport(form, scope)
     ending, resume = Ending(), None
     newest = apply and plan_id is None  # the newest repair of each partition
-    whole = [] if backup is not None or newest else _journals(scope, plan_id)
-    for journal in whole:
+    whole = [] if backup is not None or newest else list(_journals(scope, plan_id))
+    for journal, selected in whole:
         if not (apply or discard):
-            report.journal(journal)
+            report.journal(journal, selected)
             continue
         try:
-            ending |= _take_back(journal, report, discard=discard, assume_stopped=assume_stopped)
+            ending |= _take_back(
+                journal, selected, report, discard=discard, assume_stopped=assume_stopped
+            )
         except KdumpError as error:
             report.error(error)
             ending |= Ending.of(error)
@@ -160,20 +164,37 @@ def undo(
     return ending.exit_code
 
 
-def _journals(scope: Scope, plan_id: str | None) -> Sequence[RepairJournal]:
-    """Return the journals of repairs of the log directories: with ``plan_id``, that one alone."""
+def _journals(
+    scope: Scope, plan_id: str | None
+) -> Iterator[tuple[RepairJournal, Sequence[AnyPath]]]:
+    """Yield the journals of repairs of the log directories: with ``plan_id``, that one alone.
+
+    With ``plan_id``, one has the cures of the partitions alone that are in PATH without their log
+    directory, and their paths are yielded too.
+    """
+    from kdump.audit.targets.scope import directories_of
     from kdump.repair.journal import own_journal
     from kdump.storage.logdir import LogDirectory
     from kdump.storage.paths import as_local
     from kdump.storage.repair_journal import repair_journals
 
-    found = [
-        own_journal(as_local(journal.path))
-        for root in scope.roots
-        if isinstance(root.content, LogDirectory)
-        for journal in repair_journals(root.path)
-    ]
-    return [journal for journal in found if plan_id is None or journal.id == plan_id]
+    for facts in directories_of(scope.roots):
+        directory = facts.directory.path
+        roots = [
+            root
+            for root in scope.roots
+            if root.directory is not None and root.directory.directory.path == directory
+        ]
+        whole = any(isinstance(root.content, LogDirectory) for root in roots)
+        if not whole and plan_id is None:
+            continue
+        selected = {} if whole else {root.path.absolute().name: root.path for root in roots}
+        for each in repair_journals(directory):
+            if plan_id in (None, each.id):
+                journal = own_journal(as_local(each.path))
+                cures = tuple(cure for cure in journal.cures if whole or cure.partition in selected)
+                if cures or whole:
+                    yield replace(journal, cures=cures), tuple(selected.values())
 
 
 def _forget_journals(scope: Scope) -> None:
@@ -192,9 +213,17 @@ def _forget_journals(scope: Scope) -> None:
 
 
 def _take_back(
-    journal: RepairJournal, report: BackupReport, *, discard: bool, assume_stopped: bool
+    journal: RepairJournal,
+    selected: Sequence[AnyPath],
+    report: BackupReport,
+    *,
+    discard: bool,
+    assume_stopped: bool,
 ) -> Ending:
-    """Undo all repairs of a journal, or remove their backups. Raises KdumpError."""
+    """Undo all repairs of a journal, or remove their backups. Raises KdumpError.
+
+    ``selected`` are the partitions of its cures, empty for all.
+    """
     from kdump.errors import Unfinished
     from kdump.repair.journal import take_back
     from kdump.ui.repairs.text import undo_journal_command
@@ -213,7 +242,7 @@ def _take_back(
     except (Unfinished, OSError, KeyboardInterrupt, SystemExit) as error:
         from kdump.repair.transaction.interruption import cause_text
 
-        command = undo_journal_command(journal)
+        command = undo_journal_command(journal, selected)
         again = (*command[:-1], "--discard") if discard else command
         text = f"{journal.path}: the undo was interrupted: {cause_text(error)}; run it again"
         cause = error.__cause__ if isinstance(error, Unfinished) else error

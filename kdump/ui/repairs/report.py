@@ -7,7 +7,7 @@ standard error.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -227,13 +227,16 @@ class BackupReport:
         for line in self._plan_text_lines(record, partition, refused) if with_plan else ():
             click.echo(line)
 
-    def journal(self, journal: RepairJournal) -> None:
-        """Print a repair of a log directory, which has a backup in each partition."""
+    def journal(self, journal: RepairJournal, selected: Sequence[AnyPath]) -> None:
+        """Print a repair of a log directory, which has a backup in each partition.
+
+        ``selected`` are the partitions of its cures, empty for all.
+        """
         self.count += 1
         if self._json:
             click.echo(jsonl.line("journal", journal_fields(journal)))
             return
-        for line in journal_lines(journal):
+        for line in journal_lines(journal, selected):
             click.echo(line)
 
     def saved(self, record: RepairRecord, partition: Path, directory: Path) -> None:

@@ -201,13 +201,16 @@ def backup_lines(record: RepairRecord, partition: AnyPath) -> Iterator[str]:
     )
 
 
-def journal_lines(journal: RepairJournal) -> Iterator[str]:
-    """Yield the entry of a repair of a log directory in a list, and the command that undoes it."""
+def journal_lines(journal: RepairJournal, selected: Iterable[AnyPath]) -> Iterator[str]:
+    """Yield the entry of a repair of a log directory in a list, and the command that undoes it.
+
+    ``selected`` are the partitions of its cures, empty for all.
+    """
     state = "done" if journal.done else "INTERRUPTED: finish it or undo it"
     begun = sum(bool(cure.applied) for cure in journal.cures)
     text = f"repair of {count_text(begun, 'partition')}, each listed below: {state}"
     yield from wrap(f"{printable(journal.id)}  {_second(journal.begun_ns)}  {text}", 0)
-    yield from command_lines("undo", undo_journal_command(journal))
+    yield from command_lines("undo", undo_journal_command(journal, selected))
 
 
 def backup_text(record: RepairRecord, partition: AnyPath) -> str:
@@ -217,9 +220,10 @@ def backup_text(record: RepairRecord, partition: AnyPath) -> str:
     return f"{command} {name}"
 
 
-def undo_journal_command(journal: RepairJournal) -> Remedy:
-    """Return the command that takes a whole repair back."""
-    return "kdump", "undo", operand(journal.path.parent), "--plan", journal.id, "--apply"
+def undo_journal_command(journal: RepairJournal, partitions: Iterable[AnyPath] = ()) -> Remedy:
+    """Return the command that takes a repair of a log directory back, or that of ``partitions``."""
+    paths = [operand(path) for path in partitions] or [operand(journal.path.parent)]
+    return "kdump", "undo", *paths, "--plan", journal.id, "--apply"
 
 
 def command_lines(label: str, argv: tuple[str, ...]) -> Iterator[str]:
