@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from kdump.storage.repair_journal import RepairJournal
     from kdump.ui.progress import Mode, Progress
 
+#: Options that name a path.
+_PATHS = frozenset({"--from", "--config"})
 _KINDS = ("rebuild", "tail", "replica", "as-broker")
 
 
@@ -244,7 +246,7 @@ class _Run:
         from kdump.storage.paths import as_local
         from kdump.ui.units import count_text
 
-        self._resume_options(journals[0])
+        self._resume_options(journals[0], applying=applying)
         finish = self._command(journals[0].id, lossy=journals[0].lossy)
         with self._meter.paused():
             self._output.interruption(journals, finish)
@@ -294,11 +296,27 @@ class _Run:
             except OSError as error:
                 raise Refused(f"{journal.path}: cannot be removed: {error}") from error
 
-    def _resume_options(self, journal: RepairJournal) -> None:
-        """Take the options of an interrupted repair. Raise Refused if no repair has them."""
+    def _resume_options(self, journal: RepairJournal, *, applying: bool) -> None:
+        """Take the options of an interrupted repair. Raise Refused if no repair has them.
+
+        As root, a path is not taken from what the owner of the directory has written: root may
+        read more than the owner.
+        """
         from kdump.commands.repair.plan import options_of
         from kdump.errors import Refused
+        from kdump.format.lines.shell import shell_text
+        from kdump.storage.rights import is_root
 
+        if (
+            applying
+            and is_root()
+            and not self._arguments
+            and _PATHS.intersection(journal.arguments)
+        ):
+            raise Refused(
+                f"{journal.path}: expected the options of the interrupted repair, since root takes "
+                f"no path from this file, found none: {shell_text(journal.arguments)}"
+            )
         self._arguments = journal.arguments
         try:
             self._options = options_of(self._arguments)

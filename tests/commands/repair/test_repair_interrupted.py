@@ -18,8 +18,10 @@ from commands.repair import damaged_directory as damaged
 from commands.repair.damaged_directory import FIRST
 from commands.repair.repairing import directory, lines, plan_id, repair, tree
 from kdump.ui import exits
+from support.crashing.recorded import record
 from support.crashing.running import run
 from support.crashing.seam import Call, failing
+from support.crashing.trees import put
 from support.damaged import name
 
 pytestmark = pytest.mark.once
@@ -221,3 +223,22 @@ def test_another_selection_finishes_what_the_first_one_began(place: Path) -> Non
     assert ran.code == exits.INCOMPLETE, ran
     assert "about 2 partitions, not 6" in " ".join(ran.out.split())
     assert (data / "replication-offset-checkpoint").read_bytes() == b"0\n0\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root may read more than the owner of the directory")
+def test_root_takes_no_path_from_the_journal(place: Path) -> None:
+    """Its owner could name a replica there that only root can read."""
+    data, replica = damaged.write(place)
+    first = ["--from", str(replica), str(data)]
+    recorded = record(["repair", *first, "--apply"], place)
+    finished = tree(data)
+    put(place, recorded.before[len(recorded.before) // 2])
+    (journal,) = data.glob(".kdump.????????")
+    assert json.loads(journal.read_text())["arguments"] == first[:2]
+    refused = repair(data, "--apply")
+    assert refused.code == exits.REFUSED
+    assert f"root takes no path from this file, found none: --from {replica}" in refused.err
+    shown = repair(data)
+    assert shown.code == exits.INCOMPLETE
+    assert run(shlex.split(shown.last_line)[1:]).code == exits.OK
+    assert tree(data).keys() == finished.keys()
