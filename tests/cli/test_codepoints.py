@@ -185,7 +185,9 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_in_text_names_show_them_escaped(
     command: tuple[str, ...], named: Path, capfdbinary: Capture
 ) -> None:
-    code, out, _ = run(capfdbinary, *command, named)
+    # Of a log directory, verify names three partitions with the same error.
+    paths = named.glob("*-0") if command[0] == "verify" else [named]
+    code, out, _ = run(capfdbinary, *command, *paths)
     assert code == 4
     shown = "\n" + out.replace(f"{named}/", "\n")
     for char in IN_NAMES:

@@ -55,6 +55,7 @@ VARYING = [
         r"(?:, \d+ jobs?)?(?![^\s,;])",
         "TIME",
     ),
+    (r"free \d[\d.]* [KMGT]iB: ", "free SPACE: "),
     (r"\d[\d.]* (bytes|[KMGT]iB) of \d[\d.]* [KMGT]iB free(, [\d,]+ inodes free)?", "SPACE"),
     (r"; broker (stopped|unknown): .*? open(, as far as .*? are hidden)?", "; LIVENESS"),
 ]
