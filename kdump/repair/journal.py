@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -58,7 +58,7 @@ def encode(journal: RepairJournal) -> bytes:
 def write_journal(journal: RepairJournal) -> None:
     """Write a journal, which appears whole or not at all. Raises Refused, OSError."""
     path = as_local(journal.path)
-    with _opened(path.parent):
+    with open_as_owner(path.parent):
         owner = Attributes.of(path.parent)
         like = Attributes(owner.uid, owner.gid, _MODE)
         write_beside(path, encode(journal), like, journal.id)
@@ -91,7 +91,7 @@ def has_begun(journals: Sequence[RepairJournal]) -> bool:
 def remove_journal(journal: RepairJournal) -> None:
     """Remove a journal. Raises Refused, OSError."""
     path = as_local(journal.path)
-    with _opened(path.parent):
+    with open_as_owner(path.parent):
         beside = beside_path(path, journal.id)
         if disk.exists(beside):  # of a write that was killed
             disk.unlink(beside)
@@ -99,18 +99,20 @@ def remove_journal(journal: RepairJournal) -> None:
             disk.unlink(path)
 
 
-@contextmanager
-def _opened(directory: Path) -> Iterator[None]:
-    with open_as_owner(directory):
-        yield
-
-
 def own_journal(path: Path) -> RepairJournal:
     """Read a journal that the owner of its directory alone can have written.
 
     Raises Refused, SourceError.
     """
-    journal = read_journal(path)
+    return of_owner(read_journal(path))
+
+
+def of_owner(journal: RepairJournal) -> RepairJournal:
+    """Return a journal that the owner of its directory alone can have written, else raise Refused.
+
+    Raise OSError if it is gone.
+    """
+    path = as_local(journal.path)
     status, uid = path.lstat(), path.parent.stat().st_uid
     if status.st_uid != uid or status.st_mode & _OTHERS_WRITE:
         raise Refused(

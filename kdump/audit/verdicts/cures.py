@@ -35,15 +35,11 @@ class CureKind(Enum):
 class Diagnosis:
     """What can be done about a partition: its ``cures``, the one that loses least first.
 
-    ``corrupt`` are the records that cannot be read, which all cures but ``REPLICA`` give up.
-    ``valid`` counts the valid records after them, which ``AS_BROKER`` gives up too; None if it is
-    unknown. ``left`` is why a person has to decide, None if no cure is missing; ``command`` is what
-    helps then.
+    ``left`` is why a person has to decide, None if no cure is missing; ``command`` is what helps
+    then.
     """
 
     cures: tuple[CureKind, ...] = ()
-    corrupt: Span = Span()
-    valid: int | None = 0
     left: str | None = None
     command: Remedy | None = None
 
@@ -78,21 +74,19 @@ def _of_remedies(verdict: Verdict, found: list[Finding], errors: list[Finding]) 
         why = "the records may be of another topic of this name"
         return Diagnosis(left=why, command=explain_command(PARTITION_STRAY_ONLY))
     remedies = {finding.remedy for finding in found}
-    corrupt, valid = records_after_damage(verdict)
     rebuild = (CureKind.REBUILD,) if reindex_command(path) in remedies else ()
     replica = (CureKind.REPLICA,) if verdict.lost.records else ()
     if salvage_command(path) in remedies:
         why = "valid batches follow corrupt ones"
         if any(finding.code is TRANSACTION_END_LOST for finding in found):
             why = "the end of a transaction is corrupt, and valid batches follow it"
-        return Diagnosis(
-            (CureKind.REPLICA, CureKind.AS_BROKER), corrupt, valid, why, salvage_command(path)
-        )
+        cures = CureKind.REPLICA, CureKind.AS_BROKER
+        return Diagnosis(cures, why, salvage_command(path))
     if truncate_command(path) in remedies:
-        return Diagnosis((*replica, CureKind.TAIL), corrupt)
+        return Diagnosis((*replica, CureKind.TAIL))
     if verdict.lost.records:
         why = "records are missing, and nothing on this disk has them"
-        return Diagnosis((*replica, *rebuild), corrupt, left=why)
+        return Diagnosis((*replica, *rebuild), why)
     cured = {reindex_command(path)}
     others = [finding for finding in errors if finding.remedy not in cured]
     if not others:

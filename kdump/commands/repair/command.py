@@ -393,15 +393,14 @@ class _Run:
         Raise Refused if the options are others.
         """
         from kdump.errors import Refused
-        from kdump.repair.journal import own_journal
-        from kdump.storage.paths import as_local
+        from kdump.repair.journal import of_owner
         from kdump.storage.repair_journal import repair_journals
 
         paths = dict.fromkeys(
             target.directory.directory.path for target in targets if target.directory is not None
         )
         found = [
-            own_journal(as_local(journal.path))
+            of_owner(journal)
             for path in paths
             for journal in repair_journals(path)
             if not journal.done

@@ -19,6 +19,7 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import assign, open_roots
 from kdump.audit.verdicts.cures import CureKind
 from kdump.commands.repair.plan import (
+    UNASKED,
     CureOptions,
     CurePlanner,
     LeftPartition,
@@ -35,8 +36,6 @@ from kdump.storage.paths import as_local
 from kdump.storage.repair_journal import JournaledCure, RepairJournal, journal_path
 from kdump.storage.repair_record import RepairState
 
-#: What may follow the planned cure of a partition, as far as it loses no record.
-_AFTERWARDS: Final = frozenset({CureKind.REBUILD, CureKind.TAIL})
 #: A rebuild may follow the removal of a tail, and that the bytes of a replica.
 _MOST_PLANS: Final = 3
 
@@ -160,8 +159,11 @@ class RepairCourse:
             self._output.left(left)
 
     def _afterwards(self) -> CureOptions:
-        """Return the options for what follows a planned cure: rebuild follows even with --only."""
-        kinds = {kind for kind in _AFTERWARDS if self._options.allow(kind)}
+        """Return the options for what follows a planned cure, as far as it loses no record.
+
+        Rebuild follows even with --only.
+        """
+        kinds = {kind for kind in UNASKED if self._options.allow(kind)}
         return replace(self._options, only=kinds | {CureKind.REBUILD})
 
     def _plan(

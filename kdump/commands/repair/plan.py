@@ -24,10 +24,10 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.cures import CureKind, Diagnosis, cures_of
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.errors import DecodeError, KdumpError, Refused, UsageError
+from kdump.errors import KdumpError, Refused, UsageError
 from kdump.format.lines.text import printable
 from kdump.repair.healing.plan import COMPACTED_NOTE, NoReplica, plan_heal
-from kdump.repair.side_files.checkpoints import hosts
+from kdump.repair.side_files.checkpoints import hosts, unreadable_checkpoints
 from kdump.repair.side_files.plan import plan_reindex
 from kdump.repair.transaction.plan import Loss, Plan, log_directory_of
 from kdump.repair.truncation.plan import plan_truncate
@@ -39,7 +39,7 @@ _ID_LENGTH: Final = 8
 #: The options that allow cures beside those that lose nothing.
 _OPTIONS: Final = {CureKind.REPLICA: "--from REPLICA", CureKind.AS_BROKER: "--as-broker"}
 #: What needs no option. It removes no valid record.
-_ALWAYS: Final = frozenset({CureKind.REBUILD, CureKind.TAIL})
+UNASKED: Final = frozenset({CureKind.REBUILD, CureKind.TAIL})
 #: Why a partition is left, or a part of it is.
 _EXCLUDED: Final = "--only leaves its cure out"
 _NOT_ALL: Final = "no replica has all that is corrupt or missing"
@@ -62,7 +62,7 @@ class CureOptions:
         if self.only and kind not in self.only:
             return False
         given = {CureKind.REPLICA: bool(self.replicas), CureKind.AS_BROKER: self.as_broker}
-        return kind in _ALWAYS or given[kind]
+        return kind in UNASKED or given[kind]
 
 
 def options_of(arguments: Sequence[str]) -> CureOptions:
@@ -186,7 +186,8 @@ class CurePlanner:
             raise verdict.target.error
         path, diagnosis = verdict.target.path, cures_of(verdict)
         kinds = [kind for kind in diagnosis.cures if self._options.allow(kind)]
-        if not kinds and _unreadable_checkpoints(self._checkpoints(verdict)):
+        hosted = self._checkpoints(verdict)
+        if not kinds and hosted is not None and unreadable_checkpoints(hosted):
             kinds = [kind for kind in [CureKind.REBUILD] if self._options.allow(kind)]
         why_not: str | None = None
         for kind in kinds:
@@ -259,19 +260,6 @@ class CurePlanner:
             )
             return healed.plan, None if healed.complete else _NOT_ALL
         return plan_truncate(verdict, at=None, arguments=words), None
-
-
-def _unreadable_checkpoints(directory: DirectoryFacts | None) -> bool:
-    """Return whether a checkpoint file of a log directory cannot be decoded."""
-    if directory is None:
-        return False
-    reads = (
-        directory.recovery_points,
-        directory.high_watermarks,
-        directory.log_starts,
-        directory.cleaner_offsets,
-    )
-    return any(read is not None and isinstance(read.error, DecodeError) for read in reads)
 
 
 def plan_repair(

@@ -173,9 +173,8 @@ def _journals(
     directory, and their paths are yielded too.
     """
     from kdump.audit.targets.scope import directories_of
-    from kdump.repair.journal import own_journal
+    from kdump.repair.journal import of_owner
     from kdump.storage.logdir import LogDirectory
-    from kdump.storage.paths import as_local
     from kdump.storage.repair_journal import repair_journals
 
     for facts in directories_of(scope.roots):
@@ -191,7 +190,7 @@ def _journals(
         selected = {} if whole else {root.path.absolute().name: root.path for root in roots}
         for each in repair_journals(directory):
             if plan_id in (None, each.id):
-                journal = own_journal(as_local(each.path))
+                journal = of_owner(each)
                 cures = tuple(cure for cure in journal.cures if whole or cure.partition in selected)
                 if cures or whole:
                     yield replace(journal, cures=cures), tuple(selected.values())
@@ -201,15 +200,14 @@ def _forget_journals(scope: Scope) -> None:
     """Remove the journals of which no repair is left."""
     from kdump.audit.targets.scope import directories_of
     from kdump.errors import KdumpError
-    from kdump.repair.journal import is_over, own_journal, remove_journal
-    from kdump.storage.paths import as_local
+    from kdump.repair.journal import is_over, of_owner, remove_journal
     from kdump.storage.repair_journal import repair_journals
 
     for facts in directories_of(scope.roots):
         with suppress(KdumpError, OSError):  # it says what went together, and nothing else
             for journal in repair_journals(facts.directory.path):
                 if is_over(journal):
-                    remove_journal(own_journal(as_local(journal.path)))
+                    remove_journal(of_owner(journal))
 
 
 def _take_back(

@@ -13,7 +13,7 @@ from typing import Final
 
 from kdump.audit.checks.partition_files import starts_past
 from kdump.audit.facts.cluster import Node
-from kdump.audit.facts.small_files import DirectoryFacts, PartitionFacts, read_small
+from kdump.audit.facts.small_files import DirectoryFacts, Offsets, PartitionFacts, Read, read_small
 from kdump.audit.run.quick_survey import quick_survey
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.verdict import Verdict
@@ -54,19 +54,24 @@ def hosts(targets: Iterable[Target]) -> Mapping[Path, DirectoryFacts]:
     return dict(hosts_by_directory.values())
 
 
-def checkpoint_steps(directory: DirectoryFacts, node: Node) -> tuple[list[Step], list[str]]:
-    """Return the steps for unreadable checkpoint files, and notes. Raises SourceError."""
-    steps: list[Step] = []
-    notes: list[str] = []
+def unreadable_checkpoints(directory: DirectoryFacts) -> list[Read[Offsets]]:
+    """Return the checkpoint files of a log directory that cannot be decoded."""
     reads = (
         directory.recovery_points,
         directory.high_watermarks,
         directory.log_starts,
         directory.cleaner_offsets,
     )
-    for read in reads:
-        before = None if read is None else stamp_of(as_local(read.path))
-        if read is None or before is None or not isinstance(read.error, DecodeError):
+    return [read for read in reads if read is not None and isinstance(read.error, DecodeError)]
+
+
+def checkpoint_steps(directory: DirectoryFacts, node: Node) -> tuple[list[Step], list[str]]:
+    """Return the steps for unreadable checkpoint files, and notes. Raises SourceError."""
+    steps: list[Step] = []
+    notes: list[str] = []
+    for read in unreadable_checkpoints(directory):
+        before = stamp_of(as_local(read.path))
+        if before is None:
             continue
         lines = _lines(as_local(read.path), directory, node)
         content = encode_offsets(lines.values())

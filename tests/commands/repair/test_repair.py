@@ -333,15 +333,21 @@ def test_a_failed_call_says_how_to_go_on(
             assert without_times(data) == expected
 
 
-def test_an_interrupted_repair_is_found_by_verify_and_finished_by_its_remedy(
-    begun: tuple[Path, dict[str, Node], list[str], str],
-) -> None:
+def killed_late(begun: tuple[Path, dict[str, Node], list[str], str]) -> dict[str, Node]:
+    """Kill a repair at two thirds of its calls; return how the tree stands at the end of it."""
     data, original, command, _ = begun
     calls = calls_of(command, data)
-    expected = without_times(data)
+    finished = without_times(data)
     put(data, original)
     killed = run(command, killed_before(2 * calls // 3))
     assert killed.code < 0, killed
+    return finished
+
+
+def test_an_interrupted_repair_is_found_by_verify_and_finished_by_its_remedy(
+    begun: tuple[Path, dict[str, Node], list[str], str],
+) -> None:
+    data, expected = begun[0], killed_late(begun)
     ran = run(["verify", str(data), "--format", "json"])
     (finding,) = (
         each for each in lines(ran, "finding") if each["code"] == "directory-repair-pending"
@@ -353,10 +359,8 @@ def test_an_interrupted_repair_is_found_by_verify_and_finished_by_its_remedy(
 def test_another_repair_waits_for_an_interrupted_one(
     begun: tuple[Path, dict[str, Node], list[str], str],
 ) -> None:
-    data, _, command, plan_id = begun
-    calls = calls_of(command, data)
-    put(data, begun[1])
-    run(command, killed_before(2 * calls // 3))
+    data, *_, plan_id = begun
+    killed_late(begun)
     other = repair("--as-broker", data)
     assert other.code == exits.REFUSED
     assert plan_id in other.err
