@@ -393,6 +393,7 @@ class WindowedFile(_OpenFile):
         self._handed = memoryview(b"")
         self._direct = sealed and self._switch_to_direct()
         self._flags = {flag for flag in (_RWF_DONTCACHE, _RWF_NOWAIT) if flag}
+        self._brought: list[tuple[int, int]] = []  # the pages that the last read brought in
         if not self._direct:
             # Pages that readahead brings in look like pages that were cached before.
             self._stop_readahead()
@@ -411,6 +412,7 @@ class WindowedFile(_OpenFile):
     def close(self) -> None:
         """See ``Source.close``."""
         _release(self._memory, self._buffer)
+        self._give_back()
         super().close()
 
     def _fill(self, position: int, wanted: int) -> None:
@@ -443,6 +445,7 @@ class WindowedFile(_OpenFile):
     def _read(self, filled: int) -> int:
         """Read once into the buffer after ``filled`` bytes; return the count, 0 at the end."""
         target, position = self._memory[filled:], self._start + filled
+        self._give_back()  # a page that the system held for a moment stayed the first time
         try:
             if self._direct:
                 try:
@@ -465,10 +468,14 @@ class WindowedFile(_OpenFile):
             count += os.preadv(self._descriptor, [target[count:]], position + count)
         except OSError as error:
             raise source_error(self.path, error) from error
-        if sys.platform == "linux":
-            for start, length in absent:
-                os.posix_fadvise(self._descriptor, start, length, os.POSIX_FADV_DONTNEED)
+        self._brought = absent
+        self._give_back()
         return count
+
+    def _give_back(self) -> None:
+        if sys.platform == "linux":
+            for start, length in self._brought:
+                os.posix_fadvise(self._descriptor, start, length, os.POSIX_FADV_DONTNEED)
 
     def _absent(self, position: int, length: int) -> list[tuple[int, int]] | None:
         """Return the pages from ``position`` on that are not in the page cache, None for unknown.

@@ -440,6 +440,30 @@ def test_what_an_attempt_sets_on_its_way_in_is_given_back(
     assert_left_as_it_was(before, cached(path))
 
 
+def test_a_page_that_the_system_holds_for_a_moment_is_given_back_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "segment"
+    content = write(path, 1 << 20)
+    drop_cache(path)
+    if any(cached(path)):
+        pytest.skip("the file system of the test keeps its files in memory")
+    fadvise, advised = os.posix_fadvise, set[int]()
+
+    def held(descriptor: int, start: int, length: int, advice: int) -> None:
+        if advice != os.POSIX_FADV_DONTNEED or start in advised:
+            fadvise(descriptor, start, length, advice)
+        else:
+            advised.add(start)
+
+    monkeypatch.setattr(os, "posix_fadvise", held)
+    with WindowedFile(path, window_bytes=100_000) as opened:
+        for position in range(0, len(content), 50_000):
+            assert opened.window(position, 10)[:10] == content[position : position + 10]
+    assert len(advised) > 5
+    assert not any(cached(path))
+
+
 def test_reading_without_any_of_these_falls_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
