@@ -5,7 +5,7 @@ Spec: ``AbstractIndex``, ``LogLoader.loadSegmentFiles``; KOD 4 and 9, checks 9 t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -30,11 +30,13 @@ def index_steps(
     settings: TopicSettings,
     *,
     every: bool,
+    logs: Collection[str] = (),
 ) -> tuple[list[Step], list[str]]:
     """Return the steps for the indexes, and notes.
 
     The surveys have the indexes rebuilt by ``settings``. ``files`` are those in the directory.
-    ``every``: also replace indexes that break no promise, but differ from the rebuilt ones.
+    ``every``: also replace indexes that break no promise, but differ from the rebuilt ones, as
+    those that lack entries do. So are the indexes of ``logs``, in any case.
     """
     wrong = {path.name for path in _wrong_indexes(evidence)}
     steps: list[Step] = []
@@ -43,9 +45,10 @@ def index_steps(
         if survey.rebuilt is None:
             continue
         log = survey.segment.log
+        differing = every or log.name in logs
         puts = tuple(_puts(survey, survey.rebuilt, files, settings.index_interval_bytes))
-        chosen = [put for put in puts if _differs(put, survey, wrong, every=every)]
-        if chosen and every:
+        chosen = [put for put in puts if _differs(put, survey, wrong, every=differing)]
+        if chosen and differing:
             # No broker leaves one index trimmed beside another that is preallocated.
             chosen = [put for put in puts if put in chosen or _has_room(put, survey)]
         if chosen and survey.rebuilt.full:

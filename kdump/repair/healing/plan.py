@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Final
 
 from kdump.audit.checks.missing_offsets import check_missing_offsets
-from kdump.audit.evidence import Evidence, replay_of
+from kdump.audit.evidence import Evidence
 from kdump.audit.facts.cluster import Node
 from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.survey.survey import effective_compaction
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import Refused, UsageError
 from kdump.format.lines.shell import shell_text
+from kdump.repair.content.changed_logs import with_changed_logs
 from kdump.repair.content.extent import check_whole, log_end_of, partition_facts
 from kdump.repair.healing.alignment import BatchRun
 from kdump.repair.healing.copies import open_copies
@@ -24,7 +25,7 @@ from kdump.repair.healing.draft import Draft
 from kdump.repair.healing.healing import Healer
 from kdump.repair.healing.lineage import lineage_of
 from kdump.repair.healing.own_log import own_segment
-from kdump.repair.healing.result import HealedLog, LeftOffsets, left_offsets, survey_draft
+from kdump.repair.healing.result import LeftOffsets, left_offsets, survey_draft
 from kdump.repair.healing.steps import heal_steps
 from kdump.repair.transaction.fingerprint import (
     read_fingerprint,
@@ -105,7 +106,7 @@ def plan_heal(
     # The rebuilt indexes of all changed logs are held in memory until the plan has their steps.
     room = _REBUILD_BYTES // max(len(changed), 1)
     healed = [survey_draft(draft, settings, room, report) for draft in changed]
-    after = _healed_verdict(verdict, facts, healed)
+    after = with_changed_logs(verdict, facts, (log.survey for log in healed))
     left = list(left_offsets([draft.own for draft in healing.drafts], dense=dense))
     assert after.facts is not None
     evidence = Evidence(after.target, after.surveys, after.facts, after.replay, node)
@@ -168,22 +169,6 @@ def _check_verdict(verdict: Verdict) -> PartitionFacts:
         raise Refused(f"{path}: expected at least 1 segment, found no log of a segment")
     check_whole(verdict)
     return facts
-
-
-def _healed_verdict(
-    verdict: Verdict, facts: PartitionFacts, healed: Sequence[HealedLog]
-) -> Verdict:
-    """Return the verdict with the surveys, the segments and the replay of the healed logs."""
-    surveys = {survey.segment.base_offset: survey for survey in verdict.surveys}
-    surveys |= {log.survey.segment.base_offset: log.survey for log in healed}
-    ordered = tuple(surveys[base] for base in sorted(surveys))
-    segments = tuple(survey.segment for survey in ordered)
-    partition = replace(facts.partition, segments=segments)
-    # No repair runs beside a broker, so the broker counts as stopped.
-    new_facts = replace(facts, partition=partition, stopped=True)
-    target = replace(verdict.target, segments=segments, partition=partition, stopped=True)
-    replayed = replay_of(target, ordered, new_facts, quick=False)
-    return replace(verdict, target=target, surveys=ordered, facts=new_facts, replay=replayed)
 
 
 #: The note on a log that the cleaner may have compacted.

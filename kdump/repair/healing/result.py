@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from kdump.audit.facts.small_files import TopicSettings
@@ -11,13 +11,13 @@ from kdump.audit.survey.rebuilt_indexes import Rebuild
 from kdump.audit.survey.recovery import Recovery
 from kdump.audit.survey.survey import LogPass, ReadFailure, Survey
 from kdump.errors import Refused
-from kdump.repair.healing.draft import Draft, PartsSource
+from kdump.repair.healing.draft import Draft, LogPart, PartsSource
 from kdump.repair.healing.own_log import OwnSegment
 from kdump.repair.transaction.fingerprint import source_digest
 from kdump.repair.transaction.plan import Assembly, Piece
 from kdump.storage.access import open_source
+from kdump.storage.logdir import Segment
 from kdump.storage.paths import typed_text
-from kdump.storage.source import Source
 from kdump.storage.walk import Damage, walk
 from kdump.values import frozen
 
@@ -49,12 +49,27 @@ class LeftOffsets:
 def survey_draft(
     draft: Draft, settings: TopicSettings, room: int, report: Callable[[int], None]
 ) -> HealedLog:
-    """Read the log of a changed draft, with its present indexes.
+    """Read the log of a changed draft, as ``survey_parts`` does.
 
-    Indexes are rebuilt, and held if they have at most ``room`` bytes. Raises Refused if a batch of
-    a copy is not sound in it, SourceError.
+    Raises Refused if a batch of a copy is not sound in it, SourceError.
     """
-    segment = draft.segment
+    survey, digest, recipe = survey_parts(draft.segment, draft.parts(), settings, room, report)
+    _check_runs(draft)
+    return HealedLog(draft, survey, digest, recipe)
+
+
+def survey_parts(
+    segment: Segment,
+    parts: Iterable[LogPart],
+    settings: TopicSettings,
+    room: int,
+    report: Callable[[int], None],
+) -> tuple[Survey, str, Assembly]:
+    """Read the log of ``parts``, with the present indexes of ``segment``.
+
+    Returns its survey, its SHA-256, and the recipe that makes it. Indexes are rebuilt, and held if
+    they have at most ``room`` bytes. Raises SourceError.
+    """
     indexes = IndexPass(segment, mapped=False, sealed=True)
     recovery = Recovery(segment.base_offset, settings)
     rebuild = Rebuild(segment.base_offset, settings, room=room)
@@ -62,15 +77,14 @@ def survey_draft(
     log = LogPass(segment, report, False, indexes, recovery, rebuild, cleaned=compacted)
     # Digests of the parts before checksums are compared, and of the whole after that: if a copy
     # changes in between, they contradict each other, and apply refuses the plan.
-    recipe = Assembly(tuple(_pieces(draft)))
-    with draft.open() as source:
+    laid = tuple(parts)
+    recipe = Assembly(tuple(_pieces(laid)))
+    with PartsSource(segment.log, laid) as source:
         log.read(source)
-        _check_runs(draft, source)
-    with draft.open() as source:
+    with PartsSource(segment.log, laid) as source:
         digest = source_digest(source, 0, source.size)
     unread = tuple(ReadFailure.of(path, error) for path, error in indexes.errors)
-    survey = log.survey(indexes.index, indexes.time_index, unread)
-    return HealedLog(draft, survey, digest, recipe)
+    return log.survey(indexes.index, indexes.time_index, unread), digest, recipe
 
 
 def left_offsets(segments: Sequence[OwnSegment], *, dense: bool) -> Iterator[LeftOffsets]:
@@ -96,14 +110,15 @@ def left_offsets(segments: Sequence[OwnSegment], *, dense: bool) -> Iterator[Lef
         if position == own.size:
             continue
         next_base = None if following is None else following.base_offset
-        if next_base is None and _is_room(own, position):
+        if next_base is None and is_room(own, position):
             continue
         last = None if next_base is None else max(next_base - 1, offset - 1)
         yield LeftOffsets(name, position, own.size - position, offset, last)
         next_offset = None
 
 
-def _is_room(own: OwnSegment, position: int) -> bool:
+def is_room(own: OwnSegment, position: int) -> bool:
+    """Return whether only zeros follow ``position``, as in a preallocated file."""
     with open_source(own.segment.log, mapped=False, sealed=True) as source:
         if source.size != own.size:
             return False
@@ -111,7 +126,7 @@ def _is_room(own: OwnSegment, position: int) -> bool:
     return isinstance(piece, Damage) and piece.empty
 
 
-def _check_runs(draft: Draft, source: Source) -> None:
+def _check_runs(draft: Draft) -> None:
     """Raise Refused unless the walk over a draft finds sound batches in all of its runs."""
     runs = iter(draft.runs)
     run = next(runs, None)
@@ -125,8 +140,8 @@ def _check_runs(draft: Draft, source: Source) -> None:
             )
 
 
-def _pieces(draft: Draft) -> Iterator[Piece]:
-    for part in draft.parts():
+def _pieces(parts: Iterable[LogPart]) -> Iterator[Piece]:
+    for part in parts:
         if part.path is None:
             yield Piece("", part.position, part.size, "")
         else:

@@ -10,7 +10,6 @@ Spec: ``LogLoader.recoverLog``, ``LogLoader.loadSegmentFiles``; KOD 5.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from kdump.audit.evidence import Evidence
@@ -103,12 +102,9 @@ def _indexes(
     settings: TopicSettings,
 ) -> tuple[list[Step], list[str]]:
     """Return the steps for indexes that are wrong, or lack the entries of a longer log."""
-    steps, notes = index_steps(evidence, files, settings, every=False)
-    done = {step.name for step in steps if isinstance(step, Put)}
-    longer = tuple(log.survey for log in healed if log.draft.size != log.draft.old_size)
-    more, more_notes = index_steps(replace(evidence, surveys=longer), files, settings, every=True)
-    steps += (step for step in more if isinstance(step, Put) and step.name not in done)
-    return list(_by_segment(steps)), list(dict.fromkeys([*notes, *more_notes]))
+    longer = {log.draft.segment.log.name for log in healed if log.draft.size != log.draft.old_size}
+    steps, notes = index_steps(evidence, files, settings, every=False, logs=longer)
+    return list(_by_segment(steps)), notes
 
 
 def _by_segment(steps: Sequence[Step]) -> Iterator[Step]:

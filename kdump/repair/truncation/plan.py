@@ -69,7 +69,7 @@ def plan_truncate(verdict: Verdict, *, at: int | None, arguments: tuple[str, ...
         )
     start = start_of(facts, surveys)
     before = _replay(verdict, facts, surveys, () if isinstance(start, str) else start)
-    refused = recovery_cut_point(surveys, _violations(verdict, facts, surveys))
+    refused = recovery_cut_point(surveys, recovery_violations(verdict, facts, surveys))
     cut_point = refused if at is None else offset_cut_point(surveys, at)
     plan = replace(plan, log_start=log_start, log_end=(before.end_offset, before.end_offset))
     if cut_point is None:
@@ -163,10 +163,10 @@ def _replay(
     return replay_partition(surveys, start, facts)
 
 
-def _violations(
+def recovery_violations(
     verdict: Verdict, facts: PartitionFacts, surveys: Sequence[Survey]
 ) -> tuple[RejectedBatch, ...]:
-    """Return the violations that a recovery from the first segment on finds."""
+    """Return the batches that a recovery from the first segment on refuses."""
     first, log_start = surveys[0].segment.base_offset, facts.log_start or 0
     start: tuple[ProducerEntry, ...] = ()
     for offset in sorted(facts.snapshots, reverse=True):

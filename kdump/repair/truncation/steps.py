@@ -8,7 +8,7 @@ Spec: ``UnifiedLog.truncateTo``, ``LogManager.checkpointLogs``; KOD 5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 
 from kdump.audit.facts.small_files import PartitionFacts
@@ -75,15 +75,13 @@ class CutSteps:
         """Yield all steps. Raises SourceError."""
         if self._facts.clean:
             yield TakeMarker()
-        yield from self._line(
-            RECOVERY_POINT_CHECKPOINT, self._facts.recovery_point, self._after.base
-        )
+        facts, after = self._facts, self._after
+        yield from recovery_point_step(facts, after.base)
         yield from self._removals()
         if self._after.indexes is not None:
             yield from self._last_segment(self._after.indexes)
         yield from self._snapshot()
-        yield from self._epochs()
-        yield from self._checkpoint_lines()
+        yield from end_steps(facts, after.surveys, after.end, self._files)
         if self._facts.clean:
             yield PutMarker()
 
@@ -153,30 +151,39 @@ class CutSteps:
         name = format_file_name(FileKind.SNAPSHOT, end)
         yield Put.of(name, encode_snapshot(state.values()), replaces=name in self._files)
 
-    def _epochs(self) -> Iterator[Step]:
-        read = self._facts.epochs
-        entries = () if read is None else read.value
-        if entries is None or any(entry.epoch < 0 or entry.start_offset < 0 for entry in entries):
-            return
-        after, log_start = self._after, self._facts.log_start or 0
-        first = after.surveys[0].segment.base_offset
-        new_entries = epochs_after(entries, after.surveys, max(log_start, first), after.end)
-        if new_entries is not None:
-            name = LEADER_EPOCH_CHECKPOINT
-            yield Put.of(name, encode_epochs(new_entries), replaces=name in self._files)
-
-    def _checkpoint_lines(self) -> Iterator[Step]:
-        facts, end = self._facts, self._after.end
-        yield from self._line(HIGH_WATERMARK_CHECKPOINT, facts.high_watermark, end)
-        yield from self._line(LOG_START_CHECKPOINT, facts.log_start, end)
-        yield from self._line(CLEANER_CHECKPOINT, facts.cleaner_offset, self._after.base)
-
-    def _line(self, checkpoint: str, offset: int | None, most: int) -> Iterator[Step]:
-        if offset is not None and offset > most and has_lines(self._facts):
-            yield Line(checkpoint, offset, most)
-
     def _name(self, kind: FileKind) -> str:
         return format_file_name(kind, self._after.base)
+
+
+def end_steps(
+    facts: PartitionFacts, surveys: Sequence[Survey], end: int, files: Mapping[str, Stamp]
+) -> Iterator[Step]:
+    """Yield the steps for leader epochs and checkpoint lines of a log that ends at ``end``.
+
+    ``surveys`` are of its segments, ``files`` are the files in the directory.
+    """
+    log_start, base = facts.log_start or 0, surveys[-1].segment.base_offset
+    read = facts.epochs
+    entries = () if read is None else read.value
+    if entries is not None and all(entry.epoch >= 0 <= entry.start_offset for entry in entries):
+        first = surveys[0].segment.base_offset
+        new_entries = epochs_after(entries, surveys, max(log_start, first), end)
+        if new_entries is not None:
+            name = LEADER_EPOCH_CHECKPOINT
+            yield Put.of(name, encode_epochs(new_entries), replaces=name in files)
+    yield from _line(facts, HIGH_WATERMARK_CHECKPOINT, facts.high_watermark, end)
+    yield from _line(facts, LOG_START_CHECKPOINT, facts.log_start, end)
+    yield from _line(facts, CLEANER_CHECKPOINT, facts.cleaner_offset, base)
+
+
+def recovery_point_step(facts: PartitionFacts, base: int) -> Iterator[Step]:
+    """Yield the step that lowers the recovery point to ``base``, if it is higher."""
+    yield from _line(facts, RECOVERY_POINT_CHECKPOINT, facts.recovery_point, base)
+
+
+def _line(facts: PartitionFacts, checkpoint: str, offset: int | None, most: int) -> Iterator[Step]:
+    if offset is not None and offset > most and has_lines(facts):
+        yield Line(checkpoint, offset, most)
 
 
 def has_lines(facts: PartitionFacts) -> bool:
