@@ -27,7 +27,8 @@ BEGUN: Final = "begun.json"
 UNDOING: Final = "undoing"
 RECEIPT: Final = "receipt.json"
 
-_SALVAGE: Final = "salvage"
+#: The commands that leave gaps on purpose, which their receipts list.
+_LEAVING: Final = frozenset({"salvage", "repair"})
 #: The command whose repairs move the partition: their plans have other fields.
 MOVE: Final = "move"
 
@@ -55,9 +56,9 @@ class RepairRecord:
     ``command`` is None if the plan cannot be read. ``begun_ns`` is the time of the first change in
     nanoseconds since the epoch, None before it or if it is unknown. ``size_bytes`` is the size of
     all files in the folder, and of the directory that a move has set aside. ``gaps`` are the first
-    and last offsets of each gap that a salvage has left. ``lossy``: the repair lost records.
-    ``target`` is the log directory that a move goes to, and ``moved`` the name of the partition
-    directory; None for other repairs.
+    and last offsets of each gap that a salvage or a repair has left. ``lossy``: the repair lost
+    records. ``target`` is the log directory that a move goes to, and ``moved`` the name of the
+    partition directory; None for other repairs.
     """
 
     id: str
@@ -138,7 +139,7 @@ def _record(path: AnyPath) -> RepairRecord:
         _state(path),
         begun if isinstance(begun, int) and not isinstance(begun, bool) else None,
         sum(_sizes(path)) + _set_aside_bytes(path, plan),
-        tuple(_gaps(path)) if command == _SALVAGE else (),
+        tuple(_gaps(path)) if command in _LEAVING else (),
         _loses(plan.get("loss")),
         target if command == MOVE and is_absolute_path(target) else None,
         name if command == MOVE and is_file_name(name) else None,

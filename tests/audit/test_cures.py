@@ -17,7 +17,7 @@ from support.all_recipes import RECIPES
 from support.damaged import Recipe
 from support.fixtures_loader import FIXTURES, copy_fixture
 
-REBUILD, TAIL, REPLICA, AS_BROKER = CureKind
+REBUILD, TAIL, REPLICA, DROP, AS_BROKER = CureKind
 #: In the order of what they lose.
 ORDERS = {
     (),
@@ -27,6 +27,7 @@ ORDERS = {
     (REPLICA, TAIL),
     (REPLICA, REBUILD),
     (REPLICA, AS_BROKER),
+    (REPLICA, DROP, AS_BROKER),
 }
 
 

@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -106,6 +106,7 @@ def markers_removed(directory: Path) -> None:
         path.unlink()
 
 
+_CURES = {"--as-broker": "as-broker", "--only-copy": "drop"}
 CUT: dict[str, Callable[[Path], Damaged]] = {
     "codec-none-0": middle_flipped,
     "codec-snappy-0": torn,
@@ -127,11 +128,11 @@ REINDEXED: dict[str, Callable[[Path], None]] = {
 
 
 def damaged_and_repaired(
-    data: Path, fixture: str, scratch: Path, *, whole: bool
+    data: Path, fixture: str, scratch: Path, *, whole: str | None
 ) -> dict[str, Expected]:
     """Damage partitions of ``data`` and repair them, with no broker there.
 
-    ``whole``: as one plan, else kind by kind.
+    ``whole``: as one plan with this option, else kind by kind.
     """
     starts = offsets(data, "log-start-offset-checkpoint")
     # After a clean stop all is flushed.
@@ -155,13 +156,17 @@ def damaged_and_repaired(
     for name, change in CUT.items():
         damage = change(data / name)
         was = expected[name]
-        sound = {at: record for at, record in was.records.items() if at < damage.end}
+        if whole == "--only-copy" and change is not torn:
+            sound = {at: record for at, record in was.records.items() if at not in damage.lost}
+            expected[name] = replace(was, records=sound)
+        else:
+            sound = {at: record for at, record in was.records.items() if at < damage.end}
+            expected[name] = replace(was, records=sound, end=damage.end)
         assert set(sound) <= readable(data / name)[name] <= set(was.records)
-        expected[name] = replace(was, records=sound, end=damage.end)
     for name, break_indexes in REINDEXED.items():
         break_indexes(data / name)
     for command in ("repair",) if whole else ("reindex", "truncate-to-valid"):
-        ran = repaired_as_a_whole(data) if whole else repair(command, data)
+        ran = repaired_as_a_whole(data, whole) if whole else repair(command, data)
         left = {Path(line["partition"]).name for line in ran.of("left")}
         assert left <= SALVAGED.keys()  # nothing on the disk has what a salvage could not copy
         assert ran.code == (5 if left else 0), ran
@@ -178,17 +183,17 @@ def damaged_and_repaired(
     return expected
 
 
-def repaired_as_a_whole(data: Path) -> Ran:
-    """Repair the log directory by one plan, which loses what a broker's recovery would."""
-    planned = kdump("repair", "--as-broker", data)
+def repaired_as_a_whole(data: Path, option: str) -> Ran:
+    """Repair the log directory by one plan: as a broker's recovery would, or as the only copy."""
+    planned = kdump("repair", option, data)
     (summary,) = planned.of("summary")
     cures = {Path(line["partition"]).name: line["cure"] for line in planned.of("cure")}
     assert {name: cures.pop(name) for name in CUT} == {
-        name: "tail" if change is torn else "as-broker" for name, change in CUT.items()
+        name: "tail" if change is torn else _CURES[option] for name, change in CUT.items()
     }
     assert {name: cures.pop(name) for name in REINDEXED} == dict.fromkeys(REINDEXED, "rebuild")
     assert cures == {}
-    return kdump("repair", "--as-broker", data, "--apply", "--confirm", summary["id"])
+    return kdump("repair", option, data, "--apply", "--confirm", summary["id"])
 
 
 def offsets(data: Path, checkpoint: str) -> dict[str, int]:
@@ -209,25 +214,33 @@ def readable(path: Path) -> dict[str, set[int]]:
 @pytest.mark.parametrize(
     ("version", "state", "whole"),
     [
-        pytest.param("4.3.1", "clean", False, marks=pytest.mark.nightly),
-        pytest.param("4.3.1", "clean", True, marks=pytest.mark.slow),
-        pytest.param("4.3.1", "killed", False, marks=pytest.mark.slow),
-        pytest.param("3.9.1", "clean", True, marks=pytest.mark.nightly),
-        pytest.param("3.9.1", "killed", False, marks=pytest.mark.nightly),
+        pytest.param("4.3.1", "clean", None, marks=pytest.mark.nightly),
+        pytest.param("4.3.1", "clean", "--as-broker", marks=pytest.mark.slow),
+        pytest.param("4.3.1", "clean", "--only-copy", marks=pytest.mark.slow),
+        pytest.param("4.3.1", "killed", None, marks=pytest.mark.slow),
+        pytest.param("4.3.1", "killed", "--only-copy", marks=pytest.mark.nightly),
+        pytest.param("3.9.1", "clean", "--as-broker", marks=pytest.mark.nightly),
+        pytest.param("3.9.1", "killed", "--only-copy", marks=pytest.mark.nightly),
+        pytest.param("3.9.1", "killed", None, marks=pytest.mark.nightly),
     ],
 )
 def test_a_broker_goes_on_with_what_was_repaired(
-    version: str, state: str, whole: bool, tmp_path: Path
+    version: str, state: str, whole: str | None, tmp_path: Path
 ) -> None:
     data = copy_fixture(f"{version}/{state}", tmp_path / "data")
     expected = damaged_and_repaired(data, f"{version}/{state}", tmp_path / "salvaged", whole=whole)
+    clean = state == "clean"
     before = logs(data, expected)
+    # Recovery removes the room of a preallocated log, which is no damage: repair leaves it.
+    compared = [name for name in expected if name != "preallocated-0" or clean or whole is None]
     with Broker(version, data, SETTINGS) as broker:
         said = broker.log_lines()
         found = read_all(broker, tuple(expected), tmp_path / "first")
         assert found == {name: expectation.records for name, expectation in expected.items()}
-        assert logs(data, expected) == before
-        hold_against(said, expected, before, clean=state == "clean")
+        assert logs(data, compared) == logs_of(before, compared)
+        room = [name for name in expected if name not in compared]
+        said = [line for line in said if "WARN" not in line or not any(map(line.count, room))]
+        hold_against(said, expected, before, clean=clean)
         write_more(broker)
         after = read_all(broker, tuple(expected), tmp_path / "second")
     for name, expectation in expected.items():
@@ -251,6 +264,10 @@ def test_a_broker_goes_on_with_what_was_repaired(
         for line in verified.of("finding")
         if line["severity"] != "info"
     } <= expected_codes
+
+
+def logs_of(content: dict[str, bytes], names: Collection[str]) -> dict[str, bytes]:
+    return {path: data for path, data in content.items() if path.partition("/")[0] in names}
 
 
 def hold_against(

@@ -43,8 +43,8 @@ BACKUPS_LINKED: Final = FindingCode(
 HOLE_SALVAGED: Final = FindingCode(
     "hole-salvaged",
     Severity.INFO,
-    "Offsets are missing because kdump salvage could not copy their records. Its receipt in the "
-    "partition lists these offsets.",
+    "Offsets are missing because kdump salvage could not copy their records, or because kdump "
+    "repair --only-copy dropped corrupt batches. The receipt in the partition lists these offsets.",
     "The broker does not detect this. Consumers continue after the missing offsets.",
     "Nothing to do. If kdump undo with --discard removes the receipt, kdump reports these offsets "
     "as missing.",

@@ -19,6 +19,8 @@ from kdump.audit.startup.forecast import Forecast
 from kdump.audit.survey.recovery import Span
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.format.lines.shell import operand
+from kdump.storage.logdir import directory_name
+from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
 
@@ -28,6 +30,7 @@ class CureKind(Enum):
     REBUILD = "rebuild"  # the files beside the logs are rebuilt from them
     TAIL = "tail"  # the unreadable end of the log is removed
     REPLICA = "replica"  # a replica gives what is corrupt or missing
+    DROP = "drop"  # corrupt batches are dropped, and the valid ones stay
     AS_BROKER = "as-broker"  # the log is truncated where log recovery truncates it
 
 
@@ -78,9 +81,12 @@ def _of_remedies(verdict: Verdict, found: list[Finding], errors: list[Finding]) 
     replica = (CureKind.REPLICA,) if verdict.lost.records else ()
     if salvage_command(path) in remedies:
         why = "valid batches follow corrupt ones"
+        drop: tuple[CureKind, ...] = (CureKind.DROP,)
         if any(finding.code is TRANSACTION_END_LOST for finding in found):
-            why = "the end of a transaction is corrupt, and valid batches follow it"
-        cures = CureKind.REPLICA, CureKind.AS_BROKER
+            why, drop = "the end of a transaction is corrupt, and valid batches follow it", ()
+        elif not verdict.lost.corrupt or _is_internal(path):
+            drop = ()  # an older state of groups or transactions would return
+        cures = CureKind.REPLICA, *drop, CureKind.AS_BROKER
         return Diagnosis(cures, why, salvage_command(path))
     if truncate_command(path) in remedies:
         return Diagnosis((*replica, CureKind.TAIL))
@@ -93,6 +99,11 @@ def _of_remedies(verdict: Verdict, found: list[Finding], errors: list[Finding]) 
         return Diagnosis(rebuild)
     first = others[0]
     return Diagnosis(rebuild, left=first.code.name, command=first.remedy)
+
+
+def _is_internal(path: AnyPath) -> bool:
+    name = directory_name(path)
+    return name is not None and name.topic.startswith("__")
 
 
 def pending_remedy(findings: Iterable[Finding]) -> Remedy | None:

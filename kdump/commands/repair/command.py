@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: Options that name a path.
 _PATHS = frozenset({"--from", "--config"})
-_KINDS = ("rebuild", "tail", "replica", "as-broker")
+_KINDS = ("rebuild", "tail", "replica", "drop", "as-broker")
 
 
 @click.command(
@@ -55,6 +55,12 @@ _KINDS = ("rebuild", "tail", "replica", "as-broker")
     "with partitions of the same names, or an address in an object store. Repeatable.",
 )
 @click.option(
+    "--only-copy",
+    is_flag=True,
+    help="No other replica has these records. Where valid batches follow corrupt ones, drop the "
+    "corrupt ones and keep the valid ones: their offsets stay missing.",
+)
+@click.option(
     "--as-broker",
     is_flag=True,
     help="Where valid batches follow corrupt ones, and no replica helps, truncate as log recovery "
@@ -65,7 +71,7 @@ _KINDS = ("rebuild", "tail", "replica", "as-broker")
     metavar="CURE",
     multiple=True,
     type=click.Choice(_KINDS),
-    help="Plan only cures of this kind: rebuild, tail, replica or as-broker. Repeatable.",
+    help="Plan only cures of this kind: rebuild, tail, replica, drop or as-broker. Repeatable.",
 )
 @click.option("--all", "spelled_out", is_flag=True, help="Show the plan of every partition.")
 @click.option(
@@ -92,6 +98,7 @@ _KINDS = ("rebuild", "tail", "replica", "as-broker")
 def repair(
     targets: TargetOptions,
     replicas: tuple[AnyPath, ...],
+    only_copy: bool,
     as_broker: bool,
     only: tuple[str, ...],
     spelled_out: bool,
@@ -107,8 +114,9 @@ def repair(
     PATH is a log directory, or a partition directory in one. repair reads all logs, and chooses for
     each partition the cure that loses least: indexes, snapshots and small files are rebuilt
     (rebuild); the unreadable end of a log is removed, with no valid record (tail); with --from,
-    replicas give what is corrupt or missing (replica); with --as-broker, logs are truncated where
-    log recovery would truncate them (as-broker).
+    replicas give what is corrupt or missing (replica); with --only-copy, corrupt batches are
+    dropped and the valid ones stay (drop); with --as-broker, logs are truncated where log recovery
+    would truncate them (as-broker).
 
     A partition for which no cure is allowed stays as it is, and the plan names it with the options
     that would allow one. So does the metadata log of a cluster, whose quorum decides what is valid.
@@ -135,9 +143,11 @@ def repair(
     refuse_manifests(replicas)
     for replica in replicas:
         open_path(replica)  # a wrong path is one error, not one for each partition
-    options = CureOptions(replicas, as_broker, frozenset(map(CureKind, only)), targets.config)
+    kinds = frozenset(map(CureKind, only))
+    options = CureOptions(replicas, only_copy, as_broker, kinds, targets.config)
     arguments = (
         *(word for replica in replicas for word in ("--from", typed_text(replica))),
+        *(("--only-copy",) if only_copy else ()),
         *(("--as-broker",) if as_broker else ()),
         *(word for kind in only for word in ("--only", kind)),
         *targets.words,

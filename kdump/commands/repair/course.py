@@ -27,6 +27,7 @@ from kdump.commands.repair.plan import (
     verdicts,
 )
 from kdump.errors import KdumpError, Refused, Unfinished
+from kdump.repair.dropping.plan import shortened_logs
 from kdump.repair.journal import finish, note_plan, records_of
 from kdump.repair.transaction.apply import apply, begin_time, resume
 from kdump.repair.transaction.folder import Folder
@@ -137,7 +138,12 @@ class RepairCourse:
         done = [record.id for record in begun]
         while True:
             first = not done
-            found, left = self._plan(path, self._options if first else self._afterwards())
+            shortened = {
+                name for each in done for name in shortened_logs(Folder(path, each).plan())
+            }
+            found, left = self._plan(
+                path, self._options if first else self._afterwards(), shortened
+            )
             if first and (found is None or found[1].id != cure.plan_id):
                 raise Refused(
                     f"{path}: expected the files that plan {cure.plan_id} was made for, found "
@@ -167,7 +173,7 @@ class RepairCourse:
         return replace(self._options, only=kinds | {CureKind.REBUILD})
 
     def _plan(
-        self, path: Path, options: CureOptions
+        self, path: Path, options: CureOptions, shortened: Collection[str]
     ) -> tuple[tuple[CureKind, Plan] | None, LeftPartition | None]:
         # Listed anew: an earlier cure may have changed the checkpoint files.
         targets = [each.with_listing() for root in open_roots([path]) for each in assign(root)]
@@ -175,5 +181,5 @@ class RepairCourse:
         read = verdicts(targets, self._context, jobs=self._jobs, report=self._report)
         with closing(read):
             for verdict in read:
-                return planner.plan(verdict, self._report)
+                return planner.plan(verdict, self._report, shortened=shortened)
         raise Refused(f"{path}: expected a partition directory, found none")

@@ -26,6 +26,7 @@ from kdump.audit.verdicts.cures import CureKind, Diagnosis, cures_of
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import KdumpError, Refused, UsageError
 from kdump.format.lines.text import printable
+from kdump.repair.dropping.plan import plan_drop
 from kdump.repair.healing.plan import COMPACTED_NOTE, NoReplica, plan_heal
 from kdump.repair.side_files.checkpoints import hosts, unreadable_checkpoints
 from kdump.repair.side_files.plan import plan_reindex
@@ -37,7 +38,11 @@ from kdump.values import frozen
 
 _ID_LENGTH: Final = 8
 #: The options that allow cures beside those that lose nothing.
-_OPTIONS: Final = {CureKind.REPLICA: "--from REPLICA", CureKind.AS_BROKER: "--as-broker"}
+_OPTIONS: Final = {
+    CureKind.REPLICA: "--from REPLICA",
+    CureKind.DROP: "--only-copy",
+    CureKind.AS_BROKER: "--as-broker",
+}
 #: What needs no option. It removes no valid record.
 UNASKED: Final = frozenset({CureKind.REBUILD, CureKind.TAIL})
 #: Why a partition is left, or a part of it is.
@@ -49,10 +54,12 @@ _NOT_ALL: Final = "no replica has all that is corrupt or missing"
 class CureOptions:
     """The cures that are allowed: from ``replicas``, ``as_broker``, and ``only`` of these kinds.
 
+    ``only_copy``: no other replica has these records, so that corrupt ones are dropped.
     ``config`` is the path of a server.properties, None without one.
     """
 
     replicas: tuple[AnyPath, ...] = ()
+    only_copy: bool = False
     as_broker: bool = False
     only: Collection[CureKind] = ()
     config: Path | None = None
@@ -61,7 +68,11 @@ class CureOptions:
         """Return whether a cure of ``kind`` may be planned."""
         if self.only and kind not in self.only:
             return False
-        given = {CureKind.REPLICA: bool(self.replicas), CureKind.AS_BROKER: self.as_broker}
+        given = {
+            CureKind.REPLICA: bool(self.replicas),
+            CureKind.DROP: self.only_copy,
+            CureKind.AS_BROKER: self.as_broker,
+        }
         return kind in UNASKED or given[kind]
 
 
@@ -72,8 +83,10 @@ def options_of(arguments: Sequence[str]) -> CureOptions:
     """
     options, words = CureOptions(), iter(arguments)
     for word in words:
-        if word == "--as-broker":
-            options = replace(options, as_broker=True)
+        if word in ("--only-copy", "--as-broker"):
+            only_copy = options.only_copy or word == "--only-copy"
+            as_broker = options.as_broker or word == "--as-broker"
+            options = replace(options, only_copy=only_copy, as_broker=as_broker)
             continue
         value = next(words, None)
         match word:
@@ -175,24 +188,25 @@ class CurePlanner:
         self._context, self._options, self._hosts = context, options, hosts
 
     def plan(
-        self, verdict: Verdict, report: Callable[[int], None]
+        self, verdict: Verdict, report: Callable[[int], None], *, shortened: Collection[str] = ()
     ) -> tuple[tuple[CureKind, Plan] | None, LeftPartition | None]:
         """Return the cure of a partition with its plan, and what it leaves; None for nothing.
 
         ``verdict`` has its evidence, with rebuilt indexes. ``report`` gets counts of bytes that are
-        read. Raises SourceError, Refused.
+        read. ``shortened`` are logs whose indexes an earlier cure has left without the entries
+        after its first change: they are right, and slow. Raises SourceError, Refused.
         """
         if verdict.target.error is not None:
             raise verdict.target.error
         path, diagnosis = verdict.target.path, cures_of(verdict)
         kinds = [kind for kind in diagnosis.cures if self._options.allow(kind)]
         hosted = self._checkpoints(verdict)
-        if not kinds and hosted is not None and unreadable_checkpoints(hosted):
+        if not kinds and (shortened or (hosted and unreadable_checkpoints(hosted))):
             kinds = [kind for kind in [CureKind.REBUILD] if self._options.allow(kind)]
         why_not: str | None = None
         for kind in kinds:
             try:
-                plan, why_part = self._plan(kind, verdict, report)
+                plan, why_part = self._plan(kind, verdict, report, shortened)
             except (Refused, UsageError) as refused:
                 why_not = str(refused)
                 if kind is CureKind.REPLICA and not isinstance(refused, NoReplica):
@@ -229,7 +243,11 @@ class CurePlanner:
         return verdict.target.directory if hosted else None
 
     def _plan(
-        self, kind: CureKind, verdict: Verdict, report: Callable[[int], None]
+        self,
+        kind: CureKind,
+        verdict: Verdict,
+        report: Callable[[int], None],
+        shortened: Collection[str],
     ) -> tuple[Plan, str | None]:
         """Return the plan of one cure, as its own command makes it, and why it is one in part.
 
@@ -244,6 +262,7 @@ class CurePlanner:
                 settings=context.settings(verdict.target),
                 node=context.node(verdict.target),
                 checkpoints=self._checkpoints(verdict),
+                logs=shortened,
                 arguments=words,
             )
             return plan, None
@@ -259,6 +278,9 @@ class CurePlanner:
                 report=report,
             )
             return healed.plan, None if healed.complete else _NOT_ALL
+        if kind is CureKind.DROP:
+            settings = context.settings(verdict.target)
+            return plan_drop(verdict, settings=settings, report=report), None
         return plan_truncate(verdict, at=None, arguments=words), None
 
 

@@ -40,6 +40,7 @@ _WHAT: Final = {
     CureKind.REBUILD: "indexes and small files are rebuilt",
     CureKind.TAIL: "the unreadable end of the log is removed",
     CureKind.REPLICA: "a replica gives what is corrupt or missing",
+    CureKind.DROP: "corrupt batches are dropped, and the valid ones stay",
     CureKind.AS_BROKER: "the log is truncated where log recovery truncates it",
 }
 

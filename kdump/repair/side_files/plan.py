@@ -5,7 +5,7 @@ Spec: ``LogSegment.recover``, ``ProducerStateManager``; KOD 4.2, 5 and 7.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from kdump.audit.evidence import Evidence
@@ -30,13 +30,15 @@ def plan_reindex(
     settings: TopicSettings,
     node: Node,
     checkpoints: DirectoryFacts | None = None,
+    logs: Collection[str] = (),
     arguments: tuple[str, ...],
 ) -> Plan:
     """Return the plan that rebuilds the damaged files beside the logs of a partition of ``node``.
 
     ``verdict`` has its evidence, and its surveys have the indexes rebuilt by ``settings``.
-    ``every``: also replace sound files that differ from the rebuilt ones. ``checkpoints`` is the
-    log directory, if its checkpoint files are part of this plan. Raises SourceError if files have
+    ``every``: also replace sound files that differ from the rebuilt ones; the indexes of ``logs``
+    are replaced in any case. ``checkpoints`` is the log directory, if its checkpoint files are part
+    of this plan. Raises SourceError if files have
     changed since the verdict, Refused if the next start swaps files in, UsageError for a lone
     segment.
     """
@@ -65,7 +67,7 @@ def plan_reindex(
             producer_steps(evidence, facts, files, every=every),
             small_file_steps(evidence, facts, files),
             (start_steps, start_notes),
-            index_steps(evidence, files, settings, every=every),
+            index_steps(evidence, files, settings, every=every, logs=logs),
         ):
             steps += more_steps
             notes += more_notes

@@ -38,6 +38,7 @@ from kdump.repair.transaction.plan import (
     Plan,
     RebuiltIndex,
     changed_since,
+    encode_holes,
     encode_loss,
     with_paths,
 )
@@ -204,7 +205,9 @@ def _finish(repair: Repair, started: float, *, full_proof: bool) -> Receipt:
     }
     if plan.conversions:
         receipt["converted"] = dict(_conversions(repair))
-    if plan.assemblies:
+    if plan.holes:
+        receipt["holes"] = encode_holes(plan.holes)
+    if any(recipe.taken for _, recipe in plan.assemblies):
         receipt["taken"] = {put.name: list(_taken(recipe)) for put, recipe in plan.assemblies}
     repair.folder.finish(receipt)
     return receipt

@@ -7,7 +7,7 @@ marker belong to its log directory.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from functools import cached_property
@@ -243,6 +243,7 @@ class Plan:
     ``log_directory`` is None for a partition outside of any log directory. ``files`` has the stamp
     of every file in the partition directory when the plan was made. ``log_end`` is the log end
     offset before and after, None if unknown. ``notes`` are sentences for the reader of the plan.
+    ``holes`` are the first and last offsets of each gap that it leaves on purpose.
     """
 
     command: str
@@ -256,6 +257,7 @@ class Plan:
     log_start: int | None = None
     log_end: tuple[int | None, int | None] = (None, None)
     notes: tuple[str, ...] = ()
+    holes: tuple[tuple[int, int], ...] = ()
 
     @property
     def lossy(self) -> bool:
@@ -339,7 +341,7 @@ def changed_since(partition: Path, what: str) -> Refused:
 
 def encode(plan: Plan) -> dict[str, Any]:
     """Return the JSON fields of ``plan``, without the contents of files."""
-    return {
+    fields = {
         "schema": _SCHEMA,
         "command": plan.command,
         "arguments": list(plan.arguments),
@@ -353,6 +355,13 @@ def encode(plan: Plan) -> dict[str, Any]:
         "log_end": list(plan.log_end),
         "notes": list(plan.notes),
     }
+    # A plan of an earlier release has no holes, and its id stays the same.
+    return fields | {"holes": encode_holes(plan.holes)} if plan.holes else fields
+
+
+def encode_holes(holes: Iterable[tuple[int, int]]) -> list[dict[str, int]]:
+    """Return the JSON of gaps, by their first and last offsets, as receipts have it."""
+    return [{"first_offset": first, "last_offset": last} for first, last in holes]
 
 
 def decode(fields: Mapping[str, Any]) -> Plan:
@@ -377,6 +386,7 @@ def decode(fields: Mapping[str, Any]) -> Plan:
         fields["log_start"],
         (before, after),
         tuple(fields["notes"]),
+        tuple((hole["first_offset"], hole["last_offset"]) for hole in fields.get("holes", ())),
     )
 
 

@@ -100,9 +100,11 @@ def _text(plan: Plan, steps: Sequence[Step]) -> str:
 
 
 def _assembly_text(plan: Plan, put: Put, recipe: Assembly) -> str:
-    """Return a log that is put together: its size, and what comes from copies."""
+    """Return a log that is put together: its size, and what comes from copies, if any."""
     size = size_text(sum(piece.size for piece in recipe.taken))
     taken = f"{size} from replicas, {count_text(len(recipe.taken), 'stretch', 'stretches')}"
+    if not recipe.taken:
+        taken = "only its valid batches"
     if not put.replaces:
         return f"write {put.name}: {taken}"
     return f"replace {put.name}, {plan.files[put.name].size} -> {put.size}: {taken}"

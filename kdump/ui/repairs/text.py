@@ -261,7 +261,8 @@ def _result_text(plan: Plan) -> str:
     elif plan.assemblies:
         logs = count_text(len(plan.assemblies), "log")
         size = sum(piece.size for _, recipe in plan.assemblies for piece in recipe.taken)
-        parts = [f"{size_text(size)} from replicas in {logs}"]
+        taken = f"{size_text(size)} from replicas in {logs}"
+        parts = [taken if size else f"only the valid batches of {logs}"]
     else:
         parts = ["" if _cuts(plan) else "logs stay as they are"]
     if before != after:

@@ -45,6 +45,7 @@ def directory(
     node: bytes = b"1",
 ) -> Path:
     """A log directory with partition 0 of each topic: its batches and other files."""
+    path.mkdir(parents=True, exist_ok=True)
     for topic, (segments, files) in topics.items():
         damaged.write_topic(path, topic, segments, files)
     (path / "meta.properties").write_bytes(damaged.META.replace(b"node.id=1", b"node.id=" + node))
