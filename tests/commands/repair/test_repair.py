@@ -96,7 +96,7 @@ def test_the_cures_of_a_directory(data: Path) -> None:
     cures, left, _ = plan(data)
     assert cures == {"index-0": "rebuild", "torn-0": "tail", "both-0": "tail", "end-0": "tail"}
     assert left.keys() == {"middle-0"}
-    assert left["middle-0"]["options"] == ["--from REPLICA", "--as-broker"]
+    assert left["middle-0"]["options"] == ["--from REPLICA", "--only-copy", "--as-broker"]
     assert left["middle-0"]["remedy"][:2] == ["kdump", "salvage"]
     assert tree(data) == before
 
