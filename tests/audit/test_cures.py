@@ -74,3 +74,15 @@ def test_all_kinds_are_among_the_recipes(tmp_path: Path) -> None:
 def test_what_a_broker_wrote_needs_no_cure(fixture: str, tmp_path: Path) -> None:
     data = copy_fixture(fixture, tmp_path / "data")
     assert [cures_of(verdict) for verdict in verdicts(data)] == [Diagnosis()] * len(verdicts(data))
+
+
+def test_what_a_scan_finds_corrupt_is_read_whole_first(tmp_path: Path) -> None:
+    """The scan of ``next-start`` reads logs, and runs no check of them."""
+    (recipe,) = (each for each in RECIPES if each.name == "crc-sealed")
+    recipe.write(tmp_path)
+    (verdict,) = (replace(each, quick=True, findings=()) for each in verdicts(tmp_path))
+    assert cures_of(verdict) == Diagnosis(
+        (REPLICA,),
+        "a log is corrupt, and not all of it was read",
+        ("kdump", "verify", str(verdict.target.path)),
+    )

@@ -19,6 +19,7 @@ from kdump.audit.finding_code import Outcome, Severity
 from kdump.audit.replay.fates import Fate
 from kdump.audit.sizes.leftovers import MAY_GO, Leftover
 from kdump.audit.startup.outcome import RecoveryReason, Release
+from kdump.audit.verdicts.cures import OPTIONS, CureKind
 from kdump.audit.verdicts.state import RunState
 from kdump.cli.main import cli
 from kdump.commands.check.check import FileFault
@@ -176,6 +177,9 @@ ENUMS: dict[str, set[str] | set[str | None]] = {
     "verify forecast reasons outcome": values(Outcome),
     "verify forecast recovery reason": values(RecoveryReason),
     "verify forecast release": {*values(Release), None},
+    "verify forecast cures cure": values(CureKind),
+    "verify forecast cures option": {*OPTIONS.values(), None},
+    "repair cure cure": values(CureKind),
     "verify header liveness state": values(BrokerState),
     "verify summary state": values(RunState),
     "verify summary verdict": values(Severity) - {"info"} | {"sound"},
@@ -258,7 +262,7 @@ def runs(top: Path, lossy: Path) -> Iterator[Ran]:
             ".kafka_cleanshutdown",
         )
     )
-    yield of("verify", lossy)
+    yield of("verify", lossy.parent)
     yield of("next-start", "--scan", lossy.parent)
     yield of("scrub", *state, lossy.parent)
     yield of("scrub", *state, "--status")

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import Final
 
 from kdump.audit.checks.read_errors import DENIED, UNREADABLE, VANISHED
 from kdump.audit.checks.repair_records import REPAIR_PENDING
 from kdump.audit.checks.topic import PARTITION_STRAY_ONLY
 from kdump.audit.checks.transactions import TRANSACTION_END_LOST
-from kdump.audit.commands import Remedy, reindex_command, salvage_command, truncate_command
+from kdump.audit.commands import (
+    Remedy,
+    reindex_command,
+    salvage_command,
+    truncate_command,
+    verify_command,
+)
 from kdump.audit.finding_code import Severity
 from kdump.audit.findings import Finding, explain_command
 from kdump.audit.startup.forecast import Forecast
@@ -34,6 +41,14 @@ class CureKind(Enum):
     AS_BROKER = "as-broker"  # the log is truncated where log recovery truncates it
 
 
+#: The option of ``kdump repair`` that allows a cure. The other cures need none.
+OPTIONS: Final = {
+    CureKind.REPLICA: "--from REPLICA",
+    CureKind.DROP: "--only-copy",
+    CureKind.AS_BROKER: "--as-broker",
+}
+
+
 @frozen
 class Diagnosis:
     """What can be done about a partition: its ``cures``, the one that loses least first.
@@ -48,14 +63,14 @@ class Diagnosis:
 
 
 def cures_of(verdict: Verdict) -> Diagnosis:
-    """Return what can be done about a partition whose logs were read whole.
+    """Return what can be done about a partition, as far as its logs were read.
 
     Notes need no cure. A finding that a cure removes together with another one has none of its own.
     """
     found = [each for each in verdict.findings if each.code.severity is not Severity.INFO]
     path = verdict.target.path
     errors = [finding for finding in found if finding.code.severity is Severity.ERROR]
-    if not found:
+    if not found and not verdict.lost.records:
         return Diagnosis()
     pending = pending_remedy(verdict.findings)
     if pending is not None:
@@ -90,6 +105,9 @@ def _of_remedies(verdict: Verdict, found: list[Finding], errors: list[Finding]) 
         return Diagnosis(cures, why, salvage_command(path))
     if truncate_command(path) in remedies:
         return Diagnosis((*replica, CureKind.TAIL))
+    if verdict.quick and verdict.lost.corrupt:  # by a scan of what recovery reads
+        why = "a log is corrupt, and not all of it was read"
+        return Diagnosis((*replica, *rebuild), why, verify_command(path))
     if verdict.lost.records:
         why = "records are missing, and nothing on this disk has them"
         return Diagnosis((*replica, *rebuild), why)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     "before 4; 130, 143 ended by a signal; 141 the reader of the output went away.",
 )
 @format_option(
-    "Print a report for people, or JSON Lines: a header, a line a partition, a summary; html is "
-    "the report as one file, with pictures.",
+    "Print a report for people, or JSON Lines: a header, a line a partition with its cures, a "
+    "summary; html is the report as one file, with pictures.",
     "html",
 )
 @click.option(

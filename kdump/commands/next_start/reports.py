@@ -247,7 +247,7 @@ class JsonStarts(_Report):
         """Emit the line of one partition; ``forecast`` is None if it has none."""
         super().add(verdict, forecast)
         if forecast is not None:
-            self.emit(forecast_line(verdict.target.path, forecast, verdict.lost.records))
+            self.emit(forecast_line(verdict, forecast))
 
     def finish(self) -> int:
         """Emit findings of unread files, harm and interrupted repairs, then the summary.

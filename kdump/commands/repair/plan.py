@@ -22,7 +22,7 @@ from kdump.audit.run.verify import verify
 from kdump.audit.survey.recovery import Span
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
-from kdump.audit.verdicts.cures import CureKind, Diagnosis, cures_of
+from kdump.audit.verdicts.cures import OPTIONS, CureKind, Diagnosis, cures_of
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import KdumpError, Refused, UsageError
 from kdump.format.lines.text import printable
@@ -37,12 +37,6 @@ from kdump.storage.paths import AnyPath, as_local, typed_text
 from kdump.values import frozen
 
 _ID_LENGTH: Final = 8
-#: The options that allow cures beside those that lose nothing.
-_OPTIONS: Final = {
-    CureKind.REPLICA: "--from REPLICA",
-    CureKind.DROP: "--only-copy",
-    CureKind.AS_BROKER: "--as-broker",
-}
 #: What needs no option. It removes no valid record.
 UNASKED: Final = frozenset({CureKind.REBUILD, CureKind.TAIL})
 #: Why a partition is left, or a part of it is.
@@ -232,7 +226,7 @@ class CurePlanner:
     def _left(self, path: AnyPath, diagnosis: Diagnosis, reason: str) -> LeftPartition:
         options = tuple(
             option
-            for kind, option in _OPTIONS.items()
+            for kind, option in OPTIONS.items()
             if kind in diagnosis.cures and not self._options.allow(kind)
         )
         return LeftPartition(path, reason, options, diagnosis.command)

@@ -70,7 +70,8 @@ if TYPE_CHECKING:
 )
 @format_option(
     "Print a report for people, or JSON Lines: a header, a line a finding, a line with the "
-    "forecast of each partition, a line with the state of each log directory, a summary."
+    "forecast of each partition and its cures, a line with the state of each log directory, a line "
+    "a step of the plan, a summary."
 )
 @progress_option
 @fail_on_option

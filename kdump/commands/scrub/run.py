@@ -201,10 +201,11 @@ class _Course:
     def _report(
         self, emit: Callable[[str], None], verdicts: Sequence[Verdict]
     ) -> TextScrub | JsonScrub:
-        roots = self._scope.roots
+        roots, counts = self._scope.roots, [len(part) for part in self._scope.parts]
         if self._options.form == "json":
-            return JsonScrub(emit, roots, self._starts, depth="scrub", command="scrub")
-        counts = [len(part) for part in self._scope.parts]
+            return JsonScrub(
+                emit, roots, counts, verdicts, self._starts, depth="scrub", command="scrub"
+            )
         return TextScrub(
             emit,
             self._meter.note,

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 @click.option("--deep", "depth", flag_value="deep", help="Also decompress and read every record.")
 @format_option(
     "Print a report for people, or JSON Lines: a header, a line a finding, a line with the "
-    "forecast of each partition, a summary; html is the report as one file, with pictures.",
+    "forecast of each partition and its cures, a line a step of the plan, a summary; html is the "
+    "report as one file, with pictures.",
     "html",
 )
 @progress_option
@@ -182,10 +183,10 @@ def _run(
         say = emit if page is None else page.emit
         starts = Starts(scope.roots, scope.context.config)
         report: JsonReport | TextReport
+        counts = [len(part) for part in scope.parts]
         if form == "json":
-            report = JsonReport(emit, scope.roots, starts, depth=run_depth)
+            report = JsonReport(emit, scope.roots, counts, verdicts, starts, depth=run_depth)
         else:
-            counts = [len(part) for part in scope.parts]
             report = TextReport(
                 say,
                 meter.note,

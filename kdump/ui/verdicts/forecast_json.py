@@ -11,20 +11,20 @@ from kdump.audit.replay.stable_offset import StableOffset
 from kdump.audit.startup.forecast import DirectoryForecast, Forecast
 from kdump.audit.startup.outcome import Cause
 from kdump.audit.survey.recovery import Records, Span
+from kdump.audit.verdicts.cures import OPTIONS, Diagnosis, cures_of
 from kdump.audit.verdicts.losses import Losses
+from kdump.audit.verdicts.verdict import Verdict
 from kdump.format.lines.text import time_text
 from kdump.storage.logdir import directory_name
-from kdump.storage.paths import AnyPath
 from kdump.ui import jsonl
 
 
-def forecast_line(
-    path: AnyPath, forecast: Forecast, lost_now: Span, stable: StableOffset | None = None
-) -> str:
-    """Return the line of the partition at ``path``, which has already lost ``lost_now``.
+def forecast_line(verdict: Verdict, forecast: Forecast, stable: StableOffset | None = None) -> str:
+    """Return the line of a partition, with what can be done about it.
 
     ``stable`` is the last stable offset, None if the log was not read.
     """
+    path = verdict.target.path
     name = directory_name(path)
     fields: dict[str, object] = {
         **jsonl.path_field(path),
@@ -32,8 +32,20 @@ def forecast_line(
         "partition": None if name is None else name.partition,
     }
     fields |= {} if stable is None else stable_fields(stable)
-    lost = {"lost_now": lost_now_fields(lost_now)}
-    return jsonl.line("forecast", {**fields, **forecast_fields(forecast), **lost})
+    lost = {"lost_now": lost_now_fields(verdict.lost.records)}
+    cured = diagnosis_fields(cures_of(verdict))
+    return jsonl.line("forecast", {**fields, **forecast_fields(forecast), **lost, **cured})
+
+
+def diagnosis_fields(diagnosis: Diagnosis) -> dict[str, object]:
+    """Return the fields of the cures of a partition; none where there is nothing to do."""
+    if not diagnosis.cures and diagnosis.left is None:
+        return {}
+    left = {"reason": diagnosis.left, "remedy": diagnosis.command}
+    return {
+        "cures": [{"cure": kind.value, "option": OPTIONS.get(kind)} for kind in diagnosis.cures],
+        "left": None if diagnosis.left is None else left,
+    }
 
 
 def stable_fields(stable: StableOffset) -> dict[str, object]:

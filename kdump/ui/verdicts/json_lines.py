@@ -1,5 +1,7 @@
 """The JSON Lines of ``verify``.
 
+A forecast has the cures of its partition, and the plan is that of the text.
+
 Scripts rely on it: fields may be added, but none is changed or removed.
 """
 
@@ -17,16 +19,22 @@ from kdump.storage.liveness import Liveness
 from kdump.storage.paths import AnyPath
 from kdump.ui import jsonl
 from kdump.ui.verdicts.forecast_json import directory_fields, forecast_line, losses_fields
+from kdump.ui.verdicts.plan import Step, directory_plans, findings_of_roots
 from kdump.ui.verdicts.summary import LeftOut, Summary
 
 
 class JsonReport:
-    """Emits the header at once, and each finding once, as soon as it is known."""
+    """Emits the header at once, and each finding once, as soon as it is known.
+
+    ``counts`` and ``verdicts`` are as for ``TextReport``.
+    """
 
     def __init__(
         self,
         emit: Callable[[str], None],
         roots: Sequence[Root],
+        counts: Sequence[int],
+        verdicts: Sequence[Verdict],
         starts: Starts,
         *,
         depth: str,
@@ -34,6 +42,8 @@ class JsonReport:
     ) -> None:
         self._emit = emit
         self._emitted: set[tuple[str, AnyPath, int | None]] = set()
+        self._roots, self._counts, self._verdicts = roots, counts, verdicts
+        self._top: list[Finding] = []
         self._starts = starts
         emit(header_line(roots, depth=depth, command=command))
 
@@ -41,6 +51,7 @@ class JsonReport:
         """Emit the findings at the top of log directories."""
         findings = tuple(findings)
         self._starts.add_findings(findings)
+        self._top += findings
         for finding in findings:
             self._emit_once(finding)
 
@@ -56,13 +67,14 @@ class JsonReport:
             self._emit_once(finding)
         self._starts.add(verdict, forecast)
         if forecast is not None:
-            line = forecast_line(
-                verdict.target.path, forecast, verdict.lost.records, verdict.stable
-            )
-            self._emit(line)
+            self._emit(forecast_line(verdict, forecast, verdict.stable))
 
     def finish(self, summary: Summary) -> None:
-        """Emit the last line."""
+        """Emit the plans of log directories, then the last line."""
+        tops = findings_of_roots(self._roots, self._top)
+        for root, steps in directory_plans(self._roots, self._counts, tops, self._verdicts):
+            for step in steps:
+                self._emit(_step_line(root, step))
         starts = [
             {**jsonl.path_field(path), **directory_fields(start)}
             for path, start in self._starts.directories()
@@ -97,6 +109,19 @@ def finding_line(finding: Finding) -> str:
             "severity": finding.code.severity.value,
             **jsonl.path_field(finding.path),
             **finding_fields(finding),
+        },
+    )
+
+
+def _step_line(root: Root, step: Step) -> str:
+    return jsonl.line(
+        "step",
+        {
+            **jsonl.path_field(root.path),
+            "text": step.text,
+            "fact": step.fact,
+            "partitions": step.partitions,
+            "commands": step.commands,
         },
     )
 

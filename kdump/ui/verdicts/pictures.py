@@ -18,8 +18,8 @@ from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.ui.html.page import HtmlPage
 from kdump.ui.html.pictures import Bar, Kind, Part, picture
 from kdump.ui.units import count_text, size_text
-from kdump.ui.verdicts.summary import worst_severity
-from kdump.ui.verdicts.text import is_read, rank_verdicts
+from kdump.ui.verdicts.summary import rank_verdicts, worst_severity
+from kdump.ui.verdicts.text import is_read
 
 #: The logs that are drawn, the worst first, and the topics, the largest first.
 _LOGS: Final = 20

@@ -5,10 +5,9 @@ A command is on one line, so that it can be pasted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from types import MappingProxyType
 
 from kdump.audit.checks.indexes import INDEX_MISSING, INDEX_REBUILT
 from kdump.audit.checks.topic import PARTITION_STRAY_CUT, PARTITION_STRAY_ONLY
@@ -27,18 +26,19 @@ from kdump.audit.commands import (
 from kdump.audit.facts.cluster import Copies
 from kdump.audit.finding_code import Harm, Severity
 from kdump.audit.findings import Finding, explain_command
-from kdump.audit.startup.forecast import Forecast
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.cures import CureKind, may_heal, pending_remedy
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.format.lines.shell import operand
 from kdump.format.lines.text import printable
+from kdump.storage.logdir import LogDirectory, directory_name
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.paths import AnyPath
 from kdump.ui.paragraphs import command_line, paragraph
 from kdump.ui.units import count_text
 from kdump.ui.verdicts.forecast_text import bound_text, harm_text
 from kdump.ui.verdicts.partition import nodes_text
+from kdump.ui.verdicts.summary import rank_verdicts
 from kdump.values import frozen
 
 #: The number of partitions that a step names.
@@ -48,40 +48,121 @@ _SHOWS = ("explain", "verify")
 
 
 @frozen
-class _Step:
-    """A step of a plan. A ``fact`` is no step to take, and has no number."""
+class Step:
+    """A step of a plan. A ``fact`` is no step to take, and has no number.
+
+    ``partitions`` is the number of partitions that it is about, 0 for the log directory.
+    """
 
     text: str
     commands: Sequence[Remedy] = ()
+    partitions: int = 0
     fact: bool = False
 
 
-def plan_lines(
+def findings_of_roots(
+    roots: Sequence[Root], findings: Iterable[Finding]
+) -> list[Sequence[Finding]]:
+    """Return those of ``findings`` that are at the top of the log directory of each root.
+
+    Of roots in the same log directory, the first one has them.
+    """
+    rest, found = list(findings), list[Sequence[Finding]]()
+    for root in roots:
+        path = None if root.directory is None else root.directory.directory.path
+        own = [] if path is None else [finding for finding in rest if finding.is_below(path)]
+        rest = [finding for finding in rest if path is None or not finding.is_below(path)]
+        found.append(own)
+    return found
+
+
+def directory_plans(
+    roots: Sequence[Root],
+    counts: Sequence[int],
+    tops: Sequence[Sequence[Finding]],
+    verdicts: Sequence[Verdict],
+) -> Iterator[tuple[Root, Sequence[Step]]]:
+    """Yield the plan of each log directory that needs one.
+
+    ``counts`` has the number of partitions for each of ``roots``, and ``tops`` the findings at the
+    top of its log directory. ``verdicts`` are in that order; the last ones may be missing.
+    """
+    # Of a million verdicts, few are held.
+    concerned = [each for each in enumerate(verdicts) if _is_concerned(each[1])]
+    beside = _beside(verdicts, {_replica_of(verdict) for _, verdict in concerned} - {None})
+    start = 0
+    for root, size, top in zip(roots, counts, tops, strict=True):
+        if isinstance(root.content, LogDirectory):
+            places = range(start, start + size)
+            own = (verdict for number, verdict in concerned if number in places)
+            steps = _steps(root, top, rank_verdicts(own), beside)
+            if steps:
+                yield root, steps
+        start += size
+
+
+def _is_concerned(verdict: Verdict) -> bool:
+    """Return whether a plan may have a step for a partition."""
+    above_info = any(finding.code.severity is not Severity.INFO for finding in verdict.findings)
+    return above_info or _harm(verdict)
+
+
+def _replica_of(verdict: Verdict) -> tuple[str, int] | None:
+    """Return topic and partition of a directory with a current log, None for another path."""
+    name = directory_name(verdict.target.path)
+    return None if name is None or name.suffix else (name.topic, name.partition)
+
+
+def _beside(
+    verdicts: Iterable[Verdict], replicas: Collection[tuple[str, int] | None]
+) -> dict[AnyPath, list[AnyPath]]:
+    """Return the other copies of ``replicas`` that are at hand, by the path of a partition."""
+    paths: dict[tuple[str, int] | None, list[AnyPath]] = {}
+    for verdict in verdicts if replicas else ():
+        replica = _replica_of(verdict)
+        if replica in replicas:
+            paths.setdefault(replica, []).append(verdict.target.path)
+    return {
+        path: others
+        for same in paths.values()
+        for path in same
+        if (
+            others := [
+                other for other in same if other != path and not isinstance(other, ManifestPath)
+            ]
+        )
+    }
+
+
+def _steps(
     root: Root,
     top: Sequence[Finding],
     verdicts: Sequence[Verdict],
-    forecasts: Mapping[AnyPath, Forecast],
-    beside: Mapping[AnyPath, Sequence[AnyPath]] = MappingProxyType({}),
-) -> Iterator[str]:
-    """Yield the plan for a log directory, nothing if there is nothing to do.
+    beside: Mapping[AnyPath, Sequence[AnyPath]],
+) -> Sequence[Step]:
+    """Return the steps for a log directory, none if there is nothing to do.
 
     ``top`` are findings at the top of the directory. ``verdicts`` are sorted, the worst first.
     ``beside`` has the other copies of partitions that are at hand, by the path of the partition.
     """
-    steps = [*_top_steps(top), *_partition_steps(root, verdicts, forecasts, beside)]
+    steps = [*_top_steps(top), *_partition_steps(root, verdicts, beside)]
     if not steps:
-        return
+        return ()
     if isinstance(root.path, ManifestPath):
-        steps.insert(0, _Step("run these steps on the host of the manifest: it names its paths"))
+        steps.insert(0, Step("run these steps on the host of the manifest: it names its paths"))
     before = copy_text(root.path)
     if before is not None:
-        steps.insert(0, _Step(before))
+        steps.insert(0, Step(before))
     if not root.stopped:
         steps.insert(
-            0, _Step("stop this broker before any repair: repairs refuse to run while it runs")
+            0, Step("stop this broker before any repair: repairs refuse to run while it runs")
         )
     check = "kdump", "verify", operand(place_of(root.path))
-    steps.append(_Step(_last_text(top, forecasts.values()), [check]))
+    return *steps, Step(_last_text(top, verdicts), [check])
+
+
+def plan_lines(steps: Sequence[Step]) -> Iterator[str]:
+    """Yield the lines of a plan for people, nothing for one without steps."""
     number = count(1)
     for step in steps:
         text = step.text if step.fact else f"{next(number)} {step.text}"
@@ -90,50 +171,48 @@ def plan_lines(
             yield command_line(command)
 
 
-def _last_text(top: Sequence[Finding], forecasts: Iterable[Forecast]) -> str:
+def _last_text(top: Sequence[Finding], verdicts: Iterable[Verdict]) -> str:
     """Return the last step: the broker starts only where nothing that stops it may be left."""
     if any(finding.code.harm is Harm.STRAYS for finding in top):
         return "check again, start no broker before the metadata log is back:"
     stops = any(finding.code.stops is not None for finding in top)
-    if stops or any(forecast.causes for forecast in forecasts):
+    forecasts = (verdict.forecast for verdict in verdicts)
+    if stops or any(forecast is not None and forecast.causes for forecast in forecasts):
         named = "while the report names a cause"
         return f"check again; no broker starts with this log directory {named}:"
     return "check again; start the broker unless it says DO NOT START:"
 
 
-def _top_steps(top: Sequence[Finding]) -> Iterator[_Step]:
+def _top_steps(top: Sequence[Finding]) -> Iterator[Step]:
     seen = set[Remedy]()
     for finding in top:
         if finding.code.severity is Severity.ERROR and finding.remedy not in seen:
             if finding.remedy is not None:
                 seen.add(finding.remedy)
             commands = () if finding.remedy is None else (finding.remedy,)
-            yield _Step(f"{printable(finding.path.name)}: {finding.code.name}", commands)
+            yield Step(f"{printable(finding.path.name)}: {finding.code.name}", commands)
 
 
 def _partition_steps(
-    root: Root,
-    verdicts: Sequence[Verdict],
-    forecasts: Mapping[AnyPath, Forecast],
-    beside: Mapping[AnyPath, Sequence[AnyPath]],
-) -> Iterator[_Step]:
-    strays, others = _strays(verdicts, forecasts)
-    yield from _replica_steps(root, others, forecasts, beside)
+    root: Root, verdicts: Sequence[Verdict], beside: Mapping[AnyPath, Sequence[AnyPath]]
+) -> Iterator[Step]:
+    strays, others = _strays(verdicts)
+    yield from _replica_steps(root, others, beside)
     to_reindex, unknown = list[Verdict](), list[Verdict]()
     torn = [verdict for verdict in others if _is_torn(verdict)]
     together = {verdict.target.path for verdict in torn if len(torn) > _NAMED}
     if together:
-        yield _Step(
+        yield Step(
             f"{_names_text(torn)}: remove their unreadable ends, and no valid record, as one plan:",
             [repair_command(root.path, "--only", CureKind.TAIL.value)],
+            partitions=len(torn),
         )
     for verdict in others:
         if verdict.target.path in together:  # after it, a check shows which other errors stay
             continue
         remedies = _remedies(verdict)
-        forecast = forecasts.get(verdict.target.path)
-        harm = _harm(verdict, forecast)
-        copy = may_heal(verdict, forecast) and _has_copy(verdict, beside)
+        harm = _harm(verdict)
+        copy = may_heal(verdict, verdict.forecast) and _has_copy(verdict, beside)
         yield from _repair_steps(verdict, remedies, harm=harm, copy=copy)
         rebuild = reindex_command(verdict.target.path)
         if rebuild in remedies and not _replaces_all(verdict, remedies):
@@ -142,23 +221,29 @@ def _partition_steps(
             yield from _explain_steps(verdict)
     for verdict in unknown:
         name = _names_text([verdict])
-        yield _Step(
+        yield Step(
             f"{name}: if the topic was deleted and created again, put the directory of the new "
             "topic in its place. Only if partition.metadata alone was copied here or changed, "
             "write the topic id that the metadata log has:",
             [reindex_command(verdict.target.path)],
+            partitions=1,
         )
     if strays:
-        yield _Step(
+        yield Step(
             f"{_names_text(strays)}: a startup on the truncated metadata log renames them to "
-            "-stray. Their own files need no repair"
+            "-stray. Their own files need no repair",
+            partitions=len(strays),
         )
     if to_reindex:
         path = root.path if to_reindex[1:] else to_reindex[0].target.path
         names = _names_text(to_reindex)
         waits = all(map(_startup_rebuilds, to_reindex))
         when = "can wait: " if waits else ""
-        yield _Step(f"{when}rebuild indexes or small files of {names}:", [reindex_command(path)])
+        yield Step(
+            f"{when}rebuild indexes or small files of {names}:",
+            [reindex_command(path)],
+            partitions=len(to_reindex),
+        )
 
 
 def _is_torn(verdict: Verdict) -> bool:
@@ -173,16 +258,14 @@ def _is_of_unknown_topic(verdict: Verdict) -> bool:
     return any(finding.code is PARTITION_STRAY_ONLY for finding in verdict.findings)
 
 
-def _strays(
-    verdicts: Sequence[Verdict], forecasts: Mapping[AnyPath, Forecast]
-) -> tuple[list[Verdict], list[Verdict]]:
+def _strays(verdicts: Sequence[Verdict]) -> tuple[list[Verdict], list[Verdict]]:
     """Return the partitions whose only error is their missing metadata record, and the others."""
     strays, others = list[Verdict](), list[Verdict]()
     for verdict in verdicts:
         errors = {
             finding.code for finding in verdict.findings if finding.code.severity is Severity.ERROR
         }
-        forecast = forecasts.get(verdict.target.path)
+        forecast = verdict.forecast
         harmed = forecast is not None and (
             forecast.causes or forecast.deleted or forecast.lost.sound
         )
@@ -202,7 +285,7 @@ def _remedies(verdict: Verdict) -> list[Remedy]:
 
 def _repair_steps(
     verdict: Verdict, remedies: Sequence[Remedy], *, harm: bool, copy: bool | None
-) -> Iterator[_Step]:
+) -> Iterator[Step]:
     """Yield the steps for one partition but the rebuild of its indexes and small files.
 
     ``copy``: whether there is another copy, which brings its records back; None if that is unknown.
@@ -210,34 +293,37 @@ def _repair_steps(
     path, name = verdict.target.path, _names_text([verdict])
     pending = pending_remedy(verdict.findings)
     if pending is not None:
-        yield _Step(f"{name}: finish the repair that was interrupted:", [pending])
+        yield Step(f"{name}: finish the repair that was interrupted:", [pending], partitions=1)
         return
     if salvage_command(path) in remedies:
         records = verdict.lost.corrupt
         but = f", without {bound_text(records, 'corrupt record')}" if records else ""
         only = "if no other replica has its records, " if copy else ""
-        yield _Step(
+        yield Step(
             f"{name}: {only}copy its valid batches to DIR/{name}{but}; follow the steps it prints:",
             [salvage_command(path)],
+            partitions=1,
         )
         return
     if truncate_command(path) in remedies:
-        yield _Step(
+        yield Step(
             f"{name}: truncate the unreadable end, which removes no valid record:",
             [truncate_command(path)],
+            partitions=1,
         )
     usual = (reindex_command(path), truncate_command(path))
     others = [remedy for remedy in remedies if remedy not in usual]
     repairs = [remedy for remedy in others if remedy[0] != "kdump" or remedy[1] not in _SHOWS]
     for command in repairs:
-        yield _Step(f"{name}:", [command])
+        yield Step(f"{name}:", [command], partitions=1)
     cured = repairs or truncate_command(path) in remedies or _rebuilt(verdict)
     if harm and not cured:
         what = "log directory" if verdict.is_metadata_log else "directory"
         without = "" if copy is False else "without another replica "
-        yield _Step(
+        yield Step(
             f"{name}: {without}no command repairs it: copy the {what} before a broker starts on it",
             [remedy for remedy in others if remedy[1:2] == ("explain",)][:1],
+            partitions=1,
         )
 
 
@@ -253,7 +339,7 @@ def _replaces_all(verdict: Verdict, remedies: Sequence[Remedy]) -> bool:
     return copies or pending_remedy(verdict.findings) is not None
 
 
-def _explain_steps(verdict: Verdict) -> Iterator[_Step]:
+def _explain_steps(verdict: Verdict) -> Iterator[Step]:
     """Yield a step for each kind of error that no command repairs, with the first advice."""
     unrepaired = {
         finding.code: finding.remedy
@@ -264,11 +350,12 @@ def _explain_steps(verdict: Verdict) -> Iterator[_Step]:
     for code, remedy in unrepaired.items():
         advice = code.advice.split(". ")[0].removesuffix(".")
         commands = () if remedy is None else (remedy,)
-        yield _Step(f"{_names_text([verdict])}: {code.name}. {advice}:", commands)
+        yield Step(f"{_names_text([verdict])}: {code.name}. {advice}:", commands, partitions=1)
 
 
-def _harm(verdict: Verdict, forecast: Forecast | None) -> bool:
+def _harm(verdict: Verdict) -> bool:
     """Return whether records are lost, or the next start loses some or does lasting harm."""
+    forecast = verdict.forecast
     if verdict.lost.records:
         return True
     if forecast is None:
@@ -294,17 +381,12 @@ def _has_copy(verdict: Verdict, beside: Mapping[AnyPath, Sequence[AnyPath]]) -> 
 
 
 def _replica_steps(
-    root: Root,
-    verdicts: Sequence[Verdict],
-    forecasts: Mapping[AnyPath, Forecast],
-    beside: Mapping[AnyPath, Sequence[AnyPath]],
-) -> Iterator[_Step]:
+    root: Root, verdicts: Sequence[Verdict], beside: Mapping[AnyPath, Sequence[AnyPath]]
+) -> Iterator[Step]:
     """Yield the steps that name the replicas to start first, and to take lost records from."""
     by_copies: dict[Copies | None, list[Verdict]] = {}
     for verdict in verdicts:
-        if pending_remedy(verdict.findings) is None and _harm(
-            verdict, forecasts.get(verdict.target.path)
-        ):
+        if pending_remedy(verdict.findings) is None and _harm(verdict):
             by_copies.setdefault(verdict.copies, []).append(verdict)
     for copies, same_copies in by_copies.items():
         replicas = [verdict for verdict in same_copies if not verdict.is_metadata_log]
@@ -315,35 +397,38 @@ def _replica_steps(
             healed = [
                 verdict.target.path
                 for verdict in replicas
-                if verdict.target.path in known
-                and may_heal(verdict, forecasts.get(verdict.target.path))
+                if verdict.target.path in known and may_heal(verdict, verdict.forecast)
             ]
             text = _copies_text(copies, _names_text(replicas))
             in_sync = copies is not None and copies.in_sync
             compared = () if in_sync else known
-            yield _Step(
+            yield Step(
                 f"{text}{_brought(compared, beside)}" if compared else text,
                 [compare_command(path, beside.get(path, [COPY])) for path in compared],
+                partitions=len(replicas),
                 fact=copies is not None and not copies.nodes and not compared,
             )
             if len(healed) > _NAMED:
                 at_hand = {copy.parent: None for path in healed for copy in beside.get(path, ())}
                 given = [operand(copy) for copy in at_hand] or ["REPLICA"]
                 where = ":" if at_hand else " (REPLICA is the log directory of another node):"
-                yield _Step(
+                yield Step(
                     f"restore the lost records of {_paths_text(healed)} from replicas, before a "
                     f"broker starts on them, as one plan{where}",
                     [repair_command(root.path, *(w for each in given for w in ("--from", each)))],
+                    partitions=len(healed),
                 )
             elif healed:
-                yield _Step(
+                yield Step(
                     "restore the lost records from a replica, before a broker starts on it"
                     f"{_brought(healed, beside)}",
                     [heal_command(path, beside.get(path, [COPY])) for path in healed],
+                    partitions=len(healed),
                 )
         if len(replicas) < len(same_copies):
-            yield _Step(
-                "if another controller of the quorum is in sync, start that controller first"
+            yield Step(
+                "if another controller of the quorum is in sync, start that controller first",
+                partitions=1,
             )
 
 

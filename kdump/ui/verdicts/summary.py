@@ -180,3 +180,18 @@ def worst_severity(verdict: Verdict, others: Iterable[Finding] = ()) -> Severity
         if finding.code.severity is not Severity.INFO
     ]
     return min(found, key=lambda severity: severity.rank, default=None)
+
+
+def rank_verdicts(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Return verdicts in the order of a report: the worst first."""
+    return sorted(verdicts, key=_rank)
+
+
+def _rank(verdict: Verdict) -> tuple[int, bool, int]:
+    """Return the sort key: the worst finding, whether a start fails, the loss at a start."""
+    severity, forecast = worst_severity(verdict), verdict.forecast
+    rank = len(Severity) if severity is None else severity.rank
+    if forecast is None:
+        return rank, True, 0
+    lost = forecast.lost.sound.count + forecast.lost.unreadable.count
+    return rank, not forecast.causes, -lost

@@ -24,7 +24,7 @@ from kdump.errors import SourceError
 from kdump.format.lines.shell import shell_text
 from kdump.format.lines.text import printable, time_text
 from kdump.storage.liveness import BrokerState, Process
-from kdump.storage.logdir import LogDirectory, directory_name
+from kdump.storage.logdir import LogDirectory
 from kdump.storage.manifests.path import ManifestPath
 from kdump.storage.paths import AnyPath
 from kdump.ui.folding import fold
@@ -39,8 +39,8 @@ from kdump.ui.verdicts.forecast_text import (
     stopping_text,
 )
 from kdump.ui.verdicts.partition import neighbours_text, partition_lines, remedy_lines, remote_lines
-from kdump.ui.verdicts.plan import plan_lines
-from kdump.ui.verdicts.summary import Depth, Summary, worst_severity
+from kdump.ui.verdicts.plan import directory_plans, findings_of_roots, plan_lines
+from kdump.ui.verdicts.summary import Depth, Summary, rank_verdicts
 from kdump.ui.verdicts.verdict_text import LABELS, lost_text, severity_text, verdict_lines
 
 #: Findings in larger partitions are also printed at once: the report may take long.
@@ -114,66 +114,24 @@ class TextReport:
         about = verify_about(summary, manifests=manifests)
         for line in verdict_lines(summary.state, about, summary.losses, check):
             self._emit(line)
-        start, tops = 0, list[list[Finding]]()
-        for root, count in zip(self._roots, self._counts, strict=True):
+        start, tops = 0, findings_of_roots(self._roots, self._top)
+        for root, count, top in zip(self._roots, self._counts, tops, strict=True):
             verdicts = self._verdicts[start : start + count]
-            known = _forecasts(verdicts), self._starts
-            tops.append(self._take_top(root))
-            top, several = tops[-1], len(self._roots) > 1
+            known, several = (_forecasts(verdicts), self._starts), len(self._roots) > 1
             for line in root_lines(root, top, verdicts, *known, count, self._info, several=several):
                 self._emit(line)
             start += count
         for line in summary_lines(summary, info=self._info, manifests=manifests):
             self._emit(line)
-        for line in self._plan_lines(tops):
-            self._emit(line)
-
-    def _plan_lines(self, tops: Sequence[Sequence[Finding]]) -> Iterator[str]:
-        """Yield the plans of log directories; ``tops`` has the findings at the top of each root."""
-        start, beside = 0, _beside(self._verdicts)
-        for root, count, top in zip(self._roots, self._counts, tops, strict=True):
-            verdicts = self._verdicts[start : start + count]
-            start += count
-            if isinstance(root.content, LogDirectory):
-                forecasts = _forecasts(verdicts)
-                ranked = rank_verdicts(verdicts)
-                yield from plan_lines(root, top, ranked, forecasts, beside)
-
-    def _take_top(self, root: Root) -> list[Finding]:
-        """Remove and return the findings at the top of the log directory of ``root``."""
-        if root.directory is None:
-            return []
-        path = root.directory.directory.path
-        own, others = list[Finding](), list[Finding]()
-        for finding in self._top:
-            (own if finding.is_below(path) else others).append(finding)
-        self._top = tuple(others)
-        return own
+        for _, steps in directory_plans(self._roots, self._counts, tops, self._verdicts):
+            for line in plan_lines(steps):
+                self._emit(line)
 
 
 def _forecasts(verdicts: Iterable[Verdict]) -> dict[AnyPath, Forecast]:
     """Return the forecasts that there are, by the path of their partition."""
     found = ((verdict.target.path, verdict.forecast) for verdict in verdicts)
     return {path: forecast for path, forecast in found if forecast is not None}
-
-
-def _beside(verdicts: Iterable[Verdict]) -> dict[AnyPath, list[AnyPath]]:
-    """Return the other copies of partitions with records at hand, by the path of a partition."""
-    paths: dict[tuple[str, int], list[AnyPath]] = {}
-    for verdict in verdicts:
-        name = directory_name(verdict.target.path)
-        if name is not None and not name.suffix:
-            paths.setdefault((name.topic, name.partition), []).append(verdict.target.path)
-    return {
-        path: others
-        for same in paths.values()
-        for path in same
-        if (
-            others := [
-                other for other in same if other != path and not isinstance(other, ManifestPath)
-            ]
-        )
-    }
 
 
 def root_lines(
@@ -456,18 +414,3 @@ def _listed_findings(verdict: Verdict, *, info: bool) -> list[Finding]:
 def _sort_findings(findings: Iterable[Finding], *, info: bool) -> list[Finding]:
     listed = [finding for finding in findings if info or finding.code.severity is not Severity.INFO]
     return sorted(listed, key=lambda finding: finding.code.severity.rank)
-
-
-def rank_verdicts(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Return verdicts in the order of a report: the worst first."""
-    return sorted(verdicts, key=_rank)
-
-
-def _rank(verdict: Verdict) -> tuple[int, bool, int]:
-    """Return the sort key: the worst finding, whether a start fails, the loss at a start."""
-    severity, forecast = worst_severity(verdict), verdict.forecast
-    rank = len(Severity) if severity is None else severity.rank
-    if forecast is None:
-        return rank, True, 0
-    lost = forecast.lost.sound.count + forecast.lost.unreadable.count
-    return rank, not forecast.causes, -lost

@@ -376,6 +376,14 @@ def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
             "first_timestamp": forge.TIMESTAMP + 3_000 - 1_000,
             "last_timestamp": forge.TIMESTAMP + 4_000,
         },
+        "cures": [
+            {"cure": "replica", "option": "--from REPLICA"},
+            {"cure": "as-broker", "option": "--as-broker"},
+        ],
+        "left": {
+            "reason": "valid batches follow corrupt ones",
+            "remedy": ["kdump", "salvage", str(directory), "--output", "DIR"],
+        },
     }
     assert header == {
         "type": "header",
