@@ -81,6 +81,11 @@ class FindingCode:
     harm: Harm | None = None
     cure: Cure | None = None
 
+    @property
+    def first_advice(self) -> str:
+        """The first sentence of the advice, without its full stop."""
+        return self.advice.split(". ")[0].removesuffix(".")
+
     def __reduce__(self) -> tuple[Callable[[str], FindingCode], tuple[str]]:
         # Findings travel between processes, and there is one object of each code.
         return find_code, (self.name,)

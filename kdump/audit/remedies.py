@@ -22,6 +22,8 @@ from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.finding_code import Cure, Severity
 from kdump.audit.findings import Finding
 from kdump.audit.survey.survey import Survey
+from kdump.storage.logdir import is_metadata_log
+from kdump.storage.names import CLUSTER_METADATA_ID
 
 _CUTS: Final = (Cure.CUT, Cure.CUT_IF_REFUSED)
 
@@ -76,6 +78,8 @@ def topic_id_of(facts: PartitionFacts, node: Node) -> str | None:
 
     A directory that a broker has renamed to -stray may belong to an older topic of the same name.
     """
+    if is_metadata_log(facts.partition):
+        return CLUSTER_METADATA_ID
     name = facts.partition.name
     if name is None or name.suffix not in ("", "future") or node.image is None:
         return None

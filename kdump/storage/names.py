@@ -16,6 +16,8 @@ from typing import Literal
 from kdump.values import frozen
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+#: Its topic id in every cluster (``Uuid.METADATA_TOPIC_ID``).
+CLUSTER_METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 TRANSACTION_TOPIC = "__transaction_state"
 OFFSETS_TOPIC = "__consumer_offsets"
 SHARE_TOPIC = "__share_group_state"

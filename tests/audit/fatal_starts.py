@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from support import forge, forge_metadata
+from support.fixtures_loader import copy_fixture
 from support.forge_metadata import METADATA
 
 Settings = Mapping[str, str]
@@ -30,6 +31,8 @@ NEXT_START, SCAN, QUICK, VERIFY = (
 #: The releases to which newer rows apply alone.
 RECENT = ("4.4.0", "4.3.1")
 MODES = (NEXT_START, SCAN, QUICK, VERIFY)
+#: The release whose log directories rows change.
+VERSION = "4.3.1"
 NAME = "codec-none-0"
 TRANSACTIONS = "transactions-0"
 OTHER_ID = "AAABBBCCCDDDEEEFFFGGGw"
@@ -1317,3 +1320,15 @@ RESTORED: tuple[FatalStart, ...] = tuple(
         ),
     )
 )
+
+
+def states(row: FatalStart, state: str, tmp_path: Path, user: int = 0) -> tuple[Path, Path]:
+    """The log directory in the state of a row, and the configuration of its broker."""
+    data = copy_fixture(f"{VERSION}/{state}", tmp_path / "data")
+    if user:
+        give(data, user)
+    settings = {"node.id": "1", "process.roles": "broker,controller", "log.dirs": str(data)}
+    settings |= row.make(data) or {}
+    config = tmp_path / "server.properties"
+    config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    return data, config

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from audit.fatal_starts import MODES, RESTORED, ROWS, FatalStart, appended, bootstrap, give
+from audit.fatal_starts import (
+    MODES,
+    RESTORED,
+    ROWS,
+    VERSION,
+    FatalStart,
+    appended,
+    bootstrap,
+    states,
+)
 from kdump.audit.facts.settings import read_config
 from support import forge_metadata
 from support.commands import kdump
@@ -16,20 +25,6 @@ from support.fixtures_loader import copy_fixture
 from support.forge_metadata import METADATA
 from support.long_samples import first_of
 from support.pipeline import judge
-
-VERSION = "4.3.1"
-
-
-def states(row: FatalStart, state: str, tmp_path: Path, user: int = 0) -> tuple[Path, Path]:
-    """The log directory in the state of a row, and the configuration of its broker."""
-    data = copy_fixture(f"{VERSION}/{state}", tmp_path / "data")
-    if user:
-        give(data, user)
-    settings = {"node.id": "1", "process.roles": "broker,controller", "log.dirs": str(data)}
-    settings |= row.make(data) or {}
-    config = tmp_path / "server.properties"
-    config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-    return data, config
 
 
 def missed(row: FatalStart, state: str, tmp_path: Path, user: int = 0) -> list[str]:

@@ -261,7 +261,12 @@ def test_a_cause_that_is_no_finding_has_an_entry_of_its_own(cli: Cli, tmp_path: 
         f"startup: the broker DOES NOT START: {data}/t-idxfull-0/00000000000000000000.log at "
     )
     assert "result 1 OK, 1 with errors, 1 with warnings" in text
-    assert text.count("more index entries than there is room for") == 2
+    assert text.count("more index entries than there is room for") == 3
+    why = (
+        "more index entries than there is room for. Raise log.index.size.max.bytes, or "
+        "segment.index.bytes where the topic has it"
+    )
+    assert f" t-idxfull-0: {why} " in text.partition(" plan ")[2]
     assert "; start the broker" not in text
     assert text.endswith(
         "check again; no broker starts with this log directory while the report names a cause: "
@@ -272,6 +277,11 @@ def test_a_cause_that_is_no_finding_has_an_entry_of_its_own(cli: Cli, tmp_path: 
     assert "t-idxfull-0: the broker DOES NOT START: " in joined(
         cli.lines(*arguments, code=exits.PROBLEMS)
     )
+    left = joined(cli.lines("repair", "--config", config, data, code=exits.INCOMPLETE))
+    assert f"LEFT t-idxfull-0: {why}" in left
+    found = map(json.loads, cli.lines(*arguments, "--format", "json", code=exits.PROBLEMS))
+    (line,) = (each for each in found if each.get("topic") == "t-idxfull")
+    assert (line["cures"], line["left"]) == ([], {"reason": why, "remedy": None})
 
 
 # --- equal entries

@@ -20,8 +20,8 @@ SETTING_REFUSED: Final = FindingCode(
     "Brokers from 4.1 on refuse a segment.bytes below 1 MiB and a metadata.log.segment.bytes below "
     "8 MiB. Brokers from 4.3 on refuse an empty path in log.dirs, as after a comma at its end.",
     "The broker does not start, whether it has a replica of the topic or not.",
-    "Correct server.properties. For segment.bytes, start the release from before the upgrade, "
-    "raise segment.bytes of the topic with kafka-configs.sh, and then upgrade.",
+    "Correct server.properties, or raise segment.bytes of the topic with kafka-configs.sh while "
+    "the release from before the upgrade runs. Then upgrade.",
     stops=Outcome.REFUSES,
 )
 

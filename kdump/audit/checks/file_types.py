@@ -60,7 +60,7 @@ FILE_IS_DIRECTORY: Final = FindingCode(
     "the name of one of the broker's files.",
     "The broker cannot open it and takes the whole log directory offline. It exits if it has no "
     "other log directory, or if this is the metadata log.",
-    "If it is a link, mount the file system that it leads to. Otherwise move it away: the broker "
+    "If it is a link, mount the file system that it leads to; otherwise move it away. The broker "
     "rebuilds an index, and kdump reindex writes leader-epoch-checkpoint and partition.metadata.",
     check=28,
     stops=Outcome.OFFLINE,

@@ -23,8 +23,9 @@ META_PROPERTIES_UNREADABLE: Final = FindingCode(
     "The broker does not start. There is one exception: if the file does not follow its format, "
     "and the log directory is neither the only one nor the one with the metadata log, the broker "
     "starts without this log directory.",
-    "Compare the file with meta.properties in the node's other log directories. In all of them, "
-    "cluster.id and node.id are the same; only directory.id differs.",
+    "Correct the file: node.id is that of server.properties, cluster.id that of all nodes of the "
+    "cluster, and directory.id that of this log directory alone, which kdump metadata shows. In "
+    "meta.properties of the node's other log directories, only directory.id differs.",
     stops=Outcome.REFUSES,
 )
 META_PROPERTIES_OFFLINE: Final = FindingCode(
@@ -32,8 +33,9 @@ META_PROPERTIES_OFFLINE: Final = FindingCode(
     Severity.ERROR,
     "A meta.properties does not follow its format. The metadata log is in another log directory.",
     "The broker takes the log directory offline, and continues with its other log directories.",
-    "Compare the file with meta.properties in the node's other log directories. In all of them, "
-    "cluster.id and node.id are the same; only directory.id differs.",
+    "Correct the file: node.id is that of server.properties, cluster.id that of all nodes of the "
+    "cluster, and directory.id that of this log directory alone, which kdump metadata shows. In "
+    "meta.properties of the node's other log directories, only directory.id differs.",
     stops=Outcome.OFFLINE,
 )
 META_PROPERTIES_MISSING: Final = FindingCode(
@@ -42,8 +44,10 @@ META_PROPERTIES_MISSING: Final = FindingCode(
     "A log directory of a KRaft node has no meta.properties, although another log directory of the "
     "node has one.",
     "The broker does not start.",
-    "If the directory is new and empty, kafka-storage.sh format --ignore-formatted prepares it. "
-    "Otherwise its file system may not be mounted.",
+    "If the directory has partitions, write the file again: node.id is that of server.properties, "
+    "cluster.id that of all nodes of the cluster, and directory.id that of this log directory "
+    "alone, which kdump metadata shows. If the directory is new and empty, kafka-storage.sh format "
+    "--ignore-formatted prepares it. Otherwise its file system may not be mounted.",
     stops=Outcome.REFUSES,
 )
 META_PROPERTIES_MISMATCH: Final = FindingCode(
@@ -51,8 +55,8 @@ META_PROPERTIES_MISMATCH: Final = FindingCode(
     Severity.ERROR,
     "The meta.properties of two log directories cannot belong to the same node.",
     "The broker does not start.",
-    "Compare node.id, cluster.id and directory.id in the meta.properties of all log directories. "
-    "Remove the directory that belongs to another node, or that is a copy, from log.dirs.",
+    "Remove the directory that belongs to another node, or that is a copy, from log.dirs. Compare "
+    "node.id, cluster.id and directory.id in the meta.properties of all log directories.",
     stops=Outcome.REFUSES,
 )
 DIRECTORY_ID_RESERVED: Final = FindingCode(

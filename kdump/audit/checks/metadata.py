@@ -12,10 +12,11 @@ from typing import Final
 from kdump.audit.evidence import Evidence, NodeEvidence
 from kdump.audit.facts.metadata_log import MissingMetadata, QuorumFacts
 from kdump.audit.facts.small_files import PartitionFacts
-from kdump.audit.finding_code import FindingCode, Harm, Outcome, Severity
+from kdump.audit.finding_code import Cure, FindingCode, Harm, Outcome, Severity
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command, file_finding
 from kdump.errors import DecodeError
 from kdump.metadata.replay import Note
+from kdump.storage.names import CLUSTER_METADATA_ID
 from kdump.storage.paths import AnyPath
 
 METADATA_LOG_MISSING: Final = FindingCode(
@@ -53,9 +54,9 @@ QUORUM_STATE_MALFORMED: Final = FindingCode(
     Severity.ERROR,
     "The file quorum-state does not follow its format, or has the largest possible leader epoch.",
     "The node does not start.",
-    "Deletion of the file discards the node's vote. Delete it only while the other voters have a "
-    "leader: the node then learns the leader and its epoch from them. Without a leader, the node "
-    "may vote twice in one epoch.",
+    "Delete the file only while the other voters have a leader: the node then learns the leader "
+    "and its epoch from them. This discards the node's vote: without a leader, the node may vote "
+    "twice in one epoch.",
     check=36,
     stops=Outcome.REFUSES,
 )
@@ -65,9 +66,11 @@ METADATA_TOPIC_ID: Final = FindingCode(
     "The partition.metadata of __cluster_metadata-0 does not hold the topic id of the metadata "
     "log, which is the same in all clusters.",
     "The node does not start.",
-    "Delete the file: the node writes it again.",
+    "While the node is stopped, kdump reindex writes the file. Or delete it: the node writes it "
+    "again.",
     check=24,
     stops=Outcome.REFUSES,
+    cure=Cure.TOPIC_ID,
 )
 METADATA_SNAPSHOT_MISSING: Final = FindingCode(
     "metadata-snapshot-missing",
@@ -225,8 +228,6 @@ _METADATA_VERSION: Final = "metadata.version"
 #: The level of 3.3-IV3, the least that brokers from 4.0 on support.
 _LEAST_LEVEL: Final = 7
 _LAST_EPOCH: Final = 2**31 - 1
-#: The id of the metadata log in every cluster (``Uuid.METADATA_TOPIC_ID``).
-_METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 def check_metadata_log(evidence: NodeEvidence) -> Iterator[Finding]:
@@ -319,8 +320,8 @@ def check_metadata_topic_id(evidence: Evidence) -> Iterator[Finding]:
     """Check the topic id in the metadata log's own partition.metadata."""
     read = None if evidence.facts is None else evidence.facts.metadata
     known = None if read is None or not evidence.is_metadata_log else read.value
-    if read is not None and known is not None and known.topic_id != _METADATA_TOPIC_ID:
-        expected = f"the topic id {_METADATA_TOPIC_ID}"
+    if read is not None and known is not None and known.topic_id != CLUSTER_METADATA_ID:
+        expected = f"the topic id {CLUSTER_METADATA_ID}"
         yield file_finding(METADATA_TOPIC_ID, read.path, expected, known.topic_id)
 
 

@@ -43,9 +43,9 @@ PARTITION_TWICE: Final = FindingCode(
     "Two directories hold the same partition: a move between log directories was interrupted, or a "
     "directory was copied.",
     "The broker does not start while both are there.",
-    "Compare them with kdump verify and kdump dump. Keep the directory whose last batch has the "
-    "higher leader epoch or, if these are equal, the one with the higher log end offset. Move the "
-    "other one out of the log directory.",
+    "Keep the directory whose last batch has the higher leader epoch or, if these are equal, the "
+    "one with the higher log end offset, and move the other one out of the log directory. kdump "
+    "verify and kdump dump show both.",
     check=29,
     stops=Outcome.REFUSES,
 )
@@ -119,7 +119,7 @@ METADATA_LOG_FILE: Final = FindingCode(
     Severity.ERROR,
     "A file, or a symbolic link to nothing, has the name __cluster_metadata-0.",
     "The broker does not start.",
-    "If it is a link, mount the file system that it leads to. Otherwise restore the directory: an "
+    "If it is a link, mount the file system that it leads to; otherwise restore the directory. An "
     "empty one lacks the cluster's metadata.",
     check=28,
     stops=Outcome.REFUSES,
@@ -131,8 +131,8 @@ PARTITION_IS_FILE: Final = FindingCode(
     "assigns to this log directory.",
     "The broker tries to create the replica's directory, and takes the whole log directory "
     "offline. It exits if it has no other log directory.",
-    "If it is a link, mount the file system that it leads to. Otherwise put the directory back, or "
-    "move the file away: the broker then creates the replica empty.",
+    "If it is a link, mount the file system that it leads to; otherwise put the directory back. If "
+    "there is none, move the file away: the broker then creates the replica empty.",
     check=28,
     stops=Outcome.OFFLINE,
 )
@@ -141,8 +141,8 @@ BOOTSTRAP_MALFORMED: Final = FindingCode(
     Severity.ERROR,
     "A bootstrap.checkpoint does not follow its format, or has no metadata.version.",
     "The broker does not start.",
-    "Copy the file from another controller. If __cluster_metadata-0 holds records, the broker does "
-    "not need this file: move it away, and the broker starts.",
+    "If __cluster_metadata-0 holds records, move the file away: the broker does not need it. "
+    "Otherwise copy it from another controller.",
     stops=Outcome.REFUSES,
 )
 REMOTE_CACHE_DAMAGED: Final = FindingCode(

@@ -26,8 +26,9 @@ PARTITION_METADATA_MALFORMED: Final = FindingCode(
     "A partition.metadata does not follow its format, or holds the zero UUID.",
     "The broker takes the whole log directory offline, and exits if it has no other log directory.",
     "While the broker is stopped, kdump reindex writes the file with the id from the metadata "
-    "log. Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh "
-    "--describe shows the ID. In __cluster_metadata-0, delete the file: the node writes it again.",
+    "log, if that is in one of the log directories. Without that log, write two lines, version: 0 "
+    "and topic_id: ID. kafka-topics.sh --describe shows the ID. In __cluster_metadata-0, the node "
+    "also writes the file itself once it is deleted.",
     check=24,
     stops=Outcome.OFFLINE,
     cure=Cure.TOPIC_ID,
@@ -38,8 +39,9 @@ PARTITION_METADATA_FATAL: Final = FindingCode(
     "A partition.metadata is empty, lacks its second line, or has a topic id that is not a UUID.",
     "The broker does not start.",
     "While the broker is stopped, kdump reindex writes the file with the id from the metadata "
-    "log. Without that log, write two lines, version: 0 and topic_id: ID. kafka-topics.sh "
-    "--describe shows the ID. In __cluster_metadata-0, delete the file: the node writes it again.",
+    "log, if that is in one of the log directories. Without that log, write two lines, version: 0 "
+    "and topic_id: ID. kafka-topics.sh --describe shows the ID. In __cluster_metadata-0, the node "
+    "also writes the file itself once it is deleted.",
     check=24,
     stops=Outcome.REFUSES,
     cure=Cure.TOPIC_ID,

@@ -13,7 +13,7 @@ from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from kdump.audit.facts.small_files import PartitionFacts, Read
 from kdump.audit.startup.open_log import OpenLog, nothing_from
@@ -39,6 +39,9 @@ from kdump.format.properties import FatalMetadataError
 from kdump.storage.logdir import MAX_LOG_BYTES, Segment, is_metadata_log
 from kdump.storage.names import FileKind, format_file_name
 from kdump.storage.paths import AnyPath
+
+#: What to do where recovery has more index entries than an index has room for.
+_MORE_ROOM: Final = "Raise log.index.size.max.bytes, or segment.index.bytes where the topic has it"
 
 
 class _SplitError(Exception):
@@ -340,7 +343,8 @@ class Loader:
             case RecoveryEnding.OVERFLOW:
                 raise self._refusal("an offset out of the segment's range", log.path, stop)
             case RecoveryEnding.FULL:
-                raise self._refusal("more index entries than there is room for", log.path, stop)
+                text = "more index entries than there is room for"
+                raise self._refusal(text, log.path, stop, advice=_MORE_ROOM)
             case RecoveryEnding.SPLIT:
                 self._split(log, result)
 
@@ -435,7 +439,8 @@ class Loader:
         slots = (OffsetIndex.ENTRY_BYTES, TimeIndex.ENTRY_BYTES)
         for slot, size in zip(slots, log.facts.index_sizes, strict=True):
             if not log.recovered and size // slot > room // slot:
-                raise self._refusal("more entries than segment.index.bytes has room for", log.path)
+                text = "more entries than segment.index.bytes has room for"
+                raise self._refusal(text, log.path, advice=_MORE_ROOM)
 
     def _next_offset(self, log: OpenLog) -> int | None:
         """Return the log end offset by its last segment, None if its end was not read."""
@@ -503,5 +508,7 @@ class Loader:
     def _by_release(self, next_offset: int | None, searched_offset: int | None) -> int | None:
         return next_offset if self._release is Release.V3_9 else searched_offset
 
-    def _refusal(self, text: str, path: AnyPath, position: int | None = None) -> StartFailure:
-        return StartFailure(Cause(Outcome.REFUSES, text, path, position))
+    def _refusal(
+        self, text: str, path: AnyPath, position: int | None = None, *, advice: str | None = None
+    ) -> StartFailure:
+        return StartFailure(Cause(Outcome.REFUSES, text, path, position, advice))

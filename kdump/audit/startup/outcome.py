@@ -78,12 +78,16 @@ class RejectedBatch:
 
 @frozen
 class Cause:
-    """The reason why a partition is not loaded: a sentence, and the file and position concerned."""
+    """The reason why a partition is not loaded: a sentence, and the file and position concerned.
+
+    ``advice`` is what to do where no finding says it, None if one does.
+    """
 
     outcome: Outcome
     text: str
     path: AnyPath
     position: int | None = None
+    advice: str | None = None
 
 
 @frozen

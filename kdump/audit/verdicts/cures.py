@@ -5,7 +5,8 @@ Spec: none in Kafka, whose recovery has one cure: it truncates a log at the firs
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -20,12 +21,13 @@ from kdump.audit.commands import (
     truncate_command,
     verify_command,
 )
-from kdump.audit.finding_code import Severity
+from kdump.audit.finding_code import Cure, Severity
 from kdump.audit.findings import Finding, explain_command
 from kdump.audit.startup.forecast import Forecast
 from kdump.audit.survey.recovery import Span
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.format.lines.shell import operand
+from kdump.format.lines.text import printable
 from kdump.storage.logdir import directory_name
 from kdump.storage.paths import AnyPath
 from kdump.values import frozen
@@ -68,10 +70,9 @@ def cures_of(verdict: Verdict) -> Diagnosis:
     Notes need no cure. A finding that a cure removes together with another one has none of its own.
     """
     found = [each for each in verdict.findings if each.code.severity is not Severity.INFO]
-    path = verdict.target.path
     errors = [finding for finding in found if finding.code.severity is Severity.ERROR]
     if not found and not verdict.lost.records:
-        return Diagnosis()
+        return _with_causes(verdict, Diagnosis())
     pending = pending_remedy(verdict.findings)
     if pending is not None:
         return Diagnosis(left="a repair was interrupted", command=pending)
@@ -79,10 +80,59 @@ def cures_of(verdict: Verdict) -> Diagnosis:
     if unread is not None:
         return Diagnosis(left=f"{unread.path.name} could not be read")
     if verdict.is_metadata_log:
-        quorum = ("kdump", "quorum", operand(path))
+        return _of_metadata_log(verdict, errors)
+    return _with_causes(verdict, _of_remedies(verdict, found, errors))
+
+
+def _of_metadata_log(verdict: Verdict, errors: Sequence[Finding]) -> Diagnosis:
+    """Return why a person decides about a metadata log: no cure changes it."""
+    path = verdict.target.path
+    rebuild = reindex_command(path)
+    if verdict.lost.records or any(finding.code.cure is Cure.CUT for finding in errors):
         why = "the quorum decides what is valid in the metadata log"
-        return Diagnosis(left=why, command=quorum) if errors else Diagnosis()
-    return _of_remedies(verdict, found, errors)
+        return Diagnosis(left=why, command=("kdump", "quorum", operand(path)))
+    first = next((finding for finding in errors if finding.remedy != rebuild), None)
+    if first is not None:
+        return Diagnosis(left=_left(path, first, errors), command=first.remedy)
+    why = "files of the metadata log are rebuilt by a command of their own"
+    return _with_causes(verdict, Diagnosis(left=why, command=rebuild) if errors else Diagnosis())
+
+
+def why_left(finding: Finding, place: str = "") -> str:
+    """Return why an error that no cure removes is left: its code, and what a person can do.
+
+    ``place`` follows the code.
+    """
+    if finding.remedy is not None and finding.remedy != explain_command(finding.code):
+        return f"{finding.code.name}{place}"
+    return f"{finding.code.name}{place}. {finding.code.first_advice}"
+
+
+def file_text(path: AnyPath, findings: Sequence[Finding]) -> str:
+    """Return in which files of the partition at ``path`` findings of one code are."""
+    names = [*dict.fromkeys(each.path.name for each in findings if each.path != path)]
+    more = f" and {len(names) - 1} more" if names[1:] else ""
+    return f" in {printable(names[0])}{more}" if names else ""
+
+
+def _left(path: AnyPath, first: Finding, errors: Sequence[Finding]) -> str:
+    """Return why a partition is left: ``first`` is the first error that no cure removes."""
+    same = [finding for finding in errors if finding.code is first.code]
+    return why_left(first, file_text(path, same))
+
+
+def _with_causes(verdict: Verdict, diagnosis: Diagnosis) -> Diagnosis:
+    """Return what can be done, also about a startup that fails for a reason that is no finding."""
+    advice = unnamed_advice(verdict)
+    if diagnosis.left is not None or advice is None:
+        return diagnosis
+    return replace(diagnosis, left=advice)
+
+
+def unnamed_advice(verdict: Verdict) -> str | None:
+    """Return what to do about a failing startup for which no finding says it, None without one."""
+    causes = () if verdict.forecast is None else verdict.forecast.causes
+    return next((f"{each.text}. {each.advice}" for each in causes if each.advice), None)
 
 
 def _of_remedies(verdict: Verdict, found: list[Finding], errors: list[Finding]) -> Diagnosis:
@@ -116,7 +166,7 @@ def _of_remedies(verdict: Verdict, found: list[Finding], errors: list[Finding]) 
     if not others:
         return Diagnosis(rebuild)
     first = others[0]
-    return Diagnosis(rebuild, left=first.code.name, command=first.remedy)
+    return Diagnosis(rebuild, left=_left(path, first, errors), command=first.remedy)
 
 
 def _is_internal(path: AnyPath) -> bool:

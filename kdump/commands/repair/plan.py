@@ -22,7 +22,8 @@ from kdump.audit.run.verify import verify
 from kdump.audit.survey.recovery import Span
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
-from kdump.audit.verdicts.cures import OPTIONS, CureKind, Diagnosis, cures_of
+from kdump.audit.verdicts.cures import OPTIONS, CureKind, Diagnosis, cures_of, why_left
+from kdump.audit.verdicts.next_start import with_forecast
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import KdumpError, Refused, UsageError
 from kdump.format.lines.text import printable
@@ -331,7 +332,7 @@ def directory_faults(context: Context) -> Iterator[LeftPartition]:
     """Yield the errors of the log directories themselves, which no cure removes."""
     for finding in judge_directories(context):
         if finding.code.severity is Severity.ERROR:
-            yield LeftPartition(finding.path, finding.code.name, command=finding.remedy)
+            yield LeftPartition(finding.path, why_left(finding), command=finding.remedy)
 
 
 def verdicts(
@@ -349,6 +350,7 @@ def verdicts(
         jobs=jobs,
         context=context,
         rebuild=True,
+        conclude=with_forecast,
         on_progress=report,
     )
     with closing(found):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kdump.audit.checks import epochs, partition_files, topic
+from kdump.audit.checks import epochs, metadata, partition_files, topic
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.finding_code import Cure
@@ -51,11 +51,18 @@ def small_file_steps(
         else:
             content = encode_partition_metadata(topic_id)
             steps.append(Put.of(name, content, replaces=name in files))
-            notes.append(
-                f"{name} gets topic id {topic_id}, the id of the topic in the metadata log. If "
-                "the topic was deleted and created again, these records belong to the old topic"
-            )
+            notes.append(f"{name} gets topic id {topic_id}, {_origin_of_id(evidence)}")
     return steps, notes
+
+
+def _origin_of_id(evidence: Evidence) -> str:
+    """Return where the topic id comes from, and what it may be wrong about."""
+    if evidence.is_metadata_log:
+        return "the id of the metadata log of every cluster"
+    return (
+        "the id of the topic in the metadata log. If the topic was deleted and created again, "
+        "these records belong to the old topic"
+    )
 
 
 def _epochs_note(entries: Sequence[EpochEntry], replayed: Replay, *, copies: bool) -> str:
@@ -76,3 +83,4 @@ def _findings(evidence: Evidence) -> Iterator[Finding]:
     yield from epochs.check_epoch_checkpoint(evidence)
     yield from topic.check_partition_metadata(evidence)
     yield from topic.check_topic_id(evidence)
+    yield from metadata.check_metadata_topic_id(evidence)

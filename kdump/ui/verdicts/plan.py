@@ -24,10 +24,17 @@ from kdump.audit.commands import (
     truncate_command,
 )
 from kdump.audit.facts.cluster import Copies
-from kdump.audit.finding_code import Harm, Severity
+from kdump.audit.finding_code import FindingCode, Harm, Severity
 from kdump.audit.findings import Finding, explain_command
 from kdump.audit.targets.target import Root
-from kdump.audit.verdicts.cures import CureKind, may_heal, pending_remedy
+from kdump.audit.verdicts.cures import (
+    CureKind,
+    file_text,
+    may_heal,
+    pending_remedy,
+    unnamed_advice,
+    why_left,
+)
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.format.lines.shell import operand
 from kdump.format.lines.text import printable
@@ -184,13 +191,13 @@ def _last_text(top: Sequence[Finding], verdicts: Iterable[Verdict]) -> str:
 
 
 def _top_steps(top: Sequence[Finding]) -> Iterator[Step]:
-    seen = set[Remedy]()
+    alike: dict[tuple[str, Remedy | None], list[Finding]] = {}
     for finding in top:
-        if finding.code.severity is Severity.ERROR and finding.remedy not in seen:
-            if finding.remedy is not None:
-                seen.add(finding.remedy)
-            commands = () if finding.remedy is None else (finding.remedy,)
-            yield Step(f"{printable(finding.path.name)}: {finding.code.name}", commands)
+        if finding.code.severity is Severity.ERROR:
+            alike.setdefault((why_left(finding), finding.remedy), []).append(finding)
+    for (why, remedy), findings in alike.items():
+        names = _paths_text([*dict.fromkeys(finding.path for finding in findings)])
+        yield Step(f"{names}: {why}:", () if remedy is None else (remedy,))
 
 
 def _partition_steps(
@@ -317,7 +324,12 @@ def _repair_steps(
     for command in repairs:
         yield Step(f"{name}:", [command], partitions=1)
     cured = repairs or truncate_command(path) in remedies or _rebuilt(verdict)
-    if harm and not cured:
+    if not harm or cured:
+        return
+    steps = [] if verdict.lost.records else [*_explain_steps(verdict), *_cause_steps(verdict)]
+    if steps and verdict.forecast is not None and verdict.forecast.causes:
+        yield from steps
+    else:
         what = "log directory" if verdict.is_metadata_log else "directory"
         without = "" if copy is False else "without another replica "
         yield Step(
@@ -325,6 +337,13 @@ def _repair_steps(
             [remedy for remedy in others if remedy[1:2] == ("explain",)][:1],
             partitions=1,
         )
+
+
+def _cause_steps(verdict: Verdict) -> Iterator[Step]:
+    """Yield the step for a startup that fails for a reason that is no finding."""
+    advice = unnamed_advice(verdict)
+    if advice is not None:
+        yield Step(f"{_names_text([verdict])}: {advice}", partitions=1)
 
 
 def _goes_first(verdict: Verdict, remedies: Sequence[Remedy]) -> bool:
@@ -341,16 +360,15 @@ def _replaces_all(verdict: Verdict, remedies: Sequence[Remedy]) -> bool:
 
 def _explain_steps(verdict: Verdict) -> Iterator[Step]:
     """Yield a step for each kind of error that no command repairs, with the first advice."""
-    unrepaired = {
-        finding.code: finding.remedy
-        for finding in verdict.findings
-        if finding.code.severity is Severity.ERROR
-        and finding.remedy == explain_command(finding.code)
-    }
-    for code, remedy in unrepaired.items():
-        advice = code.advice.split(". ")[0].removesuffix(".")
-        commands = () if remedy is None else (remedy,)
-        yield Step(f"{_names_text([verdict])}: {code.name}. {advice}:", commands, partitions=1)
+    unrepaired: dict[FindingCode, list[Finding]] = {}
+    for finding in verdict.findings:
+        explained = finding.remedy == explain_command(finding.code)
+        if explained and finding.code.severity is Severity.ERROR:
+            unrepaired.setdefault(finding.code, []).append(finding)
+    for findings in unrepaired.values():
+        why = why_left(findings[0], file_text(verdict.target.path, findings))
+        commands = [] if findings[0].remedy is None else [findings[0].remedy]
+        yield Step(f"{_names_text([verdict])}: {why}:", commands, partitions=1)
 
 
 def _harm(verdict: Verdict) -> bool:

@@ -386,6 +386,7 @@ def test_an_empty_segment_needs_no_index_unless_all_are_asked_for(tmp_path: Path
 
 def test_a_metadata_log_lacks_no_index(tmp_path: Path) -> None:
     path = recipe("neither").write(tmp_path).rename(tmp_path / "__cluster_metadata-0")
+    (path / "partition.metadata").unlink(missing_ok=True)  # it has the id of a topic
     assert not plan(path).steps
     path.joinpath(name(LAST, INDEX)).write_bytes(b"odd")
     assert names(plan(path)) == [name(LAST, INDEX)]

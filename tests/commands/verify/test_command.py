@@ -685,10 +685,10 @@ def test_an_error_that_only_explain_is_for_has_its_step(cli: Cli, log_directory:
     plan = lines[next(n for n, line in enumerate(lines) if line.startswith("plan ")) :]
     text = " ".join(" ".join(plan).split())
     steps = [
-        "plan 1 codec-5-0: batch-codec-unknown. Seek consumers past the batch: "
-        "kdump explain batch-codec-unknown",
-        "2 overlap-0: segments-overlap. If another replica is in sync, start its broker first: "
-        "kdump explain segments-overlap",
+        "plan 1 codec-5-0: batch-codec-unknown in 00000000000000000000.log. Seek consumers past "
+        "the batch: kdump explain batch-codec-unknown",
+        "2 overlap-0: segments-overlap in 00000000000000000000.log. If another replica is in sync, "
+        "start its broker first: kdump explain segments-overlap",
         "3 can wait: rebuild indexes or small files of codec-5-0, overlap-0: "
         f"kdump reindex {log_directory}",
         "4 check again; start the broker unless it says DO NOT START: "
@@ -730,8 +730,9 @@ def test_a_partition_with_the_topic_id_of_another_has_its_step(cli: Cli, tmp_pat
     misnamed.write(tmp_path)
     text = " ".join(" ".join(cli.text(tmp_path, code=exits.PROBLEMS)).split())
     assert (
-        "plan 1 id-of-other-0: topic-id-mismatch. If only partition.metadata was copied here, "
-        "write the id of the topic into it: kdump explain topic-id-mismatch 2 check again"
+        "plan 1 id-of-other-0: topic-id-mismatch in partition.metadata. If only partition.metadata "
+        "was copied here, write the id of the topic into it: kdump explain topic-id-mismatch 2 "
+        "check again"
     ) in text
 
 
