@@ -28,7 +28,9 @@ from kdump.audit.finding_code import FindingCode, Harm, Severity
 from kdump.audit.findings import Finding, explain_command
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.cures import (
+    OPTIONS,
     CureKind,
+    cures_of,
     file_text,
     may_heal,
     pending_remedy,
@@ -206,23 +208,24 @@ def _partition_steps(
     strays, others = _strays(verdicts)
     yield from _replica_steps(root, others, beside)
     to_reindex, unknown = list[Verdict](), list[Verdict]()
-    torn = [verdict for verdict in others if _is_torn(verdict)]
-    together = {verdict.target.path for verdict in torn if len(torn) > _NAMED}
-    if together:
-        yield Step(
-            f"{_names_text(torn)}: remove their unreadable ends, and no valid record, as one plan:",
-            [repair_command(root.path, "--only", CureKind.TAIL.value)],
-            partitions=len(torn),
-        )
+    kinds = {verdict.target.path: _lossless(verdict) for verdict in others}
+    cured = [verdict for verdict in others if kinds[verdict.target.path]]
+    together = cured if len(cured) > _NAMED else []
+    torn = [verdict for verdict in together if CureKind.TAIL in kinds[verdict.target.path]]
+    rebuilt = [verdict for verdict in together if CureKind.TAIL not in kinds[verdict.target.path]]
+    yield from _one_plan(root, torn, rebuilt)
+    done = {verdict.target.path for verdict in torn}
+    planned = {verdict.target.path for verdict in together}
     for verdict in others:
-        if verdict.target.path in together:  # after it, a check shows which other errors stay
+        if verdict.target.path in done:  # a check shows which other errors stay
             continue
         remedies = _remedies(verdict)
         harm = _harm(verdict)
         copy = may_heal(verdict, verdict.forecast) and _has_copy(verdict, beside)
         yield from _repair_steps(verdict, remedies, harm=harm, copy=copy)
         rebuild = reindex_command(verdict.target.path)
-        if rebuild in remedies and not _replaces_all(verdict, remedies):
+        alone = verdict.target.path not in planned
+        if alone and rebuild in remedies and not _replaces_all(verdict, remedies):
             (unknown if _is_of_unknown_topic(verdict) else to_reindex).append(verdict)
         if not harm and not _goes_first(verdict, remedies):
             yield from _explain_steps(verdict)
@@ -253,11 +256,29 @@ def _partition_steps(
         )
 
 
-def _is_torn(verdict: Verdict) -> bool:
-    """Return whether a partition needs first of all that the unreadable end of its log goes."""
-    remedies = _remedies(verdict)
-    cuts = truncate_command(verdict.target.path) in remedies
-    return cuts and not _replaces_all(verdict, remedies)
+def _lossless(verdict: Verdict) -> set[CureKind]:
+    """Return the cures of a partition that remove no valid record: they need no option."""
+    return {kind for kind in cures_of(verdict).cures if kind not in OPTIONS}
+
+
+def _one_plan(root: Root, torn: Sequence[Verdict], rebuilt: Sequence[Verdict]) -> Iterator[Step]:
+    """Yield the step for many partitions with lossless cures: one command repairs them all."""
+    parts, kinds = list[str](), list[CureKind]()
+    if torn:
+        parts.append(f"{_names_text(torn)}: remove their unreadable ends, and no valid record")
+        kinds.append(CureKind.TAIL)
+    if rebuilt:
+        waits = not torn and all(map(_startup_rebuilds, rebuilt))
+        when = "can wait: " if waits else ""
+        parts.append(f"{when}rebuild indexes or small files of {_names_text(rebuilt)}")
+        kinds.append(CureKind.REBUILD)
+    only = ("--only", kinds[0].value) if len(kinds) == 1 else ()
+    if kinds:
+        yield Step(
+            f"{'; '.join(parts)}, as one plan:",
+            [repair_command(root.path, *only)],
+            partitions=len(torn) + len(rebuilt),
+        )
 
 
 def _is_of_unknown_topic(verdict: Verdict) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from commands.repair import damaged_directory as damaged
+from commands.repair.repairing import directory
 from kdump.ui import exits
 from support.crashing.recorded import record
 from support.crashing.running import Run, run
@@ -424,13 +425,29 @@ def steps(*paths: Path) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in found if line.startswith("kdump repair ")]
 
 
-def test_verify_leads_here_where_many_logs_are_torn(place: Path) -> None:
+def test_verify_leads_here_where_many_partitions_have_a_lossless_cure(place: Path) -> None:
     data = damaged.write_many(place / "many", 30)
     (command,) = steps(data)
-    assert command == ["repair", str(data), "--only", "tail"]
+    assert command == ["repair", str(data)]
     assert run([*command, "--apply"]).code == exits.INCOMPLETE
     assert steps(data) == []
-    assert set().union(*problems(data).values()) == {"batch-crc-mismatch", "index-missing"}
+    assert problems(data) == {"middle-0": {"batch-crc-mismatch"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "topic", "count"),
+    [("tail", "torn", 4), ("rebuild", "index", 4), ("tail", "torn", 3), ("rebuild", "index", 3)],
+)
+def test_verify_names_the_only_cure_of_many_partitions(
+    kind: str, topic: str, count: int, place: Path
+) -> None:
+    same = damaged.damaged()[topic]
+    data = directory(place / "data", {f"t{number}": same for number in range(count)})
+    commands = [["repair", str(data), "--only", kind]]
+    assert steps(data) == (commands if count > 3 else [])
+    if count > 3:
+        assert run([*commands[0], "--apply"]).code == exits.OK
+        assert problems(data) == {}
 
 
 def test_verify_leads_here_where_a_replica_has_many_records(place: Path) -> None:
