@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ from kdump.errors import KdumpError, Refused, SourceError
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.directories import open_as_owner
 from kdump.repair.transaction.disk import Attributes
+from kdump.repair.transaction.lock import HeldLock, hold_log_directory
 from kdump.repair.transaction.shared_files import beside_path, write_beside
 from kdump.repair.transaction.undo import discard, undo
 from kdump.storage.paths import as_local
@@ -52,7 +53,9 @@ def encode(journal: RepairJournal) -> bytes:
             for cure in journal.cures
         ],
     }
-    return json.dumps(fields, indent=1).encode() + b"\n"
+    # Without indentation, since it is written once for each partition: with it Python, not C, makes
+    # the text.
+    return json.dumps(fields).encode() + b"\n"
 
 
 def write_journal(journal: RepairJournal) -> None:
@@ -177,28 +180,32 @@ def take_back(
 
     ``journal`` may have some of its cures alone. Yields the partition and the repair, with the
     error that has kept it as it is, None for none. The journal goes once no repair of all of its
-    cures is left. Raises Unfinished where an undo was interrupted;
-    Refused, SourceError, OSError.
+    cures is left. The log directory stays locked from the first undo on. Raises Unfinished where an
+    undo was interrupted; Refused, SourceError, OSError.
     """
     directory = as_local(journal.path).parent
-    for cure in reversed(journal.cures):
-        partition = directory / cure.partition
-        for record in reversed(records_of(directory, cure, prepared=True)):
-            try:
-                if record.state is RepairState.PREPARED:
-                    discard(record, partition)  # it has changed nothing
-                    continue
-                if discarding:
-                    discard(record, partition)
-                else:
-                    undo(record, partition, directory, assume_stopped=assume_stopped)
-            except (Refused, SourceError) as error:
-                yield partition, record, error
-                break  # an earlier repair of this partition cannot be undone before this one
-            yield partition, record, None
-        _remove_empty_folder(partition)
-    if is_over(read_journal(journal.path)):
-        remove_journal(journal)
+    held: HeldLock | None = None
+    with ExitStack() as stack:
+        for cure in reversed(journal.cures):
+            partition = directory / cure.partition
+            for record in reversed(records_of(directory, cure, prepared=True)):
+                undoing = not discarding and record.state is not RepairState.PREPARED
+                if undoing and held is None:
+                    holding = hold_log_directory(directory, assume_stopped=assume_stopped)
+                    held = stack.enter_context(holding)
+                try:
+                    if undoing:
+                        undo(record, partition, directory, assume_stopped=assume_stopped, held=held)
+                    else:
+                        discard(record, partition)
+                except (Refused, SourceError) as error:
+                    yield partition, record, error
+                    break  # an earlier repair of this partition cannot be undone before this one
+                if record.state is not RepairState.PREPARED:  # that one has changed nothing
+                    yield partition, record, None
+            _remove_empty_folder(partition)
+        if is_over(read_journal(journal.path)):
+            remove_journal(journal)
 
 
 def _remove_empty_folder(partition: Path) -> None:

@@ -120,6 +120,24 @@ class Progress:
             self._shown = now
             self._display.show(self)
 
+    @contextmanager
+    def part(self, size: int) -> Iterator[Callable[[int], None]]:
+        """Count ``size`` for the work inside the ``with`` block.
+
+        Yields what to call instead of ``advance``. More than ``size`` is not counted, and at the
+        end the rest is, so that the estimate holds for work whose size is known roughly.
+        """
+        left = size
+
+        def advance(count: int) -> None:
+            nonlocal left
+            count = min(count, left)
+            left -= count
+            self.advance(count)
+
+        yield advance
+        advance(left)
+
     @property
     def seconds(self) -> float:
         """The seconds since ``expect``."""

@@ -21,6 +21,7 @@ from kdump.errors import Refused, Unfinished
 from kdump.repair.transaction.apply import apply, resume
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.interruption import Interruption
+from kdump.repair.transaction.lock import hold_log_directory
 from kdump.repair.transaction.plan import (
     Cut,
     Line,
@@ -451,6 +452,34 @@ def test_an_interrupted_repair_lets_no_other_begin(lossy: Path) -> None:
     receipt = resume(Folder(lossy, plan.id), top)
     assert receipt["id"] == plan.id
     apply(by_hand(top / OTHER, Put.of("more", b"", replaces=False)))
+
+
+def test_repairs_of_several_partitions_share_a_lock(lossy: Path) -> None:
+    """Another repair that is finished under it keeps none of them waiting any more."""
+    top = lossy.parent
+    plan = truncation(lossy)
+    interrupt(plan)
+    with hold_log_directory(top) as held:
+        more = by_hand(top / OTHER, Put.of("more", b"", replaces=False))
+        with pytest.raises(Refused, match="expected no interrupted repair in this log dir"):
+            apply(more, held=held)
+        resume(Folder(lossy, plan.id), top, held=held)
+        apply(more, held=held)
+        (record,) = repair_records(top / OTHER)
+        undo(record, top / OTHER, top, assume_stopped=False, held=held)
+        with (
+            pytest.raises(Refused, match="expected a stopped broker, found a running broker"),
+            hold_log_directory(top),
+        ):
+            pass
+        now = left(top)
+        (top / ".lock").unlink()
+        with pytest.raises(Refused, match="expected the lock file to stay"):
+            apply(more, held=held)
+        (top / ".lock").touch()
+        with pytest.raises(Refused, match="expected the lock file to stay"):
+            apply(more, held=held)
+        assert left(top) == now
 
 
 def test_one_that_holds_nothing_of_others_does_not_keep_them_waiting(unindexed: Path) -> None:

@@ -21,6 +21,7 @@ from kdump.storage import liveness as module
 from kdump.storage.liveness import (
     BrokerState,
     Process,
+    is_surely_unused,
     liveness,
     running_directories,
     unlinked_files,
@@ -308,8 +309,37 @@ def test_a_partition_that_is_a_link_belongs_to_both_directories(
     (log_directory / "orders-1").symlink_to(elsewhere)
     with child(POSIX_LOCK, log_directory / ".lock") as pid:
         assert liveness(log_directory / "orders-1").pid == pid
+    (log_directory / "orders-2").symlink_to(tmp_path / "nowhere")
     with child(OPEN, elsewhere / BASE) as pid:
         assert liveness(log_directory / "orders-1").pid == pid
+        assert liveness(log_directory).pid == pid
+
+
+@pytest.mark.parametrize("code", [OPEN, READ, MAP])
+def test_a_file_that_a_process_uses_is_not_surely_unused(log_directory: Path, code: str) -> None:
+    log = log_directory / "orders-0" / BASE
+    assert is_surely_unused(log)
+    flags = (str(mmap.MAP_SHARED), str(mmap.PROT_READ)) if code is MAP else ()
+    with child(code, log, *flags):
+        assert not is_surely_unused(log)
+    assert is_surely_unused(log)
+    with log.open("rb"):  # whoever reads it, this process too
+        assert not is_surely_unused(log)
+
+
+def test_what_cannot_be_asked_is_not_surely_unused(
+    log_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = log_directory / "orders-0" / BASE
+    os.mkfifo(log_directory / "fifo")
+    for path in (log_directory / "fifo", log_directory / "missing"):
+        assert not is_surely_unused(path)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EINVAL, "no leases on this file system")
+
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
+    assert not is_surely_unused(log)
 
 
 def test_the_current_directory_is_asked_about(

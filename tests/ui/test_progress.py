@@ -52,6 +52,18 @@ def started(total_bytes: int, mode: Mode, clock: Clock) -> Progress:
     return progress
 
 
+def test_a_part_counts_its_size_whatever_is_reported(clock: Clock) -> None:
+    progress = started(100, "none", clock)
+    with progress.part(40) as advance:
+        advance(30)
+        assert progress.done == 30
+        advance(30)
+        assert progress.done == 40
+    with progress.part(60) as advance:
+        advance(5)
+    assert progress.done == 100
+
+
 def test_a_line_says_how_far_how_fast_and_how_long(clock: Clock) -> None:
     progress = started(100 * MIB, "none", clock)
     clock.now += 5

@@ -59,6 +59,7 @@ def verify(
     pace: Pace | None = None,
     on_progress: Callable[[int], None] | None = None,
     left_out: LeftOut = leave_out_nothing,
+    close_descriptors: Collection[int] = (),
 ) -> Generator[Verdict, None, None]:
     """Yield the verdict on each of ``targets``, in order, from surveys in at most ``jobs`` workers.
 
@@ -68,7 +69,7 @@ def verify(
     out is not held until the target's turn. The workers keep to ``pace`` together, and read when
     disks are idle if a broker may be using any of the targets. ``on_progress`` gets counts of log
     bytes that were read since its last call. Of segments that are ``left_out`` only the ends are
-    read. Leaving early ends the workers. Raises KdumpError.
+    read. Workers close ``close_descriptors``. Leaving early ends the workers. Raises KdumpError.
     """
     verification = Verification(context, deep, rebuild, digest, statistics)
     live = beside_broker(targets)
@@ -100,7 +101,14 @@ def verify(
 
     def verdicts() -> Generator[tuple[int, Verdict], None, None]:
         yield from known.items()
-        outcomes = workers.run(work, tasks(), jobs, retry=_retry_unmapped, on_progress=on_progress)
+        outcomes = workers.run(
+            work,
+            tasks(),
+            jobs,
+            retry=_retry_unmapped,
+            on_progress=on_progress,
+            close_descriptors=close_descriptors,
+        )
         with closing(outcomes):
             for outcome in outcomes:
                 number = outcome.task.target_index

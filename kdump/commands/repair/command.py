@@ -5,7 +5,8 @@ Spec: ``LogManager.loadLogs``; KOD 5.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kdump.audit.verdicts.cures import CureKind
     from kdump.commands.repair.plan import CureOptions, LeftPartition, RepairPlan
     from kdump.commands.repair.report import RunReport
+    from kdump.repair.transaction.lock import HeldLock
     from kdump.repair.transaction.plan import Plan
     from kdump.storage.paths import AnyPath
     from kdump.storage.repair_journal import RepairJournal
@@ -216,7 +218,7 @@ class _Run:
         journals = self._unfinished(targets)
         if has_begun(journals):
             return self._go_on(journals, targets, applying=applying)
-        self._meter.expect((1 + applying) * sum(target.size for target in targets))
+        self._meter.expect(sum(target.size for target in targets))
         plan = plan_repair(
             targets,
             self._scope.context,
@@ -243,9 +245,11 @@ class _Run:
         )
         journals = new_journals(plan)
         self._agree(journals, lossy=plan.lossy, question=question)
-        self._remove(unbegun)
-        begin(journals)
-        return left | self._carry_out(journals, hosts(targets).keys()), journals
+        with self._locked(journals) as locks:
+            self._remove(unbegun)
+            begin(journals)
+            hosting = hosts(targets).keys()
+            return left | self._carry_out(journals, hosting, locks, targets), journals
 
     def _go_on(
         self, journals: Sequence[RepairJournal], targets: Sequence[Target], *, applying: bool
@@ -287,10 +291,12 @@ class _Run:
             for journal in journals
             if journal.cures
         ]
-        with self._meter.paused():
-            for partition in left:
-                self._output.left(partition)
-        return Ending(unread=bool(left)) | self._carry_out(journals, first), journals
+        with self._locked(journals) as locks:
+            with self._meter.paused():
+                for partition in left:
+                    self._output.left(partition)
+            ending = self._carry_out(journals, first, locks, targets)
+            return Ending(unread=bool(left)) | ending, journals
 
     def _planned(self, kind: CureKind, plan: Plan) -> None:
         with self._meter.paused():
@@ -351,19 +357,47 @@ class _Run:
                 agreed = [plan_id] if begun.intersection(self._confirm) else self._confirm
                 consent(place, plan_id, f"{question}. Type {plan_id} to continue", agreed)
 
-    def _carry_out(self, journals: Sequence[RepairJournal], hosts: Collection[Path]) -> Ending:
+    @contextmanager
+    def _locked(self, journals: Sequence[RepairJournal]) -> Iterator[Mapping[Path, HeldLock]]:
+        """Lock the log directories of journals; yield the locks by path. Raises KdumpError."""
+        from kdump.repair.transaction.lock import hold_log_directory
+        from kdump.storage.paths import as_local
+
+        with ExitStack() as stack:
+            locks = {}
+            for path in [as_local(journal.path).parent for journal in journals]:
+                holding = hold_log_directory(path, assume_stopped=self._assume_stopped)
+                locks[path] = stack.enter_context(holding)
+            yield locks
+
+    def _carry_out(
+        self,
+        journals: Sequence[RepairJournal],
+        hosts: Collection[Path],
+        locks: Mapping[Path, HeldLock],
+        targets: Sequence[Target],
+    ) -> Ending:
         """Carry out the cures of journals that are on disk. Raise as ``RepairCourse`` does."""
         from kdump.commands.repair.course import RepairCourse
+        from kdump.storage.paths import as_local
 
+        # Each is read for its plan, and once more for what follows that.
+        sizes = {as_local(target.path): 2 * target.size for target in targets}
+        paths = [
+            as_local(journal.path).parent / cure.partition
+            for journal in journals
+            for cure in journal.cures
+        ]
+        self._meter.expect(sum(sizes.get(path, 0) for path in paths))
         counting = _Paused(self._output, self._meter)
         course = RepairCourse(
             self._scope.context,
             self._options,
             hosts,
+            locks,
             counting,
             jobs=self._jobs,
-            report=self._meter.advance,
-            assume_stopped=self._assume_stopped,
+            progress=lambda path: self._meter.part(sizes.get(path, 0)),
         )
         course.carry_out(journals, self._command(journals[0].id, lossy=journals[0].lossy))
         return Ending(unread=counting.has_left)

@@ -341,8 +341,12 @@ def verdicts(
     *,
     jobs: int,
     report: Callable[[int], None],
+    close_descriptors: Collection[int] = (),
 ) -> Generator[Verdict, None, None]:
-    """Yield the verdict of each target, which was read whole, with rebuilt indexes."""
+    """Yield the verdict of each target, which was read whole, with rebuilt indexes.
+
+    Workers close ``close_descriptors``.
+    """
     stopped = [replace(target, stopped=True) for target in targets]
     found = verify(
         stopped,
@@ -352,6 +356,7 @@ def verdicts(
         rebuild=True,
         conclude=with_forecast,
         on_progress=report,
+        close_descriptors=close_descriptors,
     )
     with closing(found):
         yield from found

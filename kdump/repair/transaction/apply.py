@@ -24,8 +24,8 @@ from kdump.repair.transaction.fingerprint import read_fingerprint, stamp_of
 from kdump.repair.transaction.folder import Folder, StartRecord
 from kdump.repair.transaction.interruption import report_interruption
 from kdump.repair.transaction.lock import (
+    HeldLock,
     check_changeable,
-    check_other_partitions,
     check_readers,
     finish_or_undo,
     hold_lock,
@@ -62,13 +62,14 @@ def apply(
     report: Callable[[int], None] = lambda _: None,
     assume_stopped: bool = False,
     full_proof: bool = False,
+    held: HeldLock | None = None,
 ) -> Receipt:
     """Apply a plan that has steps; return the receipt, which also stays in its folder.
 
     ``jobs`` workers convert logs, or this process if that is 1. ``report`` is called with counts of
     bytes that are read for the conversion and for reading back. ``full_proof``: the receipt also
-    has the digests of the logs that stay. Raises Refused if nothing was changed, Unfinished if
-    something was changed; SourceError.
+    has the digests of the logs that stay. ``held`` is as for ``hold_lock``. Raises Refused if
+    nothing was changed, Unfinished if something was changed; SourceError.
     """
     started = time.monotonic()
     folder = Folder(plan.partition, plan.id)
@@ -77,6 +78,7 @@ def apply(
         plan.log_directory,
         identity=plan.identity,
         assume_stopped=assume_stopped,
+        held=held,
     ) as lock:
         # What was seen before the lock was held may have changed: all of it is checked here.
         check_readers(plan.partition, plan.changed_files)
@@ -92,11 +94,13 @@ def apply(
                 "although no step of the plan is done: remove it with kdump undo --plan ID "
                 "--discard"
             )
-        check_other_partitions(plan.partition, plan.log_directory)
+        if lock is not None:
+            lock.open_repairs.check(plan.partition)
         _check_unchanged(plan)
         check_changeable(plan)
+        descriptor = None if lock is None else lock.descriptor
         repair = _prepare(
-            plan, folder, partial(stage_converted, jobs=jobs, report=report, lock=lock)
+            plan, folder, partial(stage_converted, jobs=jobs, report=report, lock=descriptor)
         )
         with report_interruption(plan, folder):
             _do_steps(repair)
@@ -109,13 +113,16 @@ def resume(
     *,
     assume_stopped: bool = False,
     full_proof: bool = False,
+    held: HeldLock | None = None,
 ) -> Receipt:
     """Finish an interrupted repair; return the receipt. Raises as ``apply`` does."""
     started = time.monotonic()
     plan = with_paths(folder.plan(), folder.partition, log_directory)
     # Not checked is plan.identity. A restart can change the number of the device, a copy to another
     # disk also that of the inode. check() compares each file with the plan instead.
-    with hold_lock(plan.partition, log_directory, assume_stopped=assume_stopped, interrupted=True):
+    with hold_lock(
+        plan.partition, log_directory, assume_stopped=assume_stopped, interrupted=True, held=held
+    ):
         repair = Repair(plan, folder, folder.start_record(plan))
         repair.check()
         with report_interruption(plan, folder):

@@ -15,13 +15,14 @@ import os
 import stat
 import struct
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from kdump.audit.commands import resume_command, undo_command
-from kdump.errors import Refused
+from kdump.errors import Refused, SourceError
 from kdump.format.lines.shell import operand, shell_text
 from kdump.repair.transaction import disk
 from kdump.repair.transaction.directories import (
@@ -32,7 +33,7 @@ from kdump.repair.transaction.directories import (
 )
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.plan import Line, Plan, PutMarker, Rewrite, TakeMarker
-from kdump.storage.liveness import BrokerState, liveness, uses
+from kdump.storage.liveness import BrokerState, is_surely_unused, liveness, uses
 from kdump.storage.logdir import LogDirectory, open_path
 from kdump.storage.names import LOCK
 from kdump.storage.paths import AnyPath, as_local
@@ -52,6 +53,94 @@ _WHOLE_FILE: Final = struct.pack("@hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0
 _SPARE_BYTES: Final = 1 << 20
 
 
+class OpenRepairs:
+    """The interrupted repairs and moves in a log directory, of which some change shared files.
+
+    Shared by all partitions are the clean shutdown marker and the checkpoint files. All partitions
+    are looked at once: while the lock is held no other process begins a repair, and one that this
+    process does not finish ends its run. Raises SourceError.
+    """
+
+    def __init__(self, log_directory: Path) -> None:
+        self._log_directory = log_directory
+        content = open_path(log_directory)
+        self._set_aside: Sequence[AnyPath] = ()
+        self._partitions: Sequence[Path] = ()
+        if isinstance(content, LogDirectory):
+            self._set_aside = content.set_aside
+            paths = map(as_local, content.partition_paths)
+            self._partitions = [path for path in paths if _may_be_interrupted(path)]
+
+    def check(self, partition: Path) -> None:
+        """Raise Refused if one of them is of another partition, and changes shared files.
+
+        Those that have ended since do not count. Raises SourceError.
+        """
+        for copy, move in interrupted_moves(self._set_aside):
+            raise Refused(
+                f"{self._log_directory}: expected no interrupted move in this log directory, found "
+                f"{move.id} of {move.moved}, which holds checkpoint lines: "
+                f"{finish_or_undo(move, copy)}"
+            )
+        for other in self._partitions:
+            repair = None if same_file(other, partition) else interrupted_repair(other)
+            if repair is None:
+                continue
+            if repair.command == MOVE or _changes_shared_files(Folder(other, repair.id).plan()):
+                raise Refused(
+                    f"{other}: expected no interrupted repair in this log directory, found "
+                    f"{repair.id}, which holds the clean shutdown file or checkpoint lines: "
+                    f"{finish_or_undo(repair, other)}"
+                )
+
+
+def _may_be_interrupted(partition: Path) -> bool:
+    try:
+        return interrupted_repair(partition) is not None
+    except SourceError:  # check() reports it
+        return True
+
+
+class HeldLock:
+    """The lock of the log directory at ``path``, which this process holds by ``descriptor``."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path, self.descriptor = path, descriptor
+
+    @cached_property
+    def open_repairs(self) -> OpenRepairs:
+        """The interrupted repairs in the log directory, as they were when they were first asked."""
+        return OpenRepairs(self.path)
+
+    def check(self) -> None:
+        """Raise Refused unless the lock file still is the one that is locked.
+
+        That suffices for a broker that was not running when the lock was got: it gets no lock, and
+        stops before it opens a log. Only after somebody has removed the file it would get that of a
+        new file.
+        """
+        _check_locked(self.descriptor, self.path / LOCK)
+
+
+@contextmanager
+def hold_log_directory(
+    log_directory: Path, *, assume_stopped: bool = False, about: Path | None = None
+) -> Iterator[HeldLock]:
+    """Open and lock a log directory for repairs of its partitions; check that no broker uses it.
+
+    The rights of the process stay as they are. ``about`` is the path that a refusal names, a
+    partition. ``assume_stopped`` is as for ``hold_lock``. Raises Refused, SourceError.
+    """
+    path = about or log_directory
+    if sys.platform != "linux":
+        raise Refused(f"{path}: repairs need Linux, found {sys.platform}")
+    _check_lock(log_directory / LOCK)
+    check_stopped(path, assume_stopped=assume_stopped)
+    with open_directory(log_directory), _lock_directory(log_directory) as descriptor:
+        check_stopped(path, assume_stopped=assume_stopped, lock_held=True)
+        yield HeldLock(log_directory, descriptor)
+
+
 @contextmanager
 def hold_lock(
     partition: Path,
@@ -60,30 +149,31 @@ def hold_lock(
     identity: tuple[int, int] | None = None,
     assume_stopped: bool = False,
     interrupted: bool = False,
-) -> Iterator[int | None]:
+    held: HeldLock | None = None,
+) -> Iterator[HeldLock | None]:
     """Lock the log directory, and check that no broker uses the partition.
 
     Both directories are opened for changes, and the process gets the rights of the owner of the
-    partition. Yields the descriptor of the lock, None without a log directory. ``identity`` is the
-    device and inode that the partition must have. ``assume_stopped``: accept that the state of the
-    broker cannot be determined. ``interrupted``: steps of a repair are done already. Raises
-    Refused, SourceError.
+    partition. Yields the lock, None without a log directory. ``identity`` is the device and inode
+    that the partition must have. ``assume_stopped``: accept that the state of the broker cannot be
+    determined. ``interrupted``: steps of a repair are done already. ``held`` is the lock if the
+    caller has got it for several partitions. Raises Refused, SourceError.
     """
-    if sys.platform != "linux":
-        raise Refused(f"{partition}: repairs need Linux, found {sys.platform}")
-    if log_directory is not None:
-        _check_lock(log_directory / LOCK)
-    check_stopped(partition, assume_stopped=assume_stopped)
     with ExitStack() as stack:
-        descriptor = None
-        if log_directory is not None:
-            stack.enter_context(open_directory(log_directory))
-            descriptor = stack.enter_context(_lock_directory(log_directory))
-            check_stopped(partition, assume_stopped=assume_stopped, lock_held=True)
+        if held is not None:
+            held.check()
+        elif log_directory is not None:
+            held = stack.enter_context(
+                hold_log_directory(log_directory, assume_stopped=assume_stopped, about=partition)
+            )
+        else:
+            if sys.platform != "linux":
+                raise Refused(f"{partition}: repairs need Linux, found {sys.platform}")
+            check_stopped(partition, assume_stopped=assume_stopped)
         home = stack.enter_context(open_as_owner(partition, identity))
         check_own_directory(partition / FOLDERS, home.rights.uid)
         try:
-            yield descriptor
+            yield held
         except OSError as error:  # after the first change it is an Interruption
             more = " more" if interrupted else ""
             raise Refused(f"{partition}: nothing{more} was changed: {error}") from error
@@ -168,10 +258,16 @@ def check_stopped(partition: Path, *, assume_stopped: bool, lock_held: bool = Fa
 
 
 def check_readers(partition: Path, names: Iterable[str]) -> None:
-    """Raise Refused if a process has a file open that a plan changes: it could read half of it."""
-    paths = (partition / name for name in sorted(names))
+    """Raise Refused if a process has a file open that a plan changes: it could read half of it.
+
+    A search of all processes takes longer than a small repair, and is made only in doubt.
+    """
+    paths = [path for name in sorted(names) if (path := partition / name).is_file()]
+    doubtful = [path for path in paths if not is_surely_unused(path)]
+    if not doubtful:
+        return
     with acting(ROOT):  # other users cannot see the open files of all processes
-        use = next(uses(path for path in paths if path.is_file()), None)
+        use = next(uses(doubtful), None)
     if use is not None:
         raise Refused(
             f"{partition}: expected no reader of a file that the repair changes; {use}, and "
@@ -214,30 +310,9 @@ def finish_or_undo(repair: RepairRecord, partition: AnyPath) -> str:
 
 
 def check_other_partitions(partition: Path, log_directory: Path | None) -> None:
-    """Raise Refused if an interrupted repair of another partition changes shared files.
-
-    Shared by all partitions are the clean shutdown marker and the checkpoint files.
-    """
-    if log_directory is None:
-        return
-    content = open_path(log_directory)
-    if not isinstance(content, LogDirectory):
-        return
-    for copy, move in interrupted_moves(content.set_aside):
-        raise Refused(
-            f"{log_directory}: expected no interrupted move in this log directory, found {move.id} "
-            f"of {move.moved}, which holds checkpoint lines: {finish_or_undo(move, copy)}"
-        )
-    for other in map(as_local, content.partition_paths):
-        repair = None if same_file(other, partition) else interrupted_repair(other)
-        if repair is None:
-            continue
-        if repair.command == MOVE or _changes_shared_files(Folder(other, repair.id).plan()):
-            raise Refused(
-                f"{other}: expected no interrupted repair in this log directory, found "
-                f"{repair.id}, which holds the clean shutdown file or checkpoint lines: "
-                f"{finish_or_undo(repair, other)}"
-            )
+    """Raise Refused if an interrupted repair of another partition changes shared files."""
+    if log_directory is not None:
+        OpenRepairs(log_directory).check(partition)
 
 
 def _changes_shared_files(plan: Plan) -> bool:
@@ -300,6 +375,11 @@ def _lock(descriptor: int, path: Path) -> None:
             f"{path}: expected to get the lock, found that another process holds it: stop the "
             "broker"
         ) from None
+    _check_locked(descriptor, path)
+
+
+def _check_locked(descriptor: int, path: Path) -> None:
+    """Raise Refused unless the open lock file is the one at ``path``."""
     locked = os.fstat(descriptor)
     _check_lock_file(path, locked)
     try:

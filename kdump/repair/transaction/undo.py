@@ -12,8 +12,9 @@ from kdump.repair.transaction.directories import open_as_owner
 from kdump.repair.transaction.folder import Folder
 from kdump.repair.transaction.interruption import cause_text, report_interruption
 from kdump.repair.transaction.lock import (
+    HeldLock,
+    OpenRepairs,
     check_changeable,
-    check_other_partitions,
     check_readers,
     hold_lock,
 )
@@ -35,27 +36,36 @@ def refusal(record: RepairRecord, partition: Path, log_directory: Path | None) -
     folder = Folder(partition, record.id)
     try:
         plan = with_paths(folder.plan(), partition, log_directory)
-        _check(record, plan, folder)
+        others = None if log_directory is None else OpenRepairs(log_directory)
+        _check(record, plan, folder, others)
     except Refused as refused:
         return refused
     return None
 
 
 def undo(
-    record: RepairRecord, partition: Path, log_directory: Path | None, *, assume_stopped: bool
+    record: RepairRecord,
+    partition: Path,
+    log_directory: Path | None,
+    *,
+    assume_stopped: bool,
+    held: HeldLock | None = None,
 ) -> Plan:
     """Undo a repair, finished or not, and remove its folder; return its plan.
 
-    Raises Refused if nothing was changed, Unfinished if something was changed; SourceError.
+    ``held`` is as for ``hold_lock``. Raises Refused if nothing was changed, Unfinished if something
+    was changed; SourceError.
     """
     folder = Folder(partition, record.id)
     plan = with_paths(folder.plan(), partition, log_directory)
     _check_steps(plan)
     done = record.state is RepairState.DONE
     # As in resume(), the files count, not the device and the inode of their directory.
-    with hold_lock(partition, log_directory, assume_stopped=assume_stopped, interrupted=not done):
+    with hold_lock(
+        partition, log_directory, assume_stopped=assume_stopped, interrupted=not done, held=held
+    ) as lock:
         check_readers(plan.partition, plan.changed_files)
-        repair = _check(record, plan, folder)
+        repair = _check(record, plan, folder, None if lock is None else lock.open_repairs)
         check_changeable(plan, undoing=True)
         folder.check_removable()
         leaves = _leaves_marker(record, plan, folder)
@@ -84,8 +94,8 @@ def _leaves_marker(record: RepairRecord, plan: Plan, folder: Folder) -> bool:
     return record.state is RepairState.DONE and put_back and not marker_path(plan).exists()
 
 
-def _check(record: RepairRecord, plan: Plan, folder: Folder) -> Repair:
-    """Return a repair that can be undone, else raise Refused."""
+def _check(record: RepairRecord, plan: Plan, folder: Folder, others: OpenRepairs | None) -> Repair:
+    """Return a repair that can be undone, else raise Refused; ``others`` are in its directory."""
     _check_steps(plan)
     newest = newest_repair(plan.partition)
     if newest is None or newest.id != record.id:
@@ -94,7 +104,8 @@ def _check(record: RepairRecord, plan: Plan, folder: Folder) -> Repair:
             f"{plan.partition}: expected {record.id} to be the newest repair, found {newer}: undo "
             "that repair first"
         )
-    check_other_partitions(plan.partition, plan.log_directory)
+    if others is not None:
+        others.check(plan.partition)
     undoing = record.state is RepairState.UNDOING
     repair = Repair(plan, folder, folder.start_record(plan), undoing=undoing)
     repair.check()
