@@ -11,6 +11,7 @@ import pytest
 
 from commands.repair import damaged_directory as damaged
 from kdump.format.lines.shell import shell_text
+from kdump.ui import exits
 from support.commands import Ran, kdump
 from support.crashing.running import run
 
@@ -19,13 +20,14 @@ pytestmark = pytest.mark.once
 REBUILD = {"cure": "rebuild", "option": None}
 TAIL = {"cure": "tail", "option": None}
 REPLICA = {"cure": "replica", "option": "--from REPLICA"}
+DROP = {"cure": "drop", "option": "--only-copy"}
 AS_BROKER = {"cure": "as-broker", "option": "--as-broker"}
 #: Of each partition of the damaged directory, as ``repair`` plans them.
 CURES = {
     "index-0": [REBUILD],
     "torn-0": [TAIL],
     "both-0": [TAIL],
-    "middle-0": [REPLICA, AS_BROKER],
+    "middle-0": [REPLICA, DROP, AS_BROKER],
     "end-0": [REPLICA, TAIL],
 }
 
@@ -101,8 +103,8 @@ def test_the_plan_has_a_line_a_step(command: str, data: Path, tmp_path: Path) ->
 def test_a_step_counts_the_partitions_that_it_is_about(tmp_path: Path) -> None:
     data = damaged.write_many(tmp_path / "data", 30)
     steps = list(kdump("verify", data).of("step"))
-    (tails,) = (step for step in steps if ["kdump", "repair"] in [c[:2] for c in step["commands"]])
-    assert tails["partitions"] == 10
+    (one,) = (step for step in steps if step["commands"] == [["kdump", "repair", str(data)]])
+    assert one["partitions"] == 20
 
 
 def test_nothing_is_shown_where_nothing_is_wrong(tmp_path: Path) -> None:
@@ -112,3 +114,18 @@ def test_nothing_is_shown_where_nothing_is_wrong(tmp_path: Path) -> None:
     ran = kdump("verify", data)
     assert forecasts(ran) == {}
     assert list(ran.of("step")) == []
+
+
+def test_many_corrupt_partitions_have_one_command_that_drops(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    damaged.write_corrupt(data, tmp_path / "replica", 5)
+    steps = kdump("verify", data).of("step")
+    (step,) = (line for line in steps if "--only-copy" in str(line["commands"]))
+    assert step["partitions"] == 5
+    assert "drop their corrupt batches, at most 25 records" in step["text"]
+    (command,) = step["commands"]
+    assert run([*command[1:], "--apply"]).code == exits.REFUSED  # it asks for consent
+    planned = kdump(*command[1:])
+    (summary,) = planned.of("summary")
+    assert run([*command[1:], "--apply", "--confirm", summary["id"]]).code == exits.OK
+    assert kdump("verify", data).code == exits.OK

@@ -173,7 +173,7 @@ def test_plans_of_manifests_name_what_runs_there(tmp_path: Path) -> None:
     text, commands = plan_of("verify", file)
     assert text.startswith("1 run these steps on the host of the manifest: it names its paths")
     changing = [words for words in commands if words[1] not in (*READ, "explain")]
-    assert {"salvage", "truncate-to-valid", "reindex"} <= {words[1] for words in changing}
+    assert {"salvage", "repair"} <= {words[1] for words in changing}
     assert not any(str(file) in word for words in changing for word in words)
     assert all(Path(words[2]).is_relative_to(top) for words in changing)
     assert all(Path(words[2]).exists() for words in changing)

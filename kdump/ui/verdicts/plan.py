@@ -26,6 +26,7 @@ from kdump.audit.commands import (
 from kdump.audit.facts.cluster import Copies
 from kdump.audit.finding_code import FindingCode, Harm, Severity
 from kdump.audit.findings import Finding, explain_command
+from kdump.audit.survey.recovery import Span
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.cures import (
     OPTIONS,
@@ -214,7 +215,10 @@ def _partition_steps(
     torn = [verdict for verdict in together if CureKind.TAIL in kinds[verdict.target.path]]
     rebuilt = [verdict for verdict in together if CureKind.TAIL not in kinds[verdict.target.path]]
     yield from _one_plan(root, torn, rebuilt)
-    done = {verdict.target.path for verdict in torn}
+    corrupt = [verdict for verdict in others if CureKind.DROP in cures_of(verdict).cures]
+    dropped = corrupt if len(corrupt) > _NAMED else []
+    yield from _drop_step(root, dropped)
+    done = {verdict.target.path for verdict in (*torn, *dropped)}
     planned = {verdict.target.path for verdict in together}
     for verdict in others:
         if verdict.target.path in done:  # a check shows which other errors stay
@@ -278,6 +282,18 @@ def _one_plan(root: Root, torn: Sequence[Verdict], rebuilt: Sequence[Verdict]) -
             f"{'; '.join(parts)}, as one plan:",
             [repair_command(root.path, *only)],
             partitions=len(torn) + len(rebuilt),
+        )
+
+
+def _drop_step(root: Root, corrupt: Sequence[Verdict]) -> Iterator[Step]:
+    """Yield the step for many partitions whose corrupt batches valid ones follow."""
+    if corrupt:
+        records = sum((verdict.lost.corrupt for verdict in corrupt), Span())
+        yield Step(
+            f"{_names_text(corrupt)}: if no other replica has their records, drop their corrupt "
+            f"batches, {bound_text(records, 'record')}, and keep the valid ones, as one plan:",
+            [repair_command(root.path, "--only-copy", "--only", CureKind.DROP.value)],
+            partitions=len(corrupt),
         )
 
 
