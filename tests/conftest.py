@@ -19,6 +19,7 @@ from brokers import jars
 from brokers.oracle import Oracle
 from kdump.errors import UsageError
 from kdump.storage import liveness
+from support.children import family
 from support.crashing import straced
 from support.crashing.conditions import Trial
 from support.crashing.places import in_memory
@@ -128,6 +129,22 @@ def no_idle_class() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "sched_setscheduler", lambda *_: None, raising=False)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def every_process() -> Iterator[Callable[[], Iterator[Path]]]:
+    """Of all processes only those that tests have started are searched for open files.
+
+    No other has files of a test open, whose report does not depend on what else runs here; and of
+    most checks in this process a search of all took most of the time. What commands in processes
+    of their own do stays as it is. The value searches all.
+    """
+    every, top = liveness._processes, os.getpid()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            liveness, "_processes", lambda: (liveness._PROC / str(pid) for pid in family(top))
+        )
+        yield every
 
 
 @pytest.fixture(scope="session")

@@ -207,9 +207,9 @@ def running_directories() -> dict[Process, tuple[Path, ...]]:
     below ``/proc/PID/root``. Processes whose files this process may not see are left out.
     """
     found: dict[Process, set[Path]] = {}
-    for entry in _PROC.iterdir() if (_PROC / "self/fd").is_dir() else ():
+    for entry in _processes() if (_PROC / "self/fd").is_dir() else ():
         try:
-            descriptors = list((entry / "fd").iterdir()) if entry.name.isdecimal() else []
+            descriptors = list((entry / "fd").iterdir())
         except OSError:  # it has ended, or this process may not see them
             continue
         for descriptor in descriptors:
@@ -314,6 +314,11 @@ def unlinked_files(
     )
 
 
+def _processes() -> Iterator[Path]:
+    """Yield the directory in /proc of each process that is visible there."""
+    return (entry for entry in _PROC.iterdir() if entry.name.isdecimal())
+
+
 def _hidden_processes() -> str | None:
     """Return which processes are not visible in /proc, None if all are."""
     try:
@@ -374,8 +379,8 @@ def _open_files(targets: set[tuple[int, int]], uninspected: list[Process]) -> It
     it. Processes that this process may not inspect are added to ``uninspected``.
     """
     own = os.getpid()
-    for entry in _PROC.iterdir():
-        if not entry.name.isdecimal() or int(entry.name) == own:
+    for entry in _processes():
+        if int(entry.name) == own:
             continue
         descriptors: list[Path] = []
         maps: dict[str, tuple[str, bool]] = {}

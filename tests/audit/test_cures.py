@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,15 +37,31 @@ def verdicts(path: Path) -> list[Verdict]:
     return list(verify(targets, deep=False, jobs=1, context=scope.context, rebuild=True))
 
 
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Recipe], list[Verdict]]:
+    """``judged(recipe)``: written and judged once for the whole module."""
+    known: dict[int, list[Verdict]] = {}  # by identity: some recipes share a name
+
+    def of(recipe: Recipe) -> list[Verdict]:
+        if id(recipe) not in known:
+            top = tmp_path_factory.mktemp("recipe")
+            recipe.write(top)
+            known[id(recipe)] = verdicts(top)
+        return known[id(recipe)]
+
+    return of
+
+
 def above_info(verdict: Verdict) -> set[Severity]:
     found = {finding.code.severity for finding in verdict.findings}
     return found - {Severity.INFO}
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
-def test_a_recipe_has_a_cure_or_is_left_to_a_person(recipe: Recipe, tmp_path: Path) -> None:
-    recipe.write(tmp_path)
-    for verdict in verdicts(tmp_path):
+def test_a_recipe_has_a_cure_or_is_left_to_a_person(
+    recipe: Recipe, judged: Callable[[Recipe], list[Verdict]]
+) -> None:
+    for verdict in judged(recipe):
         diagnosis = cures_of(verdict)
         assert diagnosis.cures in ORDERS
         severities = above_info(verdict)
@@ -60,20 +76,18 @@ def test_a_recipe_has_a_cure_or_is_left_to_a_person(recipe: Recipe, tmp_path: Pa
             assert REPLICA in diagnosis.cures
 
 
-def test_all_kinds_are_among_the_recipes(tmp_path: Path) -> None:
-    found: dict[tuple[CureKind, ...], set[str]] = defaultdict(set)
-    for number, recipe in enumerate(RECIPES):
-        top = tmp_path / str(number)
-        recipe.write(top)
-        for verdict in verdicts(top):
-            found[cures_of(verdict).cures].add(recipe.name)
-    assert {kind for kinds in found for kind in kinds} == set(CureKind)
+def test_all_kinds_are_among_the_recipes(judged: Callable[[Recipe], list[Verdict]]) -> None:
+    found = {
+        kind for recipe in RECIPES for verdict in judged(recipe) for kind in cures_of(verdict).cures
+    }
+    assert found == set(CureKind)
 
 
 @pytest.mark.parametrize("fixture", FIXTURES)
 def test_what_a_broker_wrote_needs_no_cure(fixture: str, tmp_path: Path) -> None:
     data = copy_fixture(fixture, tmp_path / "data")
-    assert [cures_of(verdict) for verdict in verdicts(data)] == [Diagnosis()] * len(verdicts(data))
+    found = verdicts(data)
+    assert [cures_of(verdict) for verdict in found] == [Diagnosis()] * len(found)
 
 
 def test_what_a_scan_finds_corrupt_is_read_whole_first(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,13 @@ def log_directory(tmp_path: Path) -> Path:
     (root / ".lock").touch()
     (partition / BASE).write_bytes(b"batches")
     return root
+
+
+@pytest.fixture(autouse=True)
+def all_are_searched(
+    every_process: Callable[[], Iterator[Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_processes", every_process)
 
 
 @pytest.fixture(autouse=True)
