@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pwd
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -49,18 +48,8 @@ def missed(row: FatalStart, state: str, tmp_path: Path, user: int = 0) -> list[s
     return wrong
 
 
-def sample(rows: Sequence[FatalStart]) -> list[object]:
-    """Two rows run always, every fortieth one beside each change, the others at night."""
-    return [
-        row
-        if number < 2
-        else pytest.param(row, marks=pytest.mark.nightly if number % 40 else pytest.mark.slow)
-        for number, row in enumerate(rows)
-    ]
-
-
 @pytest.mark.parametrize("state", ["clean", "killed"])
-@pytest.mark.parametrize("row", sample(ROWS), ids=lambda row: row.name)
+@pytest.mark.parametrize("row", first_of(ROWS, every=40), ids=lambda row: row.name)
 def test_each_row_is_forecast_in_every_mode(row: FatalStart, state: str, tmp_path: Path) -> None:
     assert missed(row, state, tmp_path) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,25 +44,33 @@ def test_what_is_no_file_is_forecast_as_brokers_take_it(
         assert (mode, ran.code, failing) == (mode, 4, expected)
 
 
-@pytest.mark.parametrize("shape", ["nothing", "circle", "new", "socket"])
-@pytest.mark.parametrize(
-    ("name", "stopping"),
-    [
-        (".lock", {"nothing", "circle", "socket"}),
-        ("recovery-point-offset-checkpoint", {"nothing", "circle", "new", "socket"}),
-        ("meta.properties", {"nothing", "circle", "new", "socket"}),
-        (".kafka_cleanshutdown", set()),
-        (f"{METADATA}/{0:020}.index", {"nothing", "circle", "socket"}),
-        (f"{METADATA}/{0:020}.timeindex", {"nothing", "circle", "socket"}),
-        (f"{METADATA}/{0:020}.log", {"nothing", "circle", "socket"}),
-        (f"{METADATA}/leader-epoch-checkpoint", {"nothing", "circle", "new", "socket"}),
-        (f"{METADATA}/partition.metadata", {"socket"}),
-        (f"{METADATA}/quorum-state", {"socket"}),
-        (f"{METADATA}/00000000000000000303-0000000002.checkpoint", {"circle", "socket"}),
-        (f"{METADATA}/00000000000000000118-0000000001.checkpoint", set()),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+#: Names in a log directory, and the shapes in their place that stop a broker.
+BESIDE: dict[str, set[str]] = {
+    ".lock": {"nothing", "circle", "socket"},
+    "recovery-point-offset-checkpoint": {"nothing", "circle", "new", "socket"},
+    "meta.properties": {"nothing", "circle", "new", "socket"},
+    ".kafka_cleanshutdown": set(),
+    f"{METADATA}/{0:020}.index": {"nothing", "circle", "socket"},
+    f"{METADATA}/{0:020}.timeindex": {"nothing", "circle", "socket"},
+    f"{METADATA}/{0:020}.log": {"nothing", "circle", "socket"},
+    f"{METADATA}/leader-epoch-checkpoint": {"nothing", "circle", "new", "socket"},
+    f"{METADATA}/partition.metadata": {"socket"},
+    f"{METADATA}/quorum-state": {"socket"},
+    f"{METADATA}/00000000000000000303-0000000002.checkpoint": {"circle", "socket"},
+    f"{METADATA}/00000000000000000118-0000000001.checkpoint": set(),
+}
+
+
+def beside() -> Iterator[object]:
+    """Each name and shape; a link that does what one to nothing does is ``slow``."""
+    for name, stopping in BESIDE.items():
+        for shape in ("nothing", "circle", "new", "socket"):
+            alike = (shape in stopping) == ("nothing" in stopping)
+            marks = (pytest.mark.slow,) if alike and shape in ("circle", "new") else ()
+            yield pytest.param(name, stopping, shape, marks=marks, id=f"{name}-{shape}")
+
+
+@pytest.mark.parametrize(("name", "stopping", "shape"), beside())
 def test_what_is_no_file_beside_the_logs_of_topics_is_forecast_too(
     name: str, stopping: set[str], shape: str, tmp_path: Path
 ) -> None:

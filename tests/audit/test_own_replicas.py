@@ -25,6 +25,7 @@ from support.forge_metadata import (
     snapshot_name,
     topic,
 )
+from support.long_samples import first_of
 from support.pipeline import judge
 from support.recipes_directory import DIRECTORY_ID, META, OTHER_ID, meta_properties
 
@@ -252,7 +253,10 @@ STATES = {
 COMMANDS = [["verify"], ["verify", "--quick"], ["next-start"], ["next-start", "--scan"]]
 
 
-@pytest.mark.parametrize("fixture", ["4.3.1/clean", "4.3.1/killed", "3.9.1/clean", "4.4.0/killed"])
+@pytest.mark.parametrize(
+    "fixture",
+    first_of(["4.3.1/clean", "4.3.1/killed", "3.9.1/clean", "4.4.0/killed"], 2, every=1),
+)
 @pytest.mark.parametrize("damage", STATES, ids=lambda damage: damage.__name__)
 def test_no_all_clear_without_a_replica(
     damage: object, fixture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

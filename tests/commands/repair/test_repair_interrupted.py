@@ -23,6 +23,7 @@ from support.crashing.running import run
 from support.crashing.seam import Call, failing
 from support.crashing.trees import put
 from support.damaged import name
+from support.long_samples import first_of
 
 pytestmark = pytest.mark.once
 
@@ -55,7 +56,9 @@ def signalled(place: Path, number: signal.Signals) -> Callable[[Call, Callable[.
     return around
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", first_of([signal.SIGKILL, signal.SIGTERM, signal.SIGINT], every=1)
+)
 def test_journals_in_some_log_directories_alone(two: list[Path], number: signal.Signals) -> None:
     """Nothing was changed: the second directory is not forgotten, and neither is the consent."""
     ended = repair(*two, "--apply", around=signalled(two[0], number))
@@ -166,7 +169,11 @@ def test_a_log_directory_alone_does_not_hide_itself_from_the_whole_repair(two: l
 
 @pytest.mark.parametrize(
     "words",
-    [["--from"], ["--from", ""], ["--only", "all"], ["--only"], ["--jobs", "1"], ["--topic"]],
+    first_of(
+        [["--from"], ["--only", "all"], ["--from", ""], ["--only"], ["--jobs", "1"], ["--topic"]],
+        count=2,
+        every=1,
+    ),
 )
 def test_a_journal_with_options_that_no_repair_has(place: Path, words: list[str]) -> None:
     data, _ = damaged.write(place)
