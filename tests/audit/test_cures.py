@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from kdump.audit.finding_code import Severity
-from kdump.audit.run.verify import verify
 from kdump.audit.verdicts.cures import CureKind, Diagnosis, cures_of
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.ui.options.targets import TargetOptions, find_scope
 from support.all_recipes import RECIPES
 from support.damaged import Recipe
 from support.fixtures_loader import FIXTURES, copy_fixture
+from support.runners import by_targets
 
 REBUILD, TAIL, REPLICA, DROP, AS_BROKER = CureKind
 #: In the order of what they lose.
@@ -34,7 +34,7 @@ ORDERS = {
 def verdicts(path: Path) -> list[Verdict]:
     scope = find_scope(TargetOptions([path]))
     targets = [replace(target, stopped=True) for target in scope.targets]
-    return list(verify(targets, deep=False, jobs=1, context=scope.context, rebuild=True))
+    return list(by_targets(targets, deep=False, jobs=1, context=scope.context, rebuild=True))
 
 
 @pytest.fixture(scope="module")

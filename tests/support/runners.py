@@ -38,7 +38,7 @@ def by(runner: str, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
         from support import matrix_spark
 
         matrix_spark.stand_in(monkeypatch.setattr)
-    others = {"targets": _by_targets, "pieces": _in_pieces, "executors": _by_executors}
+    others = {"targets": by_targets, "pieces": _in_pieces, "executors": _by_executors}
     if runner in others:
         monkeypatch.setattr(f"{module}.verify", others[runner])
 
@@ -54,11 +54,18 @@ def _listed(targets: Sequence[Target]) -> Iterator[tuple[Target, Inventory]]:
         yield target, Inventory.of(target)
 
 
-def _by_targets(
-    targets: Sequence[Target], *, deep: bool, jobs: int, context: Context | None = None
+def by_targets(
+    targets: Sequence[Target],
+    *,
+    deep: bool,
+    jobs: int,
+    rebuild: bool = False,
+    context: Context | None = None,
 ) -> Iterator[Verdict]:
+    """Verify in this process: to fork it for a small directory takes most of the time."""
+    verification = Verification(context, deep, rebuild)
     for target, inventory in [*_listed(targets)]:
-        found = _done(TargetTask(target.without_listing(), inventory, Verification(context, deep)))
+        found = _done(TargetTask(target.without_listing(), inventory, verification))
         assert isinstance(found, TargetResult)
         yield found.conclusion
 
