@@ -94,7 +94,7 @@ def plan_drop(verdict: Verdict, *, settings: TopicSettings, report: Callable[[in
         as_local(path),
         identity,
         log_directory_of(verdict.target),
-        tuple(drop_steps(facts, after.surveys, changed, end, files)),
+        tuple(drop_steps(facts, after.replay, changed, files)),
         files,
         loss,
         log_start=facts.log_start_offset,

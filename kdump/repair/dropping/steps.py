@@ -15,8 +15,11 @@ from itertools import takewhile
 from typing import Final
 
 from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.replay.replay import Replay
 from kdump.audit.survey.survey import Survey
 from kdump.format.index import OffsetIndex, TimeIndex
+from kdump.format.snapshot import encode_snapshot
+from kdump.repair.content.producers import can_precede, start_of
 from kdump.repair.transaction.plan import (
     Assembly,
     Put,
@@ -29,6 +32,7 @@ from kdump.repair.transaction.plan import (
 from kdump.repair.truncation.steps import end_steps, recovery_point_step
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
+from kdump.storage.names import FileKind, format_file_name
 from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
@@ -61,28 +65,46 @@ class ShorterLog:
 
 def drop_steps(
     facts: PartitionFacts,
-    surveys: Sequence[Survey],
+    after: Replay,
     changed: Sequence[ShorterLog],
-    end: int,
     files: Mapping[str, Stamp],
 ) -> Iterator[Step]:
-    """Yield all steps. ``surveys`` are of the new logs, which end at ``end``. Raises SourceError.
+    """Yield all steps. ``after`` is a replay of the new logs. Raises SourceError.
 
     The indexes that stay short are rebuilt by a plan of their own.
     """
+    surveys, end = [segment.survey for segment in after.segments], after.end_offset
     if facts.recovery_point is not None and facts.recovery_point > end:
         yield from recovery_point_step(facts, surveys[-1].segment.base_offset)
     for log in changed:
         yield from _log_steps(log, files)
-    for offset in sorted(facts.snapshots, reverse=True):
-        if offset > end:
-            yield Remove(facts.snapshots[offset].path.name)
+    yield from _snapshot_steps(facts, after, files)
     yield from end_steps(facts, surveys, end, files)
     if facts.clean:
         # A clean shutdown file may name a broker epoch, with which the controller would keep this
         # replica in sync although it lacks records. Until here, a start trusts what it would have.
         yield TakeMarker()
         yield PutMarker()
+
+
+def _snapshot_steps(
+    facts: PartitionFacts, after: Replay, files: Mapping[str, Stamp]
+) -> Iterator[Step]:
+    """Yield a snapshot of the producers at the new end, if those above it have to go.
+
+    A clean start knows no producers if no snapshot is left, and does not replay the log.
+    """
+    end = after.end_offset
+    above = [offset for offset in sorted(facts.snapshots, reverse=True) if offset > end]
+    found = facts.snapshots.get(end)
+    sound = found is not None and found.value is not None and can_precede(found.value, end)
+    known = not isinstance(start_of(facts, [each.survey for each in after.segments]), str)
+    if above and known and not sound and end > (facts.log_start or 0):
+        *_, (_, state) = after.states()
+        name = format_file_name(FileKind.SNAPSHOT, end)
+        yield Put.of(name, encode_snapshot(state.values()), replaces=name in files)
+    for offset in above:
+        yield Remove(facts.snapshots[offset].path.name)
 
 
 def _log_steps(log: ShorterLog, files: Mapping[str, Stamp]) -> Iterator[Step]:

@@ -205,6 +205,26 @@ def test_a_batch_in_a_value_is_not_taken(others: Sequence[int], place: Path) -> 
         assert log.read_bytes() == b"".join([*first[:3], *first[4:]])
 
 
+def test_producers_are_known_after_a_shorter_end(place: Path) -> None:
+    """A clean start without a snapshot knows no producers; the one at the old end has to go."""
+    batches = [
+        forge.batch(at, [forge.record()] * 5, producer_id=7, producer_epoch=0, base_sequence=at)
+        for at in range(0, 100, 5)
+    ]
+    end = forge.snapshot([(7, 0, 99, 99, 4, forge.TIMESTAMP, -1, -1)])
+    data = directory(place / "data", {})
+    first = [*broken(batches, 3)[:-1], batches[-1][:-3]]
+    partition = forge.write_partition(
+        data, "t", 0, {FIRST: first}, files={name(100, ".snapshot"): end}
+    )
+    (data / ".kafka_cleanshutdown").write_bytes(b"")
+    assert dropped("--only-copy", data) == exits.OK
+    snapshots = {path.name: path.read_bytes() for path in partition.glob("*.snapshot")}
+    expected = forge.snapshot([(7, 0, 94, 94, 4, forge.TIMESTAMP, -1, -1)])
+    assert snapshots == {name(95, ".snapshot"): expected}
+    assert complaints(data) == set()
+
+
 def test_what_is_dropped_is_a_note_afterwards(place: Path) -> None:
     data = directory(place / "data", corrupt(t=broken(GOOD[FIRST], 3)))
     assert dropped("--only-copy", data) == exits.OK
