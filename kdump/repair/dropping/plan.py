@@ -18,6 +18,7 @@ from kdump.audit.survey.recovery import Span
 from kdump.audit.survey.survey import Survey, effective_compaction
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.errors import Refused
+from kdump.format.batch import HEADER_BYTES, read_header
 from kdump.repair.content.changed_logs import with_changed_logs
 from kdump.repair.content.extent import check_whole, log_end_of, partition_facts
 from kdump.repair.dropping.steps import ShorterLog, drop_steps
@@ -33,6 +34,7 @@ from kdump.repair.transaction.fingerprint import (
 from kdump.repair.transaction.plan import Loss, Plan, log_directory_of
 from kdump.repair.truncation.cut_point import CutPoint, recovery_cut_point
 from kdump.repair.truncation.plan import confirm, recovery_violations
+from kdump.storage.access import open_source
 from kdump.storage.paths import as_local
 
 #: The plan belongs to a repair of its log directory, which finishes it without its options.
@@ -126,13 +128,13 @@ def _check_order(segments: Sequence[OwnSegment]) -> None:
     """Raise Refused unless all valid batches are certain, and follow each other.
 
     A search may have found batches in the value of a corrupt record. Such a value is not the last
-    thing in its log: the rest of its record follows.
+    thing in its log, since the rest of its record follows, unless the log ends inside the record.
     """
     for own in segments:
         for number, island in enumerate(own.islands):
             last = number == len(own.islands) - 1
             at_end = last and (island.end == own.size or is_room(own, island.end))
-            if island.hunted and not at_end:
+            if island.hunted and not (at_end and _is_after(own, number)):
                 raise Refused(
                     f"{own.segment.log}: expected batches that are surely no values of records, "
                     f"found some at position {island.start} by search after a corrupt size: kdump "
@@ -151,6 +153,19 @@ def _check_order(segments: Sequence[OwnSegment]) -> None:
                 f"{island.start}, found {island.first.base_offset}: kdump salvage decides between "
                 "batches with the same offsets"
             )
+
+
+def _is_after(own: OwnSegment, number: int) -> bool:
+    """Return whether an island has higher offsets than the corrupt batch before it.
+
+    By the header of that batch; True if that cannot be read. Raises SourceError.
+    """
+    position = own.islands[number - 1].end if number else 0
+    with open_source(own.segment.log, mapped=False, sealed=True) as source:
+        header = read_header(source.window(position, HEADER_BYTES), position)
+    if header is None or header.magic != _MAGIC:
+        return True
+    return header.last_offset < own.islands[number].first.base_offset
 
 
 def _shorter(own: OwnSegment, settings: TopicSettings, report: Callable[[int], None]) -> ShorterLog:

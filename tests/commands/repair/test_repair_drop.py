@@ -205,6 +205,21 @@ def test_a_batch_in_a_value_is_not_taken(others: Sequence[int], place: Path) -> 
         assert log.read_bytes() == b"".join([*first[:3], *first[4:]])
 
 
+def test_a_batch_in_the_value_of_a_torn_record_is_not_taken(place: Path) -> None:
+    """The log may end where the value does, so that a search ends at the end of the log."""
+    inner = forge.batch(95, [forge.record(b"planted")] * 5)
+    outer = forge.batch(95, [forge.record(inner)], last_offset_delta=4)
+    torn = outer[: outer.index(inner) + len(inner)]
+    assert len(torn) < len(outer)
+    data = directory(place / "data", {})
+    first = [*broken(GOOD[FIRST], 3)[:19], torn]
+    partition = forge.write_partition(data, "t", 0, {FIRST: first})
+    (reason,) = left("--only-copy", data).values()
+    assert "by search after a corrupt size" in reason
+    assert dropped("--only-copy", data) == exits.INCOMPLETE
+    assert (partition / name(FIRST, ".log")).read_bytes() == b"".join(first)
+
+
 def test_producers_are_known_after_a_shorter_end(place: Path) -> None:
     """A clean start without a snapshot knows no producers; the one at the old end has to go."""
     batches = [
