@@ -42,8 +42,8 @@ COMMAND: Final = "repair"
 
 #: The first magic whose headers hold all offsets.
 _MAGIC: Final = 2
-#: The most gaps that a plan lists.
-_LISTED: Final = 1_000
+#: The most gaps that a plan lists. ``verify`` reports the others.
+_LISTED: Final = 100_000
 
 
 def plan_drop(verdict: Verdict, *, settings: TopicSettings, report: Callable[[int], None]) -> Plan:

@@ -215,7 +215,11 @@ def _partition_steps(
     torn = [verdict for verdict in together if CureKind.TAIL in kinds[verdict.target.path]]
     rebuilt = [verdict for verdict in together if CureKind.TAIL not in kinds[verdict.target.path]]
     yield from _one_plan(root, torn, rebuilt)
-    corrupt = [verdict for verdict in others if CureKind.DROP in cures_of(verdict).cures]
+    corrupt = [
+        verdict
+        for verdict in others
+        if CureKind.DROP in cures_of(verdict).cures and not _has_copy(verdict, beside)
+    ]
     dropped = corrupt if len(corrupt) > _NAMED else []
     yield from _drop_step(root, dropped)
     done = {verdict.target.path for verdict in (*torn, *dropped)}
