@@ -12,16 +12,24 @@ from audit.not_files import FAILS, NAMES, SHAPES, SOURCE, STATES, plant
 from support.commands import kdump
 from support.fixtures_loader import copy_fixture
 from support.forge_metadata import METADATA
+from support.long_samples import first_of
 
-MODES = (("next-start",), ("next-start", "--scan"), ("verify", "--quick"), ("verify",))
+Modes = tuple[tuple[str, ...], ...]
+MODES: tuple[Modes, ...] = (
+    (("next-start",), ("verify",)),
+    (("next-start", "--scan"), ("verify", "--quick")),
+)
+#: Each command in one of its two modes; the other ones are ``slow``.
+WAYS = pytest.mark.parametrize("modes", first_of(MODES, every=1), ids=["plain", "other"])
 QUICK = (("next-start",), ("verify", "--quick"))
 VERSION = "4.3.1"
 
 
+@WAYS
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_what_is_no_file_is_forecast_as_brokers_take_it(
-    shape: str, state: str, tmp_path: Path
+    shape: str, state: str, modes: Modes, tmp_path: Path
 ) -> None:
     """A partition for each name, in one log directory without lines in checkpoints."""
     source = copy_fixture(f"{VERSION}/clean", tmp_path / "source")
@@ -32,7 +40,7 @@ def test_what_is_no_file_is_forecast_as_brokers_take_it(
         (data / ".kafka_cleanshutdown").touch()
     for number, name in enumerate(NAMES):
         plant(source, data / f"codec-none-{number}", name, shape)
-    for mode in MODES:
+    for mode in modes:
         ran = kdump(*mode, data, searching=False)
         starts = {line["partition"]: line for line in ran.of("forecast")}
         failing = {
@@ -70,14 +78,15 @@ def beside() -> Iterator[object]:
             yield pytest.param(name, stopping, shape, marks=marks, id=f"{name}-{shape}")
 
 
-@pytest.mark.parametrize(("name", "stopping", "shape"), beside())
+@WAYS
+@pytest.mark.parametrize(("name", "stopping", "shape"), [*beside()])
 def test_what_is_no_file_beside_the_logs_of_topics_is_forecast_too(
-    name: str, stopping: set[str], shape: str, tmp_path: Path
+    name: str, stopping: set[str], shape: str, modes: Modes, tmp_path: Path
 ) -> None:
     data = copy_fixture(f"{VERSION}/clean", tmp_path / "data")
     (data / name).unlink(missing_ok=True)
     SHAPES[shape](data / name)
-    for mode in MODES:
+    for mode in modes:
         ran = kdump(*mode, data, searching=False)
         (summary,) = ran.of("summary")
         starts = [start["outcome"] for start in summary["next_starts"]]
@@ -135,14 +144,15 @@ def test_a_link_below_the_log_start_offset_has_no_record(tmp_path: Path) -> None
     assert "log-is-no-file" not in codes
 
 
+@WAYS
 @pytest.mark.parametrize("shape", ["nothing", "circle", "new"])
 def test_a_link_to_nothing_in_place_of_the_topic_id_counts_as_none(
-    shape: str, tmp_path: Path
+    shape: str, modes: Modes, tmp_path: Path
 ) -> None:
     data = copy_fixture(f"{VERSION}/clean", tmp_path / "data")
     (data / SOURCE / "partition.metadata").unlink()
     SHAPES[shape](data / SOURCE / "partition.metadata")
-    for mode in MODES:
+    for mode in modes:
         ran = kdump(*mode, data, searching=False)
         assert ran.code == 4
         if mode[0] == "verify":

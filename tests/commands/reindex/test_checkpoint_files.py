@@ -15,6 +15,7 @@ from support.crashing.running import run
 from support.crashing.seam import Around, Call, killed_before
 from support.crashing.subjects import CHECKPOINTS, END, MARK, MARKER, PARTITION, POINT, Subject
 from support.crashing.trees import Node
+from support.long_samples import first_of
 from support.planning import left, restored
 
 pytestmark = pytest.mark.usefixtures("unsearched")
@@ -45,7 +46,7 @@ def rows(path: Path) -> dict[tuple[str, int], int]:
     return found
 
 
-@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("clean", first_of([True, False], every=1))
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

@@ -295,7 +295,7 @@ def _lasting(tree: dict[str, Node]) -> dict[str, Node]:
 @pytest.mark.parametrize(
     "count",
     [
-        pytest.param(3, id="few"),
+        pytest.param(2, id="few"),
         pytest.param(30, id="some", marks=pytest.mark.slow),
         pytest.param(10_000, id="all", marks=pytest.mark.nightly),
     ],
@@ -311,13 +311,14 @@ def test_killed_before_a_call(
     assert wrong == []
 
 
+@pytest.mark.parametrize("count", [2, pytest.param(6, marks=pytest.mark.slow)])
 def test_a_failed_call_says_how_to_go_on(
-    begun: tuple[Path, dict[str, Node], list[str], str],
+    begun: tuple[Path, dict[str, Node], list[str], str], count: int
 ) -> None:
     data, original, command, plan_id = begun
     expected_calls = calls_of(command, data)
     expected = without_times(data)
-    for number in random.Random(SEED).sample(range(expected_calls), 6):
+    for number in random.Random(SEED).sample(range(expected_calls), count):
         put(data, original)
         failed = run(command, failing(number.__eq__, errno.EIO))
         if failed.code == exits.REFUSED:  # nothing was changed
