@@ -61,6 +61,7 @@ def _run_here(
     *,
     retry: object = None,
     on_progress: Callable[[Any], None] | None = None,
+    close_descriptors: object = (),
 ) -> Generator[workers.Result[Any, Any], None, None]:
     """Do what ``workers.run`` does, in this process."""
     for number, task in enumerate(tasks):
