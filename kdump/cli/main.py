@@ -264,8 +264,10 @@ def _run(argv: Sequence[str] | None) -> int:
             return _report_bug()
         _print_error(f"cannot continue: {error}")
         return Ending(unread=True).exit_code
-    except Exception:  # noqa: BLE001  the last resort: any exception here is a bug
-        return _report_bug()
+    except Exception as error:  # noqa: BLE001  the last resort: any exception here is a bug
+        # Before Python 3.12 an interrupt amid the definition of a class becomes a RuntimeError.
+        interrupted = isinstance(error.__cause__, KeyboardInterrupt)
+        return INTERRUPTED if interrupted else _report_bug()
 
 
 def _flush(code: int) -> int:

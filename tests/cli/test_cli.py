@@ -286,6 +286,23 @@ def test_an_interrupt_at_any_time_leaves_no_traceback_of_kdump() -> None:
         assert PACKAGE not in err, err
 
 
+@pytest.mark.parametrize(("cause", "code"), [(KeyboardInterrupt, 130), (ValueError, 1)])
+def test_an_interrupt_amid_the_definition_of_a_class_ends_in_silence(
+    cause: type[BaseException],
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Python 3.11 calls ``__set_name__`` there, and makes a RuntimeError of what it raises."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise RuntimeError("Error calling __set_name__") from cause()
+
+    monkeypatch.setattr(cli, "main", interrupted)
+    assert main(["--version"]) == code
+    assert ("bug in kdump" in capsys.readouterr().err) == (code == 1)
+
+
 def test_an_interrupt_at_any_import_ends_in_silence(sound: Path) -> None:
     arguments = ["verify", str(sound), "--jobs", "1"]
     last = imports(*arguments)
