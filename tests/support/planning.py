@@ -18,6 +18,7 @@ from kdump.audit.targets.context import Context
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.commands.convert.plan import plan_convert
 from kdump.errors import Unfinished
+from kdump.repair.dropping.plan import plan_drop
 from kdump.repair.healing.plan import HealPlan, plan_heal
 from kdump.repair.rewrite.conversion import Rules
 from kdump.repair.side_files.plan import plan_reindex
@@ -53,6 +54,12 @@ def reindexing(partition: Path, *, every: bool = False) -> Plan:
         node=context.node(verdict.target),
         arguments=arguments,
     )
+
+
+def dropping(partition: Path) -> Plan:
+    """What ``repair --only-copy`` plans for a partition with corrupt batches amid valid ones."""
+    verdict, context = _verified(partition, rebuild=True)
+    return plan_drop(verdict, settings=context.settings(verdict.target), report=lambda _: None)
 
 
 def conversion(partition: Path, rules: Rules | None = None, *, jobs: int = 1) -> Plan:
