@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,8 +23,12 @@ EFFORT = {"seconds", "jobs"}
 
 @pytest.fixture
 def verified(
-    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+    capfdbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    every_process: Callable[[], Iterator[Path]],
 ) -> Verified:
+    # Executors search all processes too, and name those that they cannot see.
+    monkeypatch.setattr("kdump.storage.liveness._processes", every_process)
     # Findings tell the present.
     clock = SimpleNamespace(time_ns=lambda: NOW_MS * 1_000_000)
     monkeypatch.setattr("kdump.audit.targets.listing.time", clock)
