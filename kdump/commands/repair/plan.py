@@ -39,7 +39,7 @@ from kdump.values import frozen
 
 _ID_LENGTH: Final = 8
 #: What needs no option. It removes no valid record.
-UNASKED: Final = frozenset({CureKind.REBUILD, CureKind.TAIL})
+UNASKED: Final = frozenset(CureKind) - OPTIONS.keys()
 #: Why a partition is left, or a part of it is.
 _EXCLUDED: Final = "--only leaves its cure out"
 _NOT_ALL: Final = "no replica has all that is corrupt or missing"

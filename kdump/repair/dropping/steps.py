@@ -18,8 +18,7 @@ from kdump.audit.facts.small_files import PartitionFacts
 from kdump.audit.replay.replay import Replay
 from kdump.audit.survey.survey import Survey
 from kdump.format.index import OffsetIndex, TimeIndex
-from kdump.format.snapshot import encode_snapshot
-from kdump.repair.content.producers import can_precede, start_of
+from kdump.repair.content.producers import start_of
 from kdump.repair.transaction.plan import (
     Assembly,
     Put,
@@ -29,10 +28,9 @@ from kdump.repair.transaction.plan import (
     Step,
     TakeMarker,
 )
-from kdump.repair.truncation.steps import end_steps, recovery_point_step
+from kdump.repair.truncation.steps import end_snapshot, end_steps, recovery_point_step
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
-from kdump.storage.names import FileKind, format_file_name
 from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
@@ -94,15 +92,12 @@ def _snapshot_steps(
 
     A clean start knows no producers if no snapshot is left, and does not replay the log.
     """
-    end = after.end_offset
-    above = [offset for offset in sorted(facts.snapshots, reverse=True) if offset > end]
-    found = facts.snapshots.get(end)
-    sound = found is not None and found.value is not None and can_precede(found.value, end)
+    above = [
+        offset for offset in sorted(facts.snapshots, reverse=True) if offset > after.end_offset
+    ]
     known = not isinstance(start_of(facts, [each.survey for each in after.segments]), str)
-    if above and known and not sound and end > (facts.log_start or 0):
-        *_, (_, state) = after.states()
-        name = format_file_name(FileKind.SNAPSHOT, end)
-        yield Put.of(name, encode_snapshot(state.values()), replaces=name in files)
+    if above and known:
+        yield from end_snapshot(facts, after, files)
     for offset in above:
         yield Remove(facts.snapshots[offset].path.name)
 

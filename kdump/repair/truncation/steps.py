@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 
 from kdump.audit.facts.small_files import PartitionFacts
+from kdump.audit.replay.replay import Replay
 from kdump.audit.survey.survey import Survey
 from kdump.format.batch import HEADER_BYTES
 from kdump.format.checkpoint import encode_epochs
@@ -80,7 +81,8 @@ class CutSteps:
         yield from self._removals()
         if self._after.indexes is not None:
             yield from self._last_segment(self._after.indexes)
-        yield from self._snapshot()
+        if self._known:
+            yield from end_snapshot(facts, after.replay, self._files)
         yield from end_steps(facts, after.surveys, after.end, self._files)
         if self._facts.clean:
             yield PutMarker()
@@ -139,18 +141,6 @@ class CutSteps:
             for first, last in self._after.surveys[-1].jumps
         )
 
-    def _snapshot(self) -> Iterator[Step]:
-        """Yield a snapshot of the producers at the end, unless a sound snapshot has them."""
-        end = self._after.end
-        found = self._facts.snapshots.get(end)
-        if found is not None and found.value is not None and can_precede(found.value, end):
-            return
-        if not self._known or end <= (self._facts.log_start or 0):
-            return
-        *_, (_, state) = self._after.replay.states()
-        name = format_file_name(FileKind.SNAPSHOT, end)
-        yield Put.of(name, encode_snapshot(state.values()), replaces=name in self._files)
-
     def _name(self, kind: FileKind) -> str:
         return format_file_name(kind, self._after.base)
 
@@ -174,6 +164,24 @@ def end_steps(
     yield from _line(facts, HIGH_WATERMARK_CHECKPOINT, facts.high_watermark, end)
     yield from _line(facts, LOG_START_CHECKPOINT, facts.log_start, end)
     yield from _line(facts, CLEANER_CHECKPOINT, facts.cleaner_offset, base)
+
+
+def end_snapshot(
+    facts: PartitionFacts, after: Replay, files: Mapping[str, Stamp]
+) -> Iterator[Step]:
+    """Yield a snapshot of the producers at the end of ``after``, unless a valid one has them.
+
+    All producers before the log of ``after`` must be known.
+    """
+    end = after.end_offset
+    found = facts.snapshots.get(end)
+    if found is not None and found.value is not None and can_precede(found.value, end):
+        return
+    if end <= (facts.log_start or 0):
+        return
+    *_, (_, state) = after.states()
+    name = format_file_name(FileKind.SNAPSHOT, end)
+    yield Put.of(name, encode_snapshot(state.values()), replaces=name in files)
 
 
 def recovery_point_step(facts: PartitionFacts, base: int) -> Iterator[Step]:
