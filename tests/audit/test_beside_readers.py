@@ -125,8 +125,14 @@ def test_a_reader_of_every_file_changes_nothing(
     [pytest.param(1, marks=pytest.mark.slow), pytest.param(None, marks=pytest.mark.nightly)],
 )
 def test_five_at_once_say_the_same(
-    most: int | None, directories: list[Path], capfd: pytest.CaptureFixture[str]
+    most: int | None,
+    directories: list[Path],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    every_process: Callable[[], Iterator[Path]],
 ) -> None:
+    # The five search all processes.
+    monkeypatch.setattr(liveness, "_processes", every_process)
     code = "import sys; from kdump.cli.main import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "verify", "--jobs", "2", "--format", "json"]
     for some in parts(directories)[:most]:
