@@ -86,6 +86,11 @@ class FindingCode:
         """The first sentence of the advice, without its full stop."""
         return self.advice.split(". ")[0].removesuffix(".")
 
+    @property
+    def by_replica(self) -> bool:
+        """Whether a replica in sync has what is wrong here, by the advice."""
+        return FETCH_FROM_LEADER in self.advice
+
     def __reduce__(self) -> tuple[Callable[[str], FindingCode], tuple[str]]:
         # Findings travel between processes, and there is one object of each code.
         return find_code, (self.name,)
@@ -101,20 +106,23 @@ def find_code(name: str) -> FindingCode:
     return codes[name]
 
 
+#: The advice where a replica in sync helps.
+FETCH_FROM_LEADER: Final = (
+    "If another replica is in sync, start its broker first. Then, while this broker is stopped, "
+    "kdump repair --refetch moves the partition aside, and this broker fetches all of it from the "
+    "leader."
+)
 #: The advice where data may be lost.
 REPLICA_FIRST: Final = (
-    "If another replica is in sync, start its broker first. Then move this partition directory out "
-    "of the log directory and start this broker: it fetches the whole partition from the leader. "
-    "If no other replica has the records, copy the directory before a broker starts on it."
+    f"{FETCH_FROM_LEADER} If no other replica has the records, copy the directory before a broker "
+    "starts on it."
 )
 #: The advice where recovery cuts a log.
 SALVAGE_OR_CUT: Final = (
-    "If another replica is in sync, start its broker first. Then move this partition directory out "
-    "of the log directory and start this broker: it fetches the whole partition from the leader. "
-    "If no other replica has the records, run kdump salvage before a broker starts: it writes a "
-    "new partition directory with every valid batch, also the batches after the corruption. kdump "
-    "truncate-to-valid truncates the log here and removes all later records, valid records "
-    "included. kdump undo reverts this."
+    f"{FETCH_FROM_LEADER} If no other replica has the records, run kdump salvage before a broker "
+    "starts: it writes a new partition directory with every valid batch, also the batches after "
+    "the corruption. kdump truncate-to-valid truncates the log here and removes all later records, "
+    "valid records included. kdump undo reverts this."
 )
 #: The advice for an index that only recovery rebuilds.
 REINDEX: Final = (

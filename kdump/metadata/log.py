@@ -83,6 +83,16 @@ class Stop:
 LogItem: TypeAlias = DataRecord | ControlEntry | Stop
 
 
+def written_ms(partition: Partition) -> int | None:
+    """Return when a metadata log was last written, in ms; None if that is unknown."""
+    if not partition.segments:
+        return None
+    try:
+        return partition.segments[-1].log.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return None
+
+
 def metadata_partition(directory: LogDirectory) -> AnyPath | None:
     """Return the path of ``__cluster_metadata-0`` in a log directory, None without one."""
     for path in directory.partition_paths:

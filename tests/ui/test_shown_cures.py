@@ -20,6 +20,7 @@ pytestmark = pytest.mark.once
 REBUILD = {"cure": "rebuild", "option": None}
 TAIL = {"cure": "tail", "option": None}
 REPLICA = {"cure": "replica", "option": "--from REPLICA"}
+REFETCH = {"cure": "refetch", "option": "--refetch"}
 DROP = {"cure": "drop", "option": "--only-copy"}
 AS_BROKER = {"cure": "as-broker", "option": "--as-broker"}
 #: Of each partition of the damaged directory, as ``repair`` plans them.
@@ -27,7 +28,7 @@ CURES = {
     "index-0": [REBUILD],
     "torn-0": [TAIL],
     "both-0": [TAIL],
-    "middle-0": [REPLICA, DROP, AS_BROKER],
+    "middle-0": [REPLICA, REFETCH, DROP, AS_BROKER],
     "end-0": [REPLICA, TAIL],
 }
 

@@ -66,7 +66,7 @@ class Replicas:
     ``in_sync`` are the replicas in sync when the record was written, ``eligible`` those that may
     lead all the same (KIP-966), ``last_eligible`` the last of these. ``adding`` are the replicas
     that a reassignment adds, ``removing`` those that it removes. ``established``: the partition was
-    not just created, for it changed since or is in a snapshot.
+    not just created, for it changed since or is in a snapshot. ``leader`` is -1 for none.
     """
 
     nodes: tuple[int, ...]
@@ -77,6 +77,7 @@ class Replicas:
     adding: tuple[int, ...] = ()
     established: bool = False
     removing: tuple[int, ...] = ()
+    leader: int = -1
 
     def directory_of(self, node: int, *, lost: str | None = None) -> str | None:
         """Return the id of the log directory of a replica; None if the cluster does not have it.
@@ -333,6 +334,7 @@ def read_cluster(partition: Partition) -> ClusterImage:
                     found.adding,
                     found.partition_epoch > 0 or (topic_id, number) in old,
                     found.removing,
+                    found.leader,
                 )
                 for number, found in partitions.items()
             }

@@ -39,6 +39,7 @@ class CureKind(Enum):
     REBUILD = "rebuild"  # the files beside the logs are rebuilt from them
     TAIL = "tail"  # the unreadable end of the log is removed
     REPLICA = "replica"  # a replica gives what is corrupt or missing
+    REFETCH = "refetch"  # all is moved aside, and the broker fetches it from its leader
     DROP = "drop"  # corrupt batches are dropped, and the valid ones stay
     AS_BROKER = "as-broker"  # the log is truncated where log recovery truncates it
 
@@ -46,6 +47,7 @@ class CureKind(Enum):
 #: The option of ``kdump repair`` that allows a cure. The other cures need none.
 OPTIONS: Final = {
     CureKind.REPLICA: "--from REPLICA",
+    CureKind.REFETCH: "--refetch",
     CureKind.DROP: "--only-copy",
     CureKind.AS_BROKER: "--as-broker",
 }
@@ -144,6 +146,7 @@ def _of_remedies(verdict: Verdict, found: list[Finding], errors: list[Finding]) 
     remedies = {finding.remedy for finding in found}
     rebuild = (CureKind.REBUILD,) if reindex_command(path) in remedies else ()
     replica = (CureKind.REPLICA,) if verdict.lost.records else ()
+    instead = (*replica, *_refetch(path))
     if salvage_command(path) in remedies:
         why = "valid batches follow corrupt ones"
         drop: tuple[CureKind, ...] = (CureKind.DROP,)
@@ -151,22 +154,30 @@ def _of_remedies(verdict: Verdict, found: list[Finding], errors: list[Finding]) 
             why, drop = "the end of a transaction is corrupt, and valid batches follow it", ()
         elif not verdict.lost.corrupt or _is_internal(path):
             drop = ()  # an older state of groups or transactions would return
-        cures = CureKind.REPLICA, *drop, CureKind.AS_BROKER
+        cures = CureKind.REPLICA, *_refetch(path), *drop, CureKind.AS_BROKER
         return Diagnosis(cures, why, salvage_command(path))
     if truncate_command(path) in remedies:
         return Diagnosis((*replica, CureKind.TAIL))
     if verdict.quick and verdict.lost.corrupt:  # by a scan of what recovery reads
         why = "a log is corrupt, and not all of it was read"
-        return Diagnosis((*replica, *rebuild), why, verify_command(path))
+        return Diagnosis((*instead, *rebuild), why, verify_command(path))
     if verdict.lost.records:
         why = "records are missing, and nothing on this disk has them"
-        return Diagnosis((*replica, *rebuild), why)
+        return Diagnosis((*instead, *rebuild), why)
     cured = {reindex_command(path)}
     others = [finding for finding in errors if finding.remedy not in cured]
     if not others:
         return Diagnosis(rebuild)
     first = others[0]
-    return Diagnosis(rebuild, left=_left(path, first, errors), command=first.remedy)
+    if not any(finding.code.by_replica for finding in others):
+        instead = ()
+    return Diagnosis((*instead, *rebuild), left=_left(path, first, errors), command=first.remedy)
+
+
+def _refetch(path: AnyPath) -> tuple[CureKind, ...]:
+    """Return the cure that leaves a log to its leader: brokers serve current logs alone."""
+    name = directory_name(path)
+    return (CureKind.REFETCH,) if name is not None and not name.suffix else ()
 
 
 def _is_internal(path: AnyPath) -> bool:

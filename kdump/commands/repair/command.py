@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kdump.audit.targets.scope import Scope
     from kdump.audit.targets.target import Target
     from kdump.audit.verdicts.cures import CureKind
+    from kdump.commands.repair.in_sync import MetadataCopy
     from kdump.commands.repair.plan import CureOptions, LeftPartition, RepairPlan
     from kdump.commands.repair.report import RunReport
     from kdump.repair.transaction.lock import HeldLock
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from kdump.ui.progress import Mode, Progress
 
 #: Options that name a path.
-_PATHS = frozenset({"--from", "--config"})
-_KINDS = ("rebuild", "tail", "replica", "drop", "as-broker")
+_PATHS = frozenset({"--from", "--metadata", "--config"})
+_KINDS = ("rebuild", "tail", "replica", "refetch", "drop", "as-broker")
 
 
 @click.command(
@@ -57,6 +58,25 @@ _KINDS = ("rebuild", "tail", "replica", "drop", "as-broker")
     "with partitions of the same names, or an address in an object store. Repeatable.",
 )
 @click.option(
+    "--refetch",
+    is_flag=True,
+    help="Move a partition aside that cannot be repaired without a loss, where another replica is "
+    "in sync: the broker fetches it again.",
+)
+@click.option(
+    "--metadata",
+    metavar="PATH",
+    multiple=True,
+    type=LogPath(),
+    help="With --refetch: a metadata log that says which replicas are in sync, or a log directory "
+    "with one: that of a controller. The newest one counts. Repeatable.",
+)
+@click.option(
+    "--others-in-sync",
+    is_flag=True,
+    help="With --refetch: you know that another replica of each of these partitions is in sync.",
+)
+@click.option(
     "--only-copy",
     is_flag=True,
     help="No other replica has these records. Where valid batches follow corrupt ones, drop the "
@@ -73,7 +93,8 @@ _KINDS = ("rebuild", "tail", "replica", "drop", "as-broker")
     metavar="CURE",
     multiple=True,
     type=click.Choice(_KINDS),
-    help="Plan only cures of this kind: rebuild, tail, replica, drop or as-broker. Repeatable.",
+    help="Plan only cures of this kind: rebuild, tail, replica, refetch, drop or as-broker. "
+    "Repeatable.",
 )
 @click.option("--all", "spelled_out", is_flag=True, help="Show the plan of every partition.")
 @click.option(
@@ -100,6 +121,9 @@ _KINDS = ("rebuild", "tail", "replica", "drop", "as-broker")
 def repair(
     targets: TargetOptions,
     replicas: tuple[AnyPath, ...],
+    refetch: bool,
+    metadata: tuple[AnyPath, ...],
+    others_in_sync: bool,
     only_copy: bool,
     as_broker: bool,
     only: tuple[str, ...],
@@ -116,9 +140,10 @@ def repair(
     PATH is a log directory, or a partition directory in one. repair reads all logs, and chooses for
     each partition the cure that loses least: indexes, snapshots and small files are rebuilt
     (rebuild); the unreadable end of a log is removed, with no valid record (tail); with --from,
-    replicas give what is corrupt or missing (replica); with --only-copy, corrupt batches are
-    dropped and the valid ones stay (drop); with --as-broker, logs are truncated where log recovery
-    would truncate them (as-broker).
+    replicas give what is corrupt or missing (replica); with --refetch, the partition is moved aside
+    where another replica is in sync, and the broker fetches it again from its leader (refetch);
+    with --only-copy, corrupt batches are dropped and the valid ones stay (drop); with --as-broker,
+    logs are truncated where log recovery would truncate them (as-broker).
 
     A partition for which no cure is allowed stays as it is, and the plan names it with the options
     that would allow one. So does the metadata log of a cluster, whose quorum decides what is valid.
@@ -142,13 +167,29 @@ def repair(
     if targets.config is not None:  # another working directory may finish the repair
         targets = replace(targets, config=targets.config.absolute())
     scope = find_read_scope(targets, stores=False)
-    refuse_manifests(replicas)
+    if not refetch and (metadata or others_in_sync):
+        raise click.UsageError("--metadata, --others-in-sync: expected --refetch beside it")
+    if metadata and others_in_sync:
+        raise click.UsageError("--others-in-sync: expected no --metadata beside it")
+    refuse_manifests((*replicas, *metadata))
     for replica in replicas:
         open_path(replica)  # a wrong path is one error, not one for each partition
     kinds = frozenset(map(CureKind, only))
-    options = CureOptions(replicas, only_copy, as_broker, kinds, targets.config)
+    options = CureOptions(
+        replicas,
+        refetch,
+        metadata,
+        others_in_sync,
+        only_copy,
+        as_broker,
+        kinds,
+        targets.config,
+    )
     arguments = (
         *(word for replica in replicas for word in ("--from", typed_text(replica))),
+        *(("--refetch",) if refetch else ()),
+        *(word for path in metadata for word in ("--metadata", typed_text(path))),
+        *(("--others-in-sync",) if others_in_sync else ()),
         *(("--only-copy",) if only_copy else ()),
         *(("--as-broker",) if as_broker else ()),
         *(word for kind in only for word in ("--only", kind)),
@@ -202,7 +243,7 @@ class _Run:
         self._scope, self._options, self._arguments = scope, options, arguments
         self._output, self._meter, self._confirm = output, meter, confirm
         self._jobs, self._assume_stopped = jobs, assume_stopped
-        self._left = False
+        self._metadata: MetadataCopy | None = None
 
     def go(self, *, applying: bool) -> tuple[Ending, Sequence[RepairJournal]]:
         """Plan, and carry it out if so chosen; return the ending, and the journals of what is done.
@@ -210,6 +251,7 @@ class _Run:
         Raises KdumpError.
         """
         from kdump.commands.repair.course import new_journals
+        from kdump.commands.repair.in_sync import newest_copy
         from kdump.commands.repair.plan import plan_repair
         from kdump.repair.journal import begin, has_begun
         from kdump.repair.side_files.checkpoints import hosts
@@ -219,11 +261,13 @@ class _Run:
         if has_begun(journals):
             return self._go_on(journals, targets, applying=applying)
         self._meter.expect(sum(target.size for target in targets))
+        self._metadata = newest_copy(self._options.metadata)
         plan = plan_repair(
             targets,
             self._scope.context,
             self._options,
             arguments=self._arguments,
+            metadata=self._metadata,
             jobs=self._jobs,
             report=self._meter.advance,
             planned=self._planned,
@@ -243,6 +287,8 @@ class _Run:
             f"This loses {plan.sound.count:,} valid and {plan.unreadable.count:,} unreadable "
             "records or more"
         )
+        if plan.refetched:
+            question += f", and moves {plan.refetched.count:,} aside that a leader has"
         journals = new_journals(plan)
         self._agree(journals, lossy=plan.lossy, question=question)
         with self._locked(journals) as locks:
@@ -255,12 +301,14 @@ class _Run:
         self, journals: Sequence[RepairJournal], targets: Sequence[Target], *, applying: bool
     ) -> tuple[Ending, Sequence[RepairJournal]]:
         """Carry out the rest of an interrupted repair. Raises KdumpError."""
+        from kdump.commands.repair.in_sync import newest_copy
         from kdump.commands.repair.plan import LeftPartition, directory_faults
         from kdump.format.lines.shell import shell_text
         from kdump.storage.paths import as_local
         from kdump.ui.units import count_text
 
         self._resume_options(journals[0], applying=applying)
+        self._metadata = newest_copy(self._options.metadata)
         finish = self._command(journals[0].id, lossy=journals[0].lossy)
         with self._meter.paused():
             self._output.interruption(journals, finish)
@@ -396,6 +444,7 @@ class _Run:
             hosts,
             locks,
             counting,
+            metadata=self._metadata,
             jobs=self._jobs,
             progress=lambda path: self._meter.part(sizes.get(path, 0)),
         )

@@ -26,6 +26,7 @@ from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.cures import CureKind
 from kdump.audit.verdicts.verdict import Verdict
+from kdump.commands.repair.in_sync import MetadataCopy
 from kdump.commands.repair.plan import (
     UNASKED,
     CureOptions,
@@ -117,7 +118,7 @@ class RepairCourse:
     """The cures of journals, in order; those that an earlier run has finished are passed over.
 
     The plans of ``hosts`` include the checkpoint files of their log directories. ``locks`` has the
-    locks of the log directories by their paths.
+    locks of the log directories by their paths. ``metadata`` is as for ``CurePlanner``.
     """
 
     def __init__(
@@ -128,12 +129,13 @@ class RepairCourse:
         locks: Mapping[Path, HeldLock],
         output: CureReport,
         *,
+        metadata: MetadataCopy | None,
         jobs: int,
         progress: PartitionProgress,
     ) -> None:
         self._context, self._options, self._hosts = context, options, hosts
         self._locks, self._output = locks, output
-        self._jobs, self._progress = jobs, progress
+        self._metadata, self._jobs, self._progress = metadata, jobs, progress
         self._directories: dict[Path, tuple[tuple[Stamp | None, ...], DirectoryFacts]] = {}
 
     def carry_out(self, journals: Sequence[RepairJournal], resume_command: Sequence[str]) -> None:
@@ -214,7 +216,7 @@ class RepairCourse:
     ) -> tuple[tuple[CureKind, Plan] | None, LeftPartition | None]:
         directory = self._directory(path.parent)
         target = Target(path, (), None, stopped=True, size=0, directory=directory, pending=True)
-        planner = CurePlanner(self._context, options, self._hosts)
+        planner = CurePlanner(self._context, options, self._hosts, self._metadata)
         verdict = self._verdict(target.with_listing(), report)
         return planner.plan(verdict, report, shortened=shortened)
 

@@ -25,8 +25,11 @@ from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.cures import OPTIONS, CureKind, Diagnosis, cures_of, why_left
 from kdump.audit.verdicts.next_start import with_forecast
 from kdump.audit.verdicts.verdict import Verdict
+from kdump.commands.repair.in_sync import MetadataCopy, others_in_sync
+from kdump.commands.repair.refetch import plan_refetch
 from kdump.errors import KdumpError, Refused, UsageError
 from kdump.format.lines.text import printable
+from kdump.repair.content.extent import partition_facts
 from kdump.repair.dropping.plan import plan_drop
 from kdump.repair.healing.plan import COMPACTED_NOTE, NoReplica, plan_heal
 from kdump.repair.side_files.checkpoints import hosts, unreadable_checkpoints
@@ -38,8 +41,11 @@ from kdump.storage.paths import AnyPath, as_local, typed_text
 from kdump.values import frozen
 
 _ID_LENGTH: Final = 8
+_FLAGS: Final = frozenset({"--refetch", "--others-in-sync", "--only-copy", "--as-broker"})
 #: What needs no option. It removes no valid record.
 UNASKED: Final = frozenset(CureKind) - OPTIONS.keys()
+#: What moves valid records aside. A leader has them, or log recovery would remove them as well.
+_REMOVE_VALID: Final = frozenset({CureKind.REFETCH, CureKind.AS_BROKER})
 #: Why a partition is left, or a part of it is.
 _EXCLUDED: Final = "--only leaves its cure out"
 _NOT_ALL: Final = "no replica has all that is corrupt or missing"
@@ -49,11 +55,16 @@ _NOT_ALL: Final = "no replica has all that is corrupt or missing"
 class CureOptions:
     """The cures that are allowed: from ``replicas``, ``as_broker``, and ``only`` of these kinds.
 
+    ``refetch``: partitions are left to their leaders, where others are in sync by the newest of the
+    metadata logs at ``metadata``, or by the user (``others_in_sync``).
     ``only_copy``: no other replica has these records, so that corrupt ones are dropped.
     ``config`` is the path of a server.properties, None without one.
     """
 
     replicas: tuple[AnyPath, ...] = ()
+    refetch: bool = False
+    metadata: tuple[AnyPath, ...] = ()
+    others_in_sync: bool = False
     only_copy: bool = False
     as_broker: bool = False
     only: Collection[CureKind] = ()
@@ -65,6 +76,7 @@ class CureOptions:
             return False
         given = {
             CureKind.REPLICA: bool(self.replicas),
+            CureKind.REFETCH: self.refetch,
             CureKind.DROP: self.only_copy,
             CureKind.AS_BROKER: self.as_broker,
         }
@@ -76,17 +88,17 @@ def options_of(arguments: Sequence[str]) -> CureOptions:
 
     Raises ValueError.
     """
-    options, words = CureOptions(), iter(arguments)
+    options, words, flags = CureOptions(), iter(arguments), set[str]()
     for word in words:
-        if word in ("--only-copy", "--as-broker"):
-            only_copy = options.only_copy or word == "--only-copy"
-            as_broker = options.as_broker or word == "--as-broker"
-            options = replace(options, only_copy=only_copy, as_broker=as_broker)
+        if word in _FLAGS:
+            flags.add(word)
             continue
         value = next(words, None)
         match word:
             case "--from" if value:
                 options = replace(options, replicas=(*options.replicas, as_path(value)))
+            case "--metadata" if value:
+                options = replace(options, metadata=(*options.metadata, as_path(value)))
             case "--only":
                 options = replace(options, only=(*options.only, CureKind(value)))
             case "--config" if value:
@@ -95,14 +107,21 @@ def options_of(arguments: Sequence[str]) -> CureOptions:
                 pass  # the partitions are in the journal
             case _:
                 raise ValueError(printable(word))
-    return options
+    return replace(
+        options,
+        refetch="--refetch" in flags,
+        others_in_sync="--others-in-sync" in flags,
+        only_copy="--only-copy" in flags,
+        as_broker="--as-broker" in flags,
+    )
 
 
 @frozen
 class PlannedCure:
     """The cure of the partition at ``path``: the id of its plan, and what it loses and takes.
 
-    ``new_bytes`` and ``tail_bytes`` are those of the plan. ``log_directory`` holds the partition.
+    ``new_bytes``, ``tail_bytes`` and ``notes`` are those of the plan. ``log_directory`` holds the
+    partition.
     """
 
     path: Path
@@ -112,6 +131,12 @@ class PlannedCure:
     loss: Loss
     new_bytes: int
     tail_bytes: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def refetched(self) -> bool:
+        """Whether the broker fetches the partition again."""
+        return self.kind is CureKind.REFETCH
 
 
 @frozen
@@ -135,7 +160,8 @@ class RepairPlan:
     """The cures of the partitions of log directories, and those that are left.
 
     ``arguments`` are the options that decide. ``whole`` counts the partitions with nothing to do,
-    ``examined`` all of them.
+    ``examined`` all of them. ``metadata`` is the metadata log that says which replicas are in sync,
+    None without one.
     """
 
     arguments: tuple[str, ...]
@@ -143,6 +169,7 @@ class RepairPlan:
     left: tuple[LeftPartition, ...]
     whole: int
     examined: int
+    metadata: MetadataCopy | None = None
 
     @cached_property
     def id(self) -> str:
@@ -165,22 +192,35 @@ class RepairPlan:
     @property
     def sound(self) -> Span:
         """The valid records that are lost."""
-        return sum((cure.loss.sound for cure in self.cures), Span())
+        return sum((cure.loss.sound for cure in self.cures if not cure.refetched), Span())
+
+    @property
+    def refetched(self) -> Span:
+        """The valid records that are moved aside, and that a leader has, as it has corrupt ones."""
+        return sum((cure.loss.sound for cure in self.cures if cure.refetched), Span())
 
     @property
     def unreadable(self) -> Span:
-        """The corrupt records that are removed."""
-        return sum((cure.loss.unreadable for cure in self.cures), Span())
+        """The corrupt records that are removed, and that no leader is known to have."""
+        return sum((cure.loss.unreadable for cure in self.cures if not cure.refetched), Span())
 
 
 class CurePlanner:
     """Plans the cures of partitions in ``context`` as far as ``options`` allow them.
 
-    The plans of ``hosts`` include the checkpoint files of their log directories.
+    The plans of ``hosts`` include the checkpoint files of their log directories. ``metadata`` is
+    the newest of the metadata logs of ``options``.
     """
 
-    def __init__(self, context: Context, options: CureOptions, hosts: Collection[Path]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        options: CureOptions,
+        hosts: Collection[Path],
+        metadata: MetadataCopy | None,
+    ) -> None:
         self._context, self._options, self._hosts = context, options, hosts
+        self._metadata = metadata
 
     def plan(
         self, verdict: Verdict, report: Callable[[int], None], *, shortened: Collection[str] = ()
@@ -207,7 +247,7 @@ class CurePlanner:
                 if kind is CureKind.REPLICA and not isinstance(refused, NoReplica):
                     break  # what follows would remove records that another replica may give
                 continue
-            if plan.loss.sound and kind is not CureKind.AS_BROKER:
+            if plan.loss.sound and kind not in _REMOVE_VALID:
                 why_not = "more than corrupt records would be removed"
             elif plan.steps:
                 if kind is CureKind.REBUILD:  # it changes no log
@@ -273,6 +313,14 @@ class CurePlanner:
                 report=report,
             )
             return healed.plan, None if healed.complete else _NOT_ALL
+        if kind is CureKind.REFETCH:
+            evidence = others_in_sync(
+                partition_facts(verdict),
+                context.node(verdict.target),
+                self._metadata,
+                by_user=self._options.others_in_sync,
+            )
+            return plan_refetch(verdict, evidence=evidence), None
         if kind is CureKind.DROP:
             settings = context.settings(verdict.target)
             return plan_drop(verdict, settings=settings, report=report), None
@@ -285,16 +333,18 @@ def plan_repair(
     options: CureOptions,
     *,
     arguments: tuple[str, ...],
+    metadata: MetadataCopy | None,
     jobs: int,
     report: Callable[[int], None],
     planned: Callable[[CureKind, Plan], None],
 ) -> RepairPlan:
     """Return the cures of all ``targets``, which are partitions of log directories.
 
-    ``planned`` is called with the plan of each partition. ``report`` gets counts of bytes that are
-    read. Reads all logs with ``jobs`` workers.
+    ``metadata`` is the newest of the metadata logs of ``options``. ``planned`` is called with the
+    plan of each partition. ``report`` gets counts of bytes that are read. Reads all logs with
+    ``jobs`` workers.
     """
-    planner = CurePlanner(context, options, hosts(targets))
+    planner = CurePlanner(context, options, hosts(targets), metadata)
     cures: list[PlannedCure] = []
     left: list[LeftPartition] = []
     rewritten: set[AnyPath] = set()
@@ -319,13 +369,14 @@ def plan_repair(
                     plan.loss,
                     plan.new_bytes,
                     plan.tail_bytes,
+                    plan.notes if kind is CureKind.REFETCH else (),
                 )
             )
         if rest is not None:
             left.append(rest)
         whole += found is None and rest is None
     left += (fault for fault in directory_faults(context) if fault.path not in rewritten)
-    return RepairPlan(arguments, tuple(cures), tuple(left), whole, len(targets))
+    return RepairPlan(arguments, tuple(cures), tuple(left), whole, len(targets), metadata)
 
 
 def directory_faults(context: Context) -> Iterator[LeftPartition]:

@@ -40,6 +40,7 @@ _WHAT: Final = {
     CureKind.REBUILD: "indexes and small files are rebuilt",
     CureKind.TAIL: "the unreadable end of the log is removed",
     CureKind.REPLICA: "a replica gives what is corrupt or missing",
+    CureKind.REFETCH: "all is moved aside, and the broker fetches it from its leader",
     CureKind.DROP: "corrupt batches are dropped, and the valid ones stay",
     CureKind.AS_BROKER: "the log is truncated where log recovery truncates it",
 }
@@ -202,16 +203,25 @@ def _plan_lines(plan: RepairPlan, apply: Remedy | None, *, every: bool) -> Itera
     if plan.cures:
         what = shell_text(("kdump", "repair", *plan.arguments))
         yield from wrap(printable(f"PLAN {plan.id}  {what}: nothing is changed yet"), 0)
-        yield paragraph("LOSS" if plan.lossy else "loss", _loss_text(plan))
+        loses = plan.sound or plan.unreadable
+        yield paragraph("LOSS" if loses else "loss", _loss_text(plan))
+        if _of(plan, CureKind.REFETCH):
+            yield paragraph("fetched", _fetched_text(plan))
         for number, kind in enumerate(kind for kind in CureKind if _of(plan, kind)):
             cures = _of(plan, kind)
             names = _names_text([cure.path for cure in cures])
             size = count_text(len(cures), "partition")
             text = f"{kind.value}, {size}: {_WHAT[kind]}: {names}"
             yield paragraph("" if number else "cures", text)
-        most = sorted((cure for cure in plan.cures if cure.loss), key=lambda cure: -_lost(cure))[
-            :_NAMED
-        ]
+        fetched = _of(plan, CureKind.REFETCH)
+        for number, cure in enumerate(fetched[:_NAMED]):
+            yield paragraph(
+                "" if number else "in sync", f"{printable(cure.path.name)}: {cure.notes[0]}"
+            )
+        if fetched:
+            yield paragraph("note", fetched[0].notes[-1])
+        losing = (cure for cure in plan.cures if cure.loss and not cure.refetched)
+        most = sorted(losing, key=lambda cure: -_lost(cure))[:_NAMED]
         for number, cure in enumerate(most):
             lost = cure.loss.sound + cure.loss.unreadable
             text = f"{printable(cure.path.name)}: {_count_text(lost)}"
@@ -239,13 +249,23 @@ def _lost(cure: PlannedCure) -> int:
 
 def _loss_text(plan: RepairPlan) -> str:
     sound, unreadable = plan.sound, plan.unreadable
-    if not plan.lossy:
+    losing = [cure for cure in plan.cures if cure.loss and not cure.refetched]
+    if not losing:
         return "no record"
     parts = f"{_count_text(sound)} VALID + {_count_text(unreadable)} unreadable"
-    partitions = count_text(sum(bool(cure.loss) for cure in plan.cures), "partition")
-    below = any(cure.loss.below_high_watermark for cure in plan.cures)
+    partitions = count_text(len(losing), "partition")
+    below = any(cure.loss.below_high_watermark for cure in losing)
     mark = "; some are BELOW the high watermark" if below else ""
     return f"{parts} of {partitions}{mark}"
+
+
+def _fetched_text(plan: RepairPlan) -> str:
+    """Return what is moved aside, and how old the knowledge is that a leader has it."""
+    size = count_text(len(_of(plan, CureKind.REFETCH)), "partition")
+    text = (
+        f"{_count_text(plan.refetched)} valid records of {size} are moved aside. A leader has them"
+    )
+    return f"{text} by {plan.metadata.age_text}" if plan.metadata is not None else text
 
 
 def _count_text(span: Span) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ from kdump.audit.sizes.measure import PartitionSpace
 from kdump.audit.targets.context import Context
 from kdump.audit.targets.target import identity
 from kdump.errors import SourceError
-from kdump.metadata.log import metadata_partition
+from kdump.metadata.log import metadata_partition, written_ms
 from kdump.storage.logdir import LogDirectory, read_partition
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, DirectoryName
 from kdump.storage.paths import AnyPath
@@ -237,9 +238,8 @@ def _known_ms(context: Context) -> int | None:
     directories += [facts.directory for group in context.siblings for facts in group]
     for path in map(metadata_partition, directories):
         if path is not None:
-            try:
-                log = read_partition(path).segments[-1].log
-                return log.stat().st_mtime_ns // 1_000_000
-            except (SourceError, OSError, IndexError):
-                continue
+            with suppress(SourceError):
+                known = written_ms(read_partition(path))
+                if known is not None:
+                    return known
     return None

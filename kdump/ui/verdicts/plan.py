@@ -484,6 +484,14 @@ def _replica_steps(
                     [heal_command(path, beside.get(path, [COPY])) for path in healed],
                     partitions=len(healed),
                 )
+            if in_sync and any(CureKind.REFETCH in cures_of(each).cures for each in replicas):
+                only = ("--refetch", "--only", CureKind.REFETCH.value)
+                yield Step(
+                    f"or move {_names_text(replicas)} aside, so that this broker fetches all of it "
+                    "from the leader (CONTROLLER is the log directory of a controller):",
+                    [repair_command(root.path, *only, "--metadata", "CONTROLLER")],
+                    partitions=len(replicas),
+                )
         if len(replicas) < len(same_copies):
             yield Step(
                 "if another controller of the quorum is in sync, start that controller first",

@@ -11,6 +11,10 @@ from commands.repair import damaged_directory as damaged
 from support.crashing.running import Run, run
 from support.crashing.trees import Node, take
 
+#: The options that allow another cure than that by a replica where valid batches follow corrupt
+#: ones.
+OTHERS = ("--refetch", "--only-copy", "--as-broker")
+
 
 def repair(*arguments: object, around: Any = None) -> Run:
     return run(["repair", *map(str, arguments)], around)

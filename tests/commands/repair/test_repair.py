@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from commands.repair import damaged_directory as damaged
-from commands.repair.repairing import directory
+from commands.repair.repairing import OTHERS, directory
 from kdump.ui import exits
 from support.crashing.recorded import record
 from support.crashing.running import Run, run
@@ -98,7 +98,7 @@ def test_the_cures_of_a_directory(data: Path) -> None:
     cures, left, _ = plan(data)
     assert cures == {"index-0": "rebuild", "torn-0": "tail", "both-0": "tail", "end-0": "tail"}
     assert left.keys() == {"middle-0"}
-    assert left["middle-0"]["options"] == ["--from REPLICA", "--only-copy", "--as-broker"]
+    assert left["middle-0"]["options"] == ["--from REPLICA", *OTHERS]
     assert left["middle-0"]["remedy"][:2] == ["kdump", "salvage"]
     assert tree(data) == before
 

@@ -12,7 +12,7 @@ import pytest
 from commands.heal.forged_copies import broken
 from commands.repair import damaged_directory as damaged
 from commands.repair.damaged_directory import FIRST, LAST
-from commands.repair.repairing import directory, left, lines, plan_id, repair, tree
+from commands.repair.repairing import OTHERS, directory, left, lines, plan_id, repair, tree
 from kdump.ui import exits
 from support import forge
 from support.commands import kdump
@@ -166,7 +166,7 @@ def test_it_is_planned_for_the_only_copy_alone(place: Path) -> None:
     data = directory(place / "data", corrupt(t=broken(GOOD[FIRST], 3)))
     ran = repair(data, "--format", "json")
     (line,) = lines(ran, "left")
-    assert line["options"] == ["--from REPLICA", "--only-copy", "--as-broker"]
+    assert line["options"] == ["--from REPLICA", *OTHERS]
     (cure,) = lines(repair("--only-copy", "--as-broker", data, "--format", "json"), "cure")
     assert (cure["cure"], cure["lossy"]) == ("drop", True)
     refused = repair("--only-copy", data, "--apply")

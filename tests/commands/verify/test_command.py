@@ -378,6 +378,7 @@ def test_the_fields_of_every_line(cli: Cli, tmp_path: Path) -> None:
         },
         "cures": [
             {"cure": "replica", "option": "--from REPLICA"},
+            {"cure": "refetch", "option": "--refetch"},
             {"cure": "drop", "option": "--only-copy"},
             {"cure": "as-broker", "option": "--as-broker"},
         ],
