@@ -39,6 +39,7 @@ from support import forge
 from support.crashing.running import run
 from support.crashing.subjects import CONVERT, LOSSY, POINT
 from support.crashing.trees import take
+from support.long_samples import first_of
 from support.planning import failing_at, interrupt, truncation, undone
 
 pytestmark = [
@@ -362,7 +363,7 @@ def pending_swaps(path: Path, other: Path, uid: int, pause_seconds: float = 0) -
         os.waitpid(pid, 0)
 
 
-@pytest.mark.parametrize("what", [".kdump", "partition"])
+@pytest.mark.parametrize("what", first_of([".kdump", "partition"], every=1))
 def test_directories_that_are_swapped_lead_nowhere(
     theirs: Path, precious: Path, nobody: int, what: str
 ) -> None:

@@ -24,6 +24,17 @@ def first_of(values: Iterable[object], count: int = 1, every: int = 3) -> tuple[
     )
 
 
+def first_of_each(values: Iterable[str], key: Callable[[str], object]) -> tuple[object, ...]:
+    """The values as parameters; those whose ``key`` came before are ``slow``."""
+    seen = set[object]()
+    found: list[object] = []
+    for value in values:
+        again = key(value) in seen
+        seen.add(key(value))
+        found.append(pytest.param(value, marks=pytest.mark.slow) if again else value)
+    return tuple(found)
+
+
 def wrong_seeds(
     wrong: Callable[[int, Path], list[str]], place: Path, few: int, many: int
 ) -> dict[int, list[str]]:
