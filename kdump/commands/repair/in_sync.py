@@ -1,10 +1,13 @@
 """Which other replicas of a partition are in sync, by the newest metadata log at hand.
 
-A replica that lacks records must never lead: all others would truncate their logs to its end. When
-a broker registers again, the controller takes it out of the ISR, unless it is the only member. So
-another member of the ISR is what makes an empty log safe.
+A replica that lacks records must never lead: all others would truncate their logs to its end. The
+controller takes a broker that is down out of the ISR, unless it is the only member; it comes back
+once it has fetched from a leader. While it is in the ISR, others may leave it first: after an
+outage of all brokers, those are fenced or register one after the other, and the last one leads. So
+what makes an empty log safe is an ISR with another member, and without this node.
 
-Spec: ``ReplicationControlManager.handleBrokerFenced``, ``PartitionChangeBuilder``; KIP-966.
+Spec: ``ReplicationControlManager.handleBrokerFenced`` and ``handleBrokerShutdown``,
+``PartitionChangeBuilder``; KIP-966. Before ELR, 3.9 takes a broker out by its fencing alone.
 """
 
 from __future__ import annotations
@@ -108,10 +111,11 @@ def others_in_sync(
             f"{path}: no other replica is in sync by {place} ({state}): this one would lead with "
             "an empty log, and the others would truncate theirs to it"
         )
-    if newer is None and node.node_id in found.in_sync:
+    if node.node_id in found.in_sync:
         raise Refused(
-            f"{path}: the metadata log of this node ends where the node stopped ({state}), and the "
-            "others may have left the ISR since: name a newer one, of a controller (--metadata)"
+            f"{path}: {place} has this node in the ISR ({state}), and the others may leave it "
+            "before this one does: name a metadata log from after that, of a controller that runs "
+            "(--metadata)"
         )
     return f"another replica is in sync: {state}"
 

@@ -61,7 +61,7 @@ def lasting(data: Path) -> dict[str, Node]:
 ALONE = "no other replica is in sync"
 ROWS = {
     "another-in-sync": (states(), states(in_sync=[2]), None),
-    "both-in-sync": (states(), states(in_sync=[1, 2]), None),
+    "itself-in-sync": (states(), states(in_sync=[1, 2]), "may leave it before"),
     "no-own-log": (None, states(in_sync=[2]), None),
     "only-in-isr": (states(), states(in_sync=[1]), ALONE),
     "only-in-elr": (states(), states(in_sync=[], eligible=[1]), ALONE),
@@ -70,9 +70,9 @@ ROWS = {
     "no-replica": (states(), states([2, 3]), "node 1 is no replica of it"),
     "other-topic": (states(), states(topic_id=OTHER), "has no partition 0 of topic id"),
     "older": ([*states(in_sync=[1]), meta.NO_OP], states(in_sync=[1, 2]), ALONE),
-    "older-in-sync": ([*states(in_sync=[1, 2]), meta.NO_OP], states(in_sync=[2]), "may have left"),
+    "older-in-sync": ([*states(in_sync=[1, 2]), meta.NO_OP], states(in_sync=[2]), "may leave it"),
     "older-left": ([*states(in_sync=[2]), meta.NO_OP], states(in_sync=[1]), None),
-    "own-in-sync": (states(in_sync=[1, 2]), None, "may have left the ISR since"),
+    "own-in-sync": (states(in_sync=[1, 2]), None, "may leave it before"),
     "own-left": (states(in_sync=[2]), None, None),
     "none": (None, None, "no metadata log says which replicas are in sync"),
     "unread": (states(), [*states(in_sync=[2]), b"\x01\xff"], "could not be read whole"),
