@@ -13,6 +13,7 @@ Spec: ``ReplicationControlManager.handleBrokerFenced`` and ``handleBrokerShutdow
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from kdump.audit.facts.cluster import ClusterImage, Node, Replicas, read_cluster
 from kdump.audit.facts.small_files import PartitionFacts
@@ -28,6 +29,8 @@ from kdump.storage.logdir import (
 )
 from kdump.storage.paths import AnyPath
 from kdump.values import frozen
+
+_OWN: Final = "the metadata log of this node"
 
 
 @frozen
@@ -89,7 +92,8 @@ def others_in_sync(
         known = node.replicas(name.topic, name.partition)
         if known is not None and known.nodes == (node.node_id,):
             raise Refused(f"{path}: by the metadata log of this node it is the only replica")
-        return "by --others-in-sync, another replica is in sync"
+        ended = "" if known is None else f"; {_OWN} ends with: {_state_text(known)}"
+        return f"by --others-in-sync, another replica is in sync{ended}"
     newer = given if own is None or _reaches(given, own) else None
     image = newer.image if newer is not None else own
     if image is None:
@@ -97,7 +101,7 @@ def others_in_sync(
             f"{path}: no metadata log says which replicas are in sync: name one of a controller "
             "(--metadata), or say that others are in sync (--others-in-sync)"
         )
-    place = "the metadata log of this node" if newer is None else str(newer.path)
+    place = _OWN if newer is None else str(newer.path)
     if image.problem is not None:
         raise Refused(f"{path}: {place} could not be read whole: {image.problem}")
     found = image.replicas.get(topic_id, {}).get(name.partition)
@@ -117,7 +121,8 @@ def others_in_sync(
             "before this one does: name a metadata log from after that, of a controller that runs "
             "(--metadata)"
         )
-    return f"another replica is in sync: {state}"
+    # The end of a log that grows is not in it, since it is part of what the user agrees to.
+    return f"another replica is in sync{f' by {_OWN}' if newer is None else ''}: {state}"
 
 
 def _reaches(given: MetadataCopy | None, own: ClusterImage) -> bool:

@@ -260,12 +260,12 @@ def _loss_text(plan: RepairPlan) -> str:
 
 
 def _fetched_text(plan: RepairPlan) -> str:
-    """Return what is moved aside, and how old the knowledge is that a leader has it."""
+    """Return what is moved aside, and how far the newest of the given metadata logs goes."""
     size = count_text(len(_of(plan, CureKind.REFETCH)), "partition")
-    text = (
-        f"{_count_text(plan.refetched)} valid records of {size} are moved aside. A leader has them"
-    )
-    return f"{text} by {plan.metadata.age_text}" if plan.metadata is not None else text
+    text = f"{_count_text(plan.refetched)} valid records of {size} are moved aside"
+    if plan.metadata is None:
+        return text
+    return f"{text}. The newest metadata log of --metadata is {plan.metadata.age_text}"
 
 
 def _count_text(span: Span) -> str:

@@ -104,6 +104,18 @@ def test_the_user_may_know_better(own: Records, why: str | None, place: Path) ->
     assert bool(found) is (why is not None)
 
 
+def test_the_plan_says_where_its_knowledge_is_from(place: Path) -> None:
+    """The metadata log of the node is newer than the given one, or denies what the user says."""
+    own, older = [*states(in_sync=[2]), meta.NO_OP], states(in_sync=[3])
+    data, controller = write(place, own, older)
+    text = " ".join(repair("--refetch", "--metadata", controller, data).out.split())
+    assert "in sync by the metadata log of this node: ISR 2, leader 1" in text
+    assert "A leader has them by" not in text
+    data, _ = write(place / "user", states(in_sync=[1]))
+    text = " ".join(repair("--refetch", "--others-in-sync", data).out.split())
+    assert "the metadata log of this node ends with: ISR 1, leader 1" in text
+
+
 @pytest.mark.parametrize("content", [None, b"", b"version: 0\ntopic_id: short"])
 def test_the_topic_id_must_be_known(content: bytes | None, place: Path) -> None:
     data, _ = write(place, files={"partition.metadata": content})
