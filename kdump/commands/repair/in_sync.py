@@ -8,6 +8,7 @@ what makes an empty log safe is an ISR with another member, and without this nod
 
 Spec: ``ReplicationControlManager.handleBrokerFenced`` and ``handleBrokerShutdown``,
 ``PartitionChangeBuilder``; KIP-966. Before ELR, 3.9 takes a broker out by its fencing alone.
+``KafkaRaftClient.appendAsFollower`` flushes the metadata log of voters alone.
 """
 
 from __future__ import annotations
@@ -120,6 +121,11 @@ def others_in_sync(
             f"{path}: {place} has this node in the ISR ({state}), and the others may leave it "
             "before this one does: name a metadata log from after that, of a controller that runs "
             "(--metadata)"
+        )
+    if newer is None and not facts.clean:
+        raise Refused(
+            f"{path}: expected that this node was shut down cleanly, since brokers do not flush "
+            f"the end of their metadata log ({state}): name that of a controller (--metadata)"
         )
     # The end of a log that grows is not in it, since it is part of what the user agrees to.
     return f"another replica is in sync{f' by {_OWN}' if newer is None else ''}: {state}"

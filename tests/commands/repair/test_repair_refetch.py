@@ -71,9 +71,9 @@ ROWS = {
     "other-topic": (states(), states(topic_id=OTHER), "has no partition 0 of topic id"),
     "older": ([*states(in_sync=[1]), meta.NO_OP], states(in_sync=[1, 2]), ALONE),
     "older-in-sync": ([*states(in_sync=[1, 2]), meta.NO_OP], states(in_sync=[2]), "may leave it"),
-    "older-left": ([*states(in_sync=[2]), meta.NO_OP], states(in_sync=[1]), None),
+    "older-left": ([*states(in_sync=[2]), meta.NO_OP], states(in_sync=[1]), "shut down cleanly"),
     "own-in-sync": (states(in_sync=[1, 2]), None, "may leave it before"),
-    "own-left": (states(in_sync=[2]), None, None),
+    "own-left": (states(in_sync=[2]), None, "shut down cleanly"),
     "none": (None, None, "no metadata log says which replicas are in sync"),
     "unread": (states(), [*states(in_sync=[2]), b"\x01\xff"], "could not be read whole"),
 }
@@ -104,10 +104,20 @@ def test_the_user_may_know_better(own: Records, why: str | None, place: Path) ->
     assert bool(found) is (why is not None)
 
 
+def test_the_log_of_the_node_counts_if_its_end_was_flushed(place: Path) -> None:
+    """Brokers do not flush it as it grows: after a power loss the node may have been in the ISR."""
+    data, _ = write(place, states(in_sync=[2]))
+    assert "expected that this node was shut down cleanly" in left("--refetch", data)["t-0"]
+    (data / CLEAN).write_bytes(b'{"version":0,"brokerEpoch":7}')
+    (cure,) = lines(repair("--refetch", data, "--format", "json"), "cure")
+    assert cure["cure"] == "refetch"
+
+
 def test_the_plan_says_where_its_knowledge_is_from(place: Path) -> None:
     """The metadata log of the node is newer than the given one, or denies what the user says."""
     own, older = [*states(in_sync=[2]), meta.NO_OP], states(in_sync=[3])
     data, controller = write(place, own, older)
+    (data / CLEAN).write_bytes(b"")
     text = " ".join(repair("--refetch", "--metadata", controller, data).out.split())
     assert "in sync by the metadata log of this node: ISR 2, leader 1" in text
     assert "A leader has them by" not in text
