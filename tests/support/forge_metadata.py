@@ -70,10 +70,13 @@ def change(
     *,
     in_sync: Sequence[int] | None = None,
     eligible: Sequence[int] | None = None,
+    leader: int | None = None,
 ) -> bytes:
-    """A change of the replicas in sync, tag 0, of the replicas, tag 2, and of the ELR, tag 6."""
+    """A change of the replicas in sync, tag 0, the leader, 1, the replicas, 2, and the ELR, 6."""
     lists = ((0, in_sync), (2, nodes), (6, eligible))
     fields = [(tag, numbers(ids)) for tag, ids in lists if ids is not None]
+    fields += [] if leader is None else [(1, struct.pack(">i", leader))]
+    fields.sort()
     tagged = b"".join(uvarint(tag) + uvarint(len(ids)) + ids for tag, ids in fields)
     body = struct.pack(">i", number) + uuid(topic_id)
     version = 0 if eligible is None else 2

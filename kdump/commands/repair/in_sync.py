@@ -8,7 +8,9 @@ what makes an empty log safe is an ISR with another member, and without this nod
 
 Spec: ``ReplicationControlManager.handleBrokerFenced`` and ``handleBrokerShutdown``,
 ``PartitionChangeBuilder``; KIP-966. Before ELR, 3.9 takes a broker out by its fencing alone.
-``KafkaRaftClient.appendAsFollower`` flushes the metadata log of voters alone.
+``ConfigurationControlManager.uncleanLeaderElectionEnabledForTopic`` also reads the properties of
+controllers, which are not at hand. ``KafkaRaftClient.appendAsFollower`` flushes the metadata log of
+voters alone.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kdump.audit.facts.cluster import ClusterImage, Node, Replicas, read_cluster
+from kdump.audit.facts.cluster import (
+    ALL_BROKERS,
+    ClusterImage,
+    Node,
+    Replicas,
+    read_cluster,
+)
 from kdump.audit.facts.small_files import PartitionFacts
 from kdump.errors import Refused, UsageError
 from kdump.format.lines.text import printable, time_text
@@ -31,6 +39,7 @@ from kdump.storage.logdir import (
 from kdump.storage.paths import AnyPath
 from kdump.values import frozen
 
+_UNCLEAN: Final = "unclean.leader.election.enable"
 _OWN: Final = "the metadata log of this node"
 
 
@@ -122,6 +131,11 @@ def others_in_sync(
             "before this one does: name a metadata log from after that, of a controller that runs "
             "(--metadata)"
         )
+    if found.leader < 0 and _elects_any(image, name.topic):
+        raise Refused(
+            f"{path}: no member of the ISR runs by {place} ({state}), and unclean elections are "
+            "enabled: this one would lead with an empty log; start another broker first"
+        )
     if newer is None and not facts.clean:
         raise Refused(
             f"{path}: expected that this node was shut down cleanly, since brokers do not flush "
@@ -134,6 +148,14 @@ def others_in_sync(
 def _reaches(given: MetadataCopy | None, own: ClusterImage) -> bool:
     """Return whether a metadata log knows all that the node knew when it stopped."""
     return given is not None and given.image.end_offset >= own.end_offset
+
+
+def _elects_any(image: ClusterImage, topic: str) -> bool:
+    """Return whether a replica out of sync may lead, by the configs that the cluster has."""
+    for configs in (image.topic_configs.get(topic, {}), image.broker_configs.get(ALL_BROKERS, {})):
+        if _UNCLEAN in configs:
+            return configs[_UNCLEAN].lower() == "true"
+    return False
 
 
 def _state_text(replicas: Replicas) -> str:

@@ -29,10 +29,18 @@ CLEAN = ".kafka_cleanshutdown"
 Records = Sequence[bytes]
 
 
-def states(nodes: Sequence[int] = NODES, topic_id: str = ID, **change: Sequence[int]) -> Records:
+def states(
+    nodes: Sequence[int] = NODES,
+    topic_id: str = ID,
+    *,
+    in_sync: Sequence[int] | None = None,
+    eligible: Sequence[int] | None = None,
+) -> Records:
     """The records of a partition, and of what became of its replicas."""
     made = [meta.topic("t", topic_id), meta.partition(topic_id, 0, nodes)]
-    return [*made, meta.change(topic_id, 0, **change)] if change else made
+    if in_sync is None:
+        return made
+    return [*made, meta.change(topic_id, 0, in_sync=in_sync, eligible=eligible)]
 
 
 def write(
@@ -111,6 +119,33 @@ def test_the_log_of_the_node_counts_if_its_end_was_flushed(place: Path) -> None:
     (data / CLEAN).write_bytes(b'{"version":0,"brokerEpoch":7}')
     (cure,) = lines(repair("--refetch", data, "--format", "json"), "cure")
     assert cure["cure"] == "refetch"
+
+
+@pytest.mark.parametrize(
+    ("leader", "topic", "cluster", "refused"),
+    [
+        (-1, "true", None, True),
+        (-1, None, "true", True),
+        (-1, "false", "true", False),
+        (-1, None, None, False),
+        (2, "true", None, False),
+    ],
+)
+def test_no_unclean_election_is_near(
+    leader: int, topic: str | None, cluster: str | None, refused: bool, place: Path
+) -> None:
+    """Where no member of the ISR runs, the first broker that starts would lead."""
+    election = "unclean.leader.election.enable"
+    given = [
+        *states()[:2],
+        meta.config("t", election, topic),
+        meta.config("", election, cluster, kind=4),
+        meta.change(ID, 0, in_sync=[2], leader=leader),
+    ]
+    data, controller = write(place, states(), given)
+    reasons = left("--refetch", "--metadata", controller, data)
+    assert ("unclean elections are enabled" in reasons.get("t-0", "")) is refused
+    assert bool(reasons) is refused
 
 
 def test_the_plan_says_where_its_knowledge_is_from(place: Path) -> None:
