@@ -314,6 +314,9 @@ class CurePlanner:
             )
             return healed.plan, None if healed.complete else _NOT_ALL
         if kind is CureKind.REFETCH:
+            other = _same_elsewhere(context, verdict.target)
+            if other is not None:
+                raise Refused(f"{verdict.target.path}: expected it alone, found {other} too")
             evidence = others_in_sync(
                 partition_facts(verdict),
                 context.node(verdict.target),
@@ -325,6 +328,20 @@ class CurePlanner:
             settings = context.settings(verdict.target)
             return plan_drop(verdict, settings=settings, report=report), None
         return plan_truncate(verdict, at=None, arguments=words), None
+
+
+def _same_elsewhere(context: Context, target: Target) -> AnyPath | None:
+    """Return the directory of the same partition in another log directory of its node, if any."""
+    own = None if target.directory is None else target.directory.directory.path
+    for group in context.siblings:
+        of_node = any(facts.directory.path == own for facts in group)
+        for facts in group if of_node else ():
+            if facts.directory.path != own:
+                paths = facts.directory.partition_paths
+                found = next((each for each in paths if each.name == target.path.name), None)
+                if found is not None:
+                    return found
+    return None
 
 
 def plan_repair(

@@ -6,6 +6,7 @@ The text has a line for each kind of cure, whatever the number of partitions.
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -35,7 +36,8 @@ from kdump.ui.units import count_text, size_text
 
 #: The partitions that a line names, and the lines of partitions that are left.
 _NAMED: Final = 3
-_MOST_LEFT: Final = 6
+_MOST_LEFT: Final = 4
+_DIGITS: Final = re.compile(r"\d+")
 _WHAT: Final = {
     CureKind.REBUILD: "indexes and small files are rebuilt",
     CureKind.TAIL: "the unreadable end of the log is removed",
@@ -214,11 +216,10 @@ def _plan_lines(plan: RepairPlan, apply: Remedy | None, *, every: bool) -> Itera
             text = f"{kind.value}, {size}: {_WHAT[kind]}: {names}"
             yield paragraph("" if number else "cures", text)
         fetched = _of(plan, CureKind.REFETCH)
-        for number, cure in enumerate(fetched[:_NAMED]):
-            yield paragraph(
-                "" if number else "in sync", f"{printable(cure.path.name)}: {cure.notes[0]}"
-            )
         if fetched:
+            more = f" ({count_text(len(fetched) - 1, 'other')}: --all)" if fetched[1:] else ""
+            text = f"{printable(fetched[0].path.name)}: {fetched[0].notes[0]}{more}"
+            yield paragraph("in sync", text)
             yield paragraph("note", fetched[0].notes[-1])
         losing = (cure for cure in plan.cures if cure.loss and not cure.refetched)
         most = sorted(losing, key=lambda cure: -_lost(cure))[:_NAMED]
@@ -281,25 +282,42 @@ def _names_text(paths: Sequence[AnyPath]) -> str:
 def _left_lines(left: Sequence[LeftPartition], *, every: bool) -> Iterator[tuple[str, str]]:
     """Yield a line for each reason, with the partitions, and what helps.
 
-    ``every``: yield one for each partition.
+    ``every``: yield one for each partition. Of many partitions, reasons that differ in numbers
+    alone have one line, with those of the first partition, and commands have no operands.
     """
-    by_reason: dict[tuple[str, AnyPath | None], list[LeftPartition]] = defaultdict(list)
+    few = every or len(left) <= _NAMED
+    by_reason: dict[tuple[object, ...], list[LeftPartition]] = defaultdict(list)
     for partition in left:
-        reason = partition.reason.removeprefix(f"{partition.path}: ")
-        by_reason[reason, partition.path if every else None].append(partition)
-    shown = list(by_reason.items())
-    most = len(shown) if every else _MOST_LEFT
-    for number, ((reason, _), partitions) in enumerate(shown[:most]):
-        first = partitions[0]
-        ways = [*first.options]
-        if first.command is not None:
-            ways.append(shell_text(first.command))
+        ways, reason = _ways(partition, whole=few), _reason(partition)
+        key = (partition.path, reason) if every else (reason if few else _DIGITS.sub("", reason),)
+        by_reason[*key, ways].append(partition)
+    groups = list(by_reason.values())
+    if not few:
+        groups.sort(key=lambda partitions: -len(partitions))
+    shown = groups if every else groups[:_MOST_LEFT]
+    for number, partitions in enumerate(shown):
         names = _names_text([partition.path for partition in partitions])
+        ways = _ways(partitions[0], whole=few)
         helps = f" ({' or '.join(ways)})" if ways else ""
-        yield "" if number else "LEFT", printable(f"{names}: {reason}{helps}")
-    if shown[most:]:
-        others = sum(len(partitions) for _, partitions in shown[most:])
+        yield "" if number else "LEFT", printable(f"{names}: {_reason(partitions[0])}{helps}")
+    others = sum(map(len, groups[len(shown) :]))
+    if others:
         yield "", f"{count_text(others, 'more partition')} (--all)"
+
+
+def _reason(partition: LeftPartition) -> str:
+    """Return the reason, without the path of the partition, which the line names."""
+    reason = partition.reason.removeprefix(f"{partition.path}: ")
+    return reason.removeprefix(f"{partition.path}/")
+
+
+def _ways(partition: LeftPartition, *, whole: bool) -> tuple[str, ...]:
+    """Return the options and the command that help; ``whole``: with what follows their names."""
+    options = partition.options if whole else [each.split()[0] for each in partition.options]
+    command = partition.command
+    if command is None:
+        return tuple(options)
+    return *options, shell_text(command if whole else command[:2])
 
 
 def _space_text(plan: RepairPlan, directory: Path) -> str:

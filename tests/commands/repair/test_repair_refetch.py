@@ -186,6 +186,20 @@ def test_a_directory_in_the_place_of_a_log_is_left(place: Path) -> None:
     assert "found another type" in why or "log-is-no-file" in why
 
 
+def test_a_partition_in_two_directories_is_left(place: Path) -> None:
+    """Both would stay, and no broker starts on them."""
+    data, controller = write(place, states(), states(in_sync=[2]))
+    second = directory(place / "second", {"t": ({FIRST: broken(GOOD[FIRST], 3), 100: []}, {})})
+    for path, letter in ((data, "B"), (second, "C")):
+        text = (path / "meta.properties").read_text() + f"directory.id={21 * letter}g\n"
+        (path / "meta.properties").write_text(text)
+    ran = repair("--refetch", "--metadata", controller, data, second, "--format", "json")
+    told = "\n".join(each["reason"] for each in lines(ran, "left"))
+    assert f"{data / 't-0'}: expected it alone, found {second / 't-0'} too" in told
+    assert f"{second / 't-0'}: expected it alone, found {data / 't-0'} too" in told
+    assert lines(ran, "cure") == []
+
+
 def test_usage(place: Path) -> None:
     data, controller = write(place, states(), states(in_sync=[2]))
     alone = repair("--metadata", controller, data)

@@ -12,6 +12,7 @@ from commands.repair import damaged_directory as damaged
 from commands.repair.damaged_directory import FIRST, LAST
 from commands.repair.repairing import directory, lines, plan_id, repair
 from kdump.ui import exits
+from support import forge
 from support.damaged import name
 
 pytestmark = pytest.mark.once
@@ -35,6 +36,25 @@ def test_all_names_each_partition_that_is_left(place: Path) -> None:
     assert all(f"m{each}-0: valid batches follow" in every.out for each in range(12)), every
     text = " ".join(every.out.split())
     assert all(f"/m{each}-0 --output DIR" in text for each in range(12)), every
+
+
+def test_many_partitions_with_reasons_that_differ_in_numbers_have_one_line(place: Path) -> None:
+    """The line has the numbers of the first one, and ways to help without operands."""
+
+    def sizes_corrupt(*places: int) -> list[bytes]:
+        return [forge.flip(one, 9) if at in places else one for at, one in enumerate(GOOD[FIRST])]
+
+    data = place / "data"
+    for at in range(3, 9):
+        directory(data, {f"m{at}": ({FIRST: sizes_corrupt(at, at + 5)}, {})})
+    ran = repair("--only-copy", data, "--format", "json")
+    assert len({each["reason"] for each in lines(ran, "left")}) == 6
+    text = " ".join(repair("--only-copy", data).out.split())
+    assert text.count("batches that are surely no values") == 1
+    assert "m3-0, m4-0, m5-0 and 3 others: 00000000000000000000.log: expected batches" in text
+    assert "(--from or --refetch or --as-broker or kdump salvage)" in text
+    every = " ".join(repair("--only-copy", data, "--all").out.split())
+    assert every.count("batches that are surely no values") == 6
 
 
 def test_a_plan_names_what_it_repairs_in_part(place: Path) -> None:
