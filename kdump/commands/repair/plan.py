@@ -6,8 +6,8 @@ Only the ids of the plans of partitions are held: a plan may hold rebuilt indexe
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -27,12 +27,16 @@ from kdump.audit.verdicts.next_start import with_forecast
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.commands.repair.in_sync import MetadataCopy, others_in_sync
 from kdump.commands.repair.refetch import plan_refetch
-from kdump.errors import KdumpError, Refused, UsageError
+from kdump.errors import KdumpError, Refused, SourceError, UsageError
 from kdump.format.lines.text import printable
 from kdump.repair.content.extent import partition_facts
 from kdump.repair.dropping.plan import plan_drop
 from kdump.repair.healing.plan import COMPACTED_NOTE, NoReplica, plan_heal
-from kdump.repair.side_files.checkpoints import hosts, unreadable_checkpoints
+from kdump.repair.side_files.checkpoints import (
+    hosts,
+    unreadable_checkpoints,
+    with_readable_checkpoints,
+)
 from kdump.repair.side_files.plan import plan_reindex
 from kdump.repair.transaction.plan import Loss, Plan, log_directory_of
 from kdump.repair.truncation.plan import plan_truncate
@@ -236,8 +240,9 @@ class CurePlanner:
         path, diagnosis = verdict.target.path, cures_of(verdict)
         kinds = [kind for kind in diagnosis.cures if self._options.allow(kind)]
         hosted = self._checkpoints(verdict)
-        if not kinds and (shortened or (hosted and unreadable_checkpoints(hosted))):
-            kinds = [kind for kind in [CureKind.REBUILD] if self._options.allow(kind)]
+        first = hosted is not None and bool(unreadable_checkpoints(hosted))
+        if first or (not kinds and shortened):  # the plans of others need readable checkpoints
+            kinds = [kind for kind in [CureKind.REBUILD] if self._options.allow(kind)] or kinds
         why_not: str | None = None
         for kind in kinds:
             try:
@@ -344,6 +349,26 @@ def _same_elsewhere(context: Context, target: Target) -> AnyPath | None:
     return None
 
 
+def _after_checkpoints(
+    targets: Collection[Target], context: Context, hosting: Mapping[Path, DirectoryFacts]
+) -> Collection[Target]:
+    """Return targets as they are once their hosts have written unreadable checkpoints anew."""
+    readable: dict[AnyPath, DirectoryFacts] = {}
+    for facts in hosting.values():
+        if unreadable_checkpoints(facts):
+            with suppress(SourceError):  # the plan of the host says it
+                node = context.node_of(facts)
+                readable[facts.directory.path] = with_readable_checkpoints(facts, node)
+
+    def after(target: Target) -> Target:
+        if target.directory is None or as_local(target.path) in hosting:
+            return target
+        place = target.directory.directory.path
+        return replace(target, directory=readable.get(place, target.directory))
+
+    return [after(target) for target in targets] if readable else targets
+
+
 def plan_repair(
     targets: Collection[Target],
     context: Context,
@@ -361,7 +386,10 @@ def plan_repair(
     plan of each partition. ``report`` gets counts of bytes that are read. Reads all logs with
     ``jobs`` workers.
     """
-    planner = CurePlanner(context, options, hosts(targets), metadata)
+    hosting = hosts(targets)
+    planner = CurePlanner(context, options, hosting, metadata)
+    if options.allow(CureKind.REBUILD):
+        targets = _after_checkpoints(targets, context, hosting)
     cures: list[PlannedCure] = []
     left: list[LeftPartition] = []
     rewritten: set[AnyPath] = set()

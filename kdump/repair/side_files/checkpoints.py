@@ -8,6 +8,7 @@ Spec: ``OffsetCheckpointFile``, ``LogManager``; KOD 1.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -63,6 +64,30 @@ def unreadable_checkpoints(directory: DirectoryFacts) -> list[Read[Offsets]]:
         directory.cleaner_offsets,
     )
     return [read for read in reads if read is not None and isinstance(read.error, DecodeError)]
+
+
+def with_readable_checkpoints(directory: DirectoryFacts, node: Node) -> DirectoryFacts:
+    """Return a log directory as it is once its unreadable checkpoint files are written anew.
+
+    Raises SourceError.
+    """
+    reads = {
+        read.path.name: Read[Offsets](
+            read.path,
+            {
+                key: entry.offset
+                for key, entry in _lines(as_local(read.path), directory, node).items()
+            },
+        )
+        for read in unreadable_checkpoints(directory)
+    }
+    return replace(
+        directory,
+        recovery_points=reads.get(RECOVERY_POINT_CHECKPOINT, directory.recovery_points),
+        high_watermarks=reads.get(HIGH_WATERMARK_CHECKPOINT, directory.high_watermarks),
+        log_starts=reads.get(LOG_START_CHECKPOINT, directory.log_starts),
+        cleaner_offsets=reads.get(CLEANER_CHECKPOINT, directory.cleaner_offsets),
+    )
 
 
 def checkpoint_steps(directory: DirectoryFacts, node: Node) -> tuple[list[Step], list[str]]:

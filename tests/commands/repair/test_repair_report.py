@@ -10,9 +10,11 @@ import pytest
 from commands.heal.forged_copies import broken
 from commands.repair import damaged_directory as damaged
 from commands.repair.damaged_directory import FIRST, LAST
-from commands.repair.repairing import directory, lines, plan_id, repair
+from commands.repair.repairing import directory, lines, plan_id, repair, tree
 from kdump.ui import exits
 from support import forge
+from support.commands import kdump
+from support.crashing.trees import Node
 from support.damaged import name
 
 pytestmark = pytest.mark.once
@@ -102,3 +104,32 @@ def test_a_checkpoint_that_is_rebuilt_is_not_left(place: Path) -> None:
     assert repair(data).code == exits.PROBLEMS
     assert repair(data, "--apply").code == exits.OK
     assert repair(data).code == exits.OK
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_a_checkpoint_that_is_written_anew_keeps_no_plan_of_others(order: str, place: Path) -> None:
+    """The plans of the others are made for the readable file, which the first partition writes."""
+    corrupt = {FIRST: broken(GOOD[FIRST], 3), LAST: GOOD[LAST]}
+    first: damaged.Segments = GOOD if order == "after" else corrupt
+    data = place / "data"
+    for topic, log in {"a": first, "b": corrupt, "c": damaged.torn(GOOD), "d": GOOD}.items():
+        directory(data, {topic: (log, {})})
+    marks = data / "replication-offset-checkpoint"
+    marks.write_text("0\n5\na 0 200\nb 0 200\nc 0 200\nd 0 200\nx\n")
+    (data / "recovery-point-offset-checkpoint").write_text("0\n3\nb 0 200\nc 0 200\n")
+    before = lasting(data)
+    agreed = plan_id("--only-copy", data)
+    ran = repair("--only-copy", data, "--apply", "--confirm", agreed, "--format", "json")
+    told = {Path(each["partition"]).name for each in lines(ran, "left")}
+    assert told == (set() if order == "after" else {"a-0"}), ran
+    assert "b 0 200" in marks.read_text()
+    again = repair("--only-copy", data, "--format", "json")
+    cures = {Path(each["partition"]).name: each["cure"] for each in lines(again, "cure")}
+    assert cures == ({} if order == "after" else {"a-0": "drop"})
+    assert kdump("undo", data, "--plan", agreed, "--apply").code == exits.OK
+    assert lasting(data) == before
+
+
+def lasting(data: Path) -> dict[str, Node]:
+    """What brokers read, but for the times of files: not the records of repairs."""
+    return {path: node.lasting for path, node in tree(data).items() if ".kdump" not in path}
