@@ -44,8 +44,9 @@ def test_every_kind_is_measured(tmp_path: Path) -> None:
     ]
     assert "survey 100b-16k" in measured
     assert len([name for name in measured if name.startswith("deep")]) == 10
-    assert measured[-4:] == ["explain warn", "explain error", "explain json", "explain words"]
-    assert measured[-17:-4] == [
+    kinds = ("warn", "error", "json", "words", "json words", "known")
+    assert measured[-6:] == [f"explain {kind}" for kind in kinds]
+    assert measured[-19:-6] == [
         *("workers", "workers deep", "memory", "memory deep", "reindex", "cut", "cut time"),
         *("convert", "convert memory", "convert gzip", "convert snappy", "convert lz4", "help"),
     ]
