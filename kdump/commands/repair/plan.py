@@ -52,6 +52,7 @@ UNASKED: Final = frozenset(CureKind) - OPTIONS.keys()
 _REMOVE_VALID: Final = frozenset({CureKind.REFETCH, CureKind.AS_BROKER})
 #: Why a partition is left, or a part of it is.
 _EXCLUDED: Final = "--only leaves its cure out"
+_LATER: Final = "its log is repaired once the checkpoint files are readable"
 _NOT_ALL: Final = "no replica has all that is corrupt or missing"
 
 
@@ -258,6 +259,8 @@ class CurePlanner:
                 if kind is CureKind.REBUILD:  # it changes no log
                     logs = {*diagnosis.cures} - {kind}
                     why_part = diagnosis.left or (_EXCLUDED if logs else None)
+                    if first and any(map(self._options.allow, logs)):
+                        why_part = _LATER
                 rest = None if why_part is None else self._left(path, diagnosis, why_part)
                 return (kind, plan), rest
             elif COMPACTED_NOTE in plan.notes:

@@ -118,6 +118,8 @@ def test_a_checkpoint_that_is_written_anew_keeps_no_plan_of_others(order: str, p
     marks.write_text("0\n5\na 0 200\nb 0 200\nc 0 200\nd 0 200\nx\n")
     (data / "recovery-point-offset-checkpoint").write_text("0\n3\nb 0 200\nc 0 200\n")
     before = lasting(data)
+    later = "once the checkpoint files are readable" in repair("--only-copy", data).out
+    assert later is (order == "before")
     agreed = plan_id("--only-copy", data)
     ran = repair("--only-copy", data, "--apply", "--confirm", agreed, "--format", "json")
     told = {Path(each["partition"]).name for each in lines(ran, "left")}
