@@ -62,7 +62,7 @@ def test_topics_and_their_replicas(tmp_path: Path) -> None:
 def test_a_change_replaces_only_what_it_says(tmp_path: Path) -> None:
     found = of_log(tmp_path, *TOPIC, meta.change(ID, 0, [3, 4]))
     before = found.replicas[ID][1]
-    changed = Replicas((3, 4), before.directories, before.in_sync, established=True)
+    changed = replace(before, nodes=(3, 4), established=True)
     assert (found.replicas[ID][0], before.established) == (changed, False)
 
 

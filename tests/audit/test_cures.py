@@ -17,17 +17,19 @@ from support.damaged import Recipe
 from support.fixtures_loader import FIXTURES, copy_fixture
 from support.runners import by_targets
 
-REBUILD, TAIL, REPLICA, DROP, AS_BROKER = CureKind
+REBUILD, TAIL, REPLICA, REFETCH, DROP, AS_BROKER = CureKind
 #: In the order of what they lose.
 ORDERS = {
     (),
     (REBUILD,),
     (TAIL,),
-    (REPLICA,),
     (REPLICA, TAIL),
-    (REPLICA, REBUILD),
-    (REPLICA, AS_BROKER),
-    (REPLICA, DROP, AS_BROKER),
+    (REFETCH,),
+    (REFETCH, REBUILD),
+    (REPLICA, REFETCH),
+    (REPLICA, REFETCH, REBUILD),
+    (REPLICA, REFETCH, AS_BROKER),
+    (REPLICA, REFETCH, DROP, AS_BROKER),
 }
 
 
@@ -96,7 +98,7 @@ def test_what_a_scan_finds_corrupt_is_read_whole_first(tmp_path: Path) -> None:
     recipe.write(tmp_path)
     (verdict,) = (replace(each, quick=True, findings=()) for each in verdicts(tmp_path))
     assert cures_of(verdict) == Diagnosis(
-        (REPLICA,),
+        (REPLICA, REFETCH),
         "a log is corrupt, and not all of it was read",
         ("kdump", "verify", str(verdict.target.path)),
     )
