@@ -146,7 +146,7 @@ def _of_remedies(verdict: Verdict, found: list[Finding], errors: list[Finding]) 
     remedies = {finding.remedy for finding in found}
     rebuild = (CureKind.REBUILD,) if reindex_command(path) in remedies else ()
     replica = (CureKind.REPLICA,) if verdict.lost.records else ()
-    instead = (*replica, *_refetch(path))
+    refetch = _refetch(path)
     if salvage_command(path) in remedies:
         why = "valid batches follow corrupt ones"
         drop: tuple[CureKind, ...] = (CureKind.DROP,)
@@ -154,24 +154,24 @@ def _of_remedies(verdict: Verdict, found: list[Finding], errors: list[Finding]) 
             why, drop = "the end of a transaction is corrupt, and valid batches follow it", ()
         elif not verdict.lost.corrupt or _is_internal(path):
             drop = ()  # an older state of groups or transactions would return
-        cures = CureKind.REPLICA, *_refetch(path), *drop, CureKind.AS_BROKER
+        cures = CureKind.REPLICA, *refetch, *drop, CureKind.AS_BROKER
         return Diagnosis(cures, why, salvage_command(path))
     if truncate_command(path) in remedies:
         return Diagnosis((*replica, CureKind.TAIL))
     if verdict.quick and verdict.lost.corrupt:  # by a scan of what recovery reads
         why = "a log is corrupt, and not all of it was read"
-        return Diagnosis((*instead, *rebuild), why, verify_command(path))
+        return Diagnosis((*replica, *refetch, *rebuild), why, verify_command(path))
     if verdict.lost.records:
         why = "records are missing, and nothing on this disk has them"
-        return Diagnosis((*instead, *rebuild), why)
+        return Diagnosis((*replica, *refetch, *rebuild), why)
     cured = {reindex_command(path)}
     others = [finding for finding in errors if finding.remedy not in cured]
     if not others:
         return Diagnosis(rebuild)
     first = others[0]
     if not any(finding.code.by_replica for finding in others):
-        instead = ()
-    return Diagnosis((*instead, *rebuild), left=_left(path, first, errors), command=first.remedy)
+        refetch = ()
+    return Diagnosis((*refetch, *rebuild), left=_left(path, first, errors), command=first.remedy)
 
 
 def _refetch(path: AnyPath) -> tuple[CureKind, ...]:

@@ -243,7 +243,6 @@ class _Run:
         self._scope, self._options, self._arguments = scope, options, arguments
         self._output, self._meter, self._confirm = output, meter, confirm
         self._jobs, self._assume_stopped = jobs, assume_stopped
-        self._metadata: MetadataCopy | None = None
 
     def go(self, *, applying: bool) -> tuple[Ending, Sequence[RepairJournal]]:
         """Plan, and carry it out if so chosen; return the ending, and the journals of what is done.
@@ -251,7 +250,6 @@ class _Run:
         Raises KdumpError.
         """
         from kdump.commands.repair.course import new_journals
-        from kdump.commands.repair.in_sync import newest_copy
         from kdump.commands.repair.plan import plan_repair
         from kdump.repair.journal import begin, has_begun
         from kdump.repair.side_files.checkpoints import hosts
@@ -261,13 +259,11 @@ class _Run:
         if has_begun(journals):
             return self._go_on(journals, targets, applying=applying)
         self._meter.expect(sum(target.size for target in targets))
-        self._metadata = newest_copy(self._options.metadata)
         plan = plan_repair(
             targets,
             self._scope.context,
             self._options,
             arguments=self._arguments,
-            metadata=self._metadata,
             jobs=self._jobs,
             report=self._meter.advance,
             planned=self._planned,
@@ -295,7 +291,9 @@ class _Run:
             self._remove(unbegun)
             begin(journals)
             hosting = hosts(targets).keys()
-            return left | self._carry_out(journals, hosting, locks, targets), journals
+            return left | self._carry_out(
+                journals, hosting, locks, targets, plan.metadata
+            ), journals
 
     def _go_on(
         self, journals: Sequence[RepairJournal], targets: Sequence[Target], *, applying: bool
@@ -308,7 +306,7 @@ class _Run:
         from kdump.ui.units import count_text
 
         self._resume_options(journals[0], applying=applying)
-        self._metadata = newest_copy(self._options.metadata)
+        metadata = newest_copy(self._options.metadata)
         finish = self._command(journals[0].id, lossy=journals[0].lossy)
         with self._meter.paused():
             self._output.interruption(journals, finish)
@@ -343,7 +341,7 @@ class _Run:
             with self._meter.paused():
                 for partition in left:
                     self._output.left(partition)
-            ending = self._carry_out(journals, first, locks, targets)
+            ending = self._carry_out(journals, first, locks, targets, metadata)
             return Ending(unread=bool(left)) | ending, journals
 
     def _planned(self, kind: CureKind, plan: Plan) -> None:
@@ -424,6 +422,7 @@ class _Run:
         hosts: Collection[Path],
         locks: Mapping[Path, HeldLock],
         targets: Sequence[Target],
+        metadata: MetadataCopy | None,
     ) -> Ending:
         """Carry out the cures of journals that are on disk. Raise as ``RepairCourse`` does."""
         from kdump.commands.repair.course import RepairCourse
@@ -444,7 +443,7 @@ class _Run:
             hosts,
             locks,
             counting,
-            metadata=self._metadata,
+            metadata=metadata,
             jobs=self._jobs,
             progress=lambda path: self._meter.part(sizes.get(path, 0)),
         )

@@ -118,7 +118,8 @@ class RepairCourse:
     """The cures of journals, in order; those that an earlier run has finished are passed over.
 
     The plans of ``hosts`` include the checkpoint files of their log directories. ``locks`` has the
-    locks of the log directories by their paths. ``metadata`` is as for ``CurePlanner``.
+    locks of the log directories by their paths. ``metadata`` is the newest of the
+    metadata logs of ``options``.
     """
 
     def __init__(

@@ -93,7 +93,9 @@ def others_in_sync(
     """
     path, name = facts.partition.path, facts.partition.name
     if name is None or name.suffix or facts.successor is not None:
-        raise Refused(f"{path}: expected a current log alone, found one that moves or is set aside")
+        raise Refused(
+            f"{path}: expected a current log, found one that a startup replaces or ignores"
+        )
     metadata = None if facts.metadata is None else facts.metadata.value
     if metadata is None:
         raise Refused(f"{path}: expected partition.metadata, without which a startup sets it aside")

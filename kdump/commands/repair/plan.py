@@ -21,11 +21,12 @@ from kdump.audit.judge import judge_directories
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.recovery import Span
 from kdump.audit.targets.context import Context
+from kdump.audit.targets.node_directories import copies
 from kdump.audit.targets.target import Target
 from kdump.audit.verdicts.cures import OPTIONS, CureKind, Diagnosis, cures_of, why_left
 from kdump.audit.verdicts.next_start import with_forecast
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.commands.repair.in_sync import MetadataCopy, others_in_sync
+from kdump.commands.repair.in_sync import MetadataCopy, newest_copy, others_in_sync
 from kdump.commands.repair.refetch import plan_refetch
 from kdump.errors import KdumpError, Refused, SourceError, UsageError
 from kdump.format.lines.text import printable
@@ -136,7 +137,7 @@ class PlannedCure:
     loss: Loss
     new_bytes: int
     tail_bytes: int
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
 
     @property
     def refetched(self) -> bool:
@@ -174,7 +175,7 @@ class RepairPlan:
     left: tuple[LeftPartition, ...]
     whole: int
     examined: int
-    metadata: MetadataCopy | None = None
+    metadata: MetadataCopy | None
 
     @cached_property
     def id(self) -> str:
@@ -195,9 +196,14 @@ class RepairPlan:
         return tuple(partition for partition in self.left if partition.path not in cured)
 
     @property
+    def losing(self) -> tuple[PlannedCure, ...]:
+        """The cures that lose records; a leader has those of a partition that is refetched."""
+        return tuple(cure for cure in self.cures if cure.loss and not cure.refetched)
+
+    @property
     def sound(self) -> Span:
         """The valid records that are lost."""
-        return sum((cure.loss.sound for cure in self.cures if not cure.refetched), Span())
+        return sum((cure.loss.sound for cure in self.losing), Span())
 
     @property
     def refetched(self) -> Span:
@@ -207,7 +213,7 @@ class RepairPlan:
     @property
     def unreadable(self) -> Span:
         """The corrupt records that are removed, and that no leader is known to have."""
-        return sum((cure.loss.unreadable for cure in self.cures if not cure.refetched), Span())
+        return sum((cure.loss.unreadable for cure in self.losing), Span())
 
 
 class CurePlanner:
@@ -322,7 +328,7 @@ class CurePlanner:
             )
             return healed.plan, None if healed.complete else _NOT_ALL
         if kind is CureKind.REFETCH:
-            other = _same_elsewhere(context, verdict.target)
+            other = _same_elsewhere(context, verdict.target.path)
             if other is not None:
                 raise Refused(f"{verdict.target.path}: expected it alone, found {other} too")
             evidence = others_in_sync(
@@ -338,24 +344,19 @@ class CurePlanner:
         return plan_truncate(verdict, at=None, arguments=words), None
 
 
-def _same_elsewhere(context: Context, target: Target) -> AnyPath | None:
+def _same_elsewhere(context: Context, path: AnyPath) -> AnyPath | None:
     """Return the directory of the same partition in another log directory of its node, if any."""
-    own = None if target.directory is None else target.directory.directory.path
     for group in context.siblings:
-        of_node = any(facts.directory.path == own for facts in group)
-        for facts in group if of_node else ():
-            if facts.directory.path != own:
-                paths = facts.directory.partition_paths
-                found = next((each for each in paths if each.name == target.path.name), None)
-                if found is not None:
-                    return found
+        for paths in copies(group) if group[1:] else ():
+            if path in paths:
+                return next(other for other in paths if other != path)
     return None
 
 
 def _after_checkpoints(
     targets: Collection[Target], context: Context, hosting: Mapping[Path, DirectoryFacts]
 ) -> Collection[Target]:
-    """Return targets as they are once their hosts have written unreadable checkpoints anew."""
+    """Return targets as they are once the first plan has rewritten unreadable checkpoint files."""
     readable: dict[AnyPath, DirectoryFacts] = {}
     for facts in hosting.values():
         if unreadable_checkpoints(facts):
@@ -378,17 +379,17 @@ def plan_repair(
     options: CureOptions,
     *,
     arguments: tuple[str, ...],
-    metadata: MetadataCopy | None,
     jobs: int,
     report: Callable[[int], None],
     planned: Callable[[CureKind, Plan], None],
 ) -> RepairPlan:
     """Return the cures of all ``targets``, which are partitions of log directories.
 
-    ``metadata`` is the newest of the metadata logs of ``options``. ``planned`` is called with the
-    plan of each partition. ``report`` gets counts of bytes that are read. Reads all logs with
-    ``jobs`` workers.
+    ``planned`` is called with the plan of each partition. ``report`` gets counts of bytes that are
+    read. Reads all logs with ``jobs`` workers. Raises UsageError, SourceError for a wrong path of a
+    metadata log.
     """
+    metadata = newest_copy(options.metadata)
     hosting = hosts(targets)
     planner = CurePlanner(context, options, hosting, metadata)
     if options.allow(CureKind.REBUILD):
@@ -417,7 +418,7 @@ def plan_repair(
                     plan.loss,
                     plan.new_bytes,
                     plan.tail_bytes,
-                    plan.notes if kind is CureKind.REFETCH else (),
+                    plan.notes,
                 )
             )
         if rest is not None:

@@ -205,24 +205,22 @@ def _plan_lines(plan: RepairPlan, apply: Remedy | None, *, every: bool) -> Itera
     if plan.cures:
         what = shell_text(("kdump", "repair", *plan.arguments))
         yield from wrap(printable(f"PLAN {plan.id}  {what}: nothing is changed yet"), 0)
-        loses = plan.sound or plan.unreadable
-        yield paragraph("LOSS" if loses else "loss", _loss_text(plan))
-        if _of(plan, CureKind.REFETCH):
-            yield paragraph("fetched", _fetched_text(plan))
+        yield paragraph("LOSS" if plan.losing else "loss", _loss_text(plan))
+        fetched = _of(plan, CureKind.REFETCH)
+        if fetched:
+            yield paragraph("fetched", _fetched_text(plan, len(fetched)))
         for number, kind in enumerate(kind for kind in CureKind if _of(plan, kind)):
             cures = _of(plan, kind)
             names = _names_text([cure.path for cure in cures])
             size = count_text(len(cures), "partition")
             text = f"{kind.value}, {size}: {_WHAT[kind]}: {names}"
             yield paragraph("" if number else "cures", text)
-        fetched = _of(plan, CureKind.REFETCH)
         if fetched:
             more = f" ({count_text(len(fetched) - 1, 'other')}: --all)" if fetched[1:] else ""
             text = f"{printable(fetched[0].path.name)}: {fetched[0].notes[0]}{more}"
             yield paragraph("in sync", text)
             yield paragraph("note", fetched[0].notes[-1])
-        losing = (cure for cure in plan.cures if cure.loss and not cure.refetched)
-        most = sorted(losing, key=lambda cure: -_lost(cure))[:_NAMED]
+        most = sorted(plan.losing, key=lambda cure: -_lost(cure))[:_NAMED]
         for number, cure in enumerate(most):
             lost = cure.loss.sound + cure.loss.unreadable
             text = f"{printable(cure.path.name)}: {_count_text(lost)}"
@@ -250,7 +248,7 @@ def _lost(cure: PlannedCure) -> int:
 
 def _loss_text(plan: RepairPlan) -> str:
     sound, unreadable = plan.sound, plan.unreadable
-    losing = [cure for cure in plan.cures if cure.loss and not cure.refetched]
+    losing = plan.losing
     if not losing:
         return "no record"
     parts = f"{_count_text(sound)} VALID + {_count_text(unreadable)} unreadable"
@@ -260,9 +258,9 @@ def _loss_text(plan: RepairPlan) -> str:
     return f"{parts} of {partitions}{mark}"
 
 
-def _fetched_text(plan: RepairPlan) -> str:
+def _fetched_text(plan: RepairPlan, partitions: int) -> str:
     """Return what is moved aside, and how far the newest of the given metadata logs goes."""
-    size = count_text(len(_of(plan, CureKind.REFETCH)), "partition")
+    size = count_text(partitions, "partition")
     text = f"{_count_text(plan.refetched)} valid records of {size} are moved aside"
     if plan.metadata is None:
         return text

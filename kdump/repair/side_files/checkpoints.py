@@ -67,7 +67,7 @@ def unreadable_checkpoints(directory: DirectoryFacts) -> list[Read[Offsets]]:
 
 
 def with_readable_checkpoints(directory: DirectoryFacts, node: Node) -> DirectoryFacts:
-    """Return a log directory as it is once its unreadable checkpoint files are written anew.
+    """Return a log directory as it is once its unreadable checkpoint files are rewritten.
 
     Raises SourceError.
     """
