@@ -42,6 +42,11 @@ def tree(data: Path) -> dict[str, Node]:
     return {path: node for path, node in take(data).items() if path != ".lock"}
 
 
+def lasting(data: Path) -> dict[str, Node]:
+    """What brokers read, but for the times of files: not the records of repairs."""
+    return {path: node.lasting for path, node in tree(data).items() if ".kdump" not in path}
+
+
 def directory(
     path: Path,
     topics: Mapping[str, tuple[damaged.Segments, Mapping[str, bytes | None]]],

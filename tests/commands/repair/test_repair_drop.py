@@ -12,7 +12,7 @@ import pytest
 from commands.heal.forged_copies import broken
 from commands.repair import damaged_directory as damaged
 from commands.repair.damaged_directory import FIRST, LAST
-from commands.repair.repairing import OTHERS, directory, left, lines, plan_id, repair, tree
+from commands.repair.repairing import OTHERS, directory, lasting, left, lines, plan_id, repair, tree
 from kdump.ui import exits
 from support import forge
 from support.commands import kdump
@@ -332,8 +332,4 @@ def without_times(data: Path, nodes: Tree | None = None) -> dict[str, Node]:
     """What brokers read: not the records of repairs."""
     if nodes is not None:
         put(data, nodes)
-    return {
-        path: node.lasting
-        for path, node in tree(data).items()
-        if "/.kdump" not in path and not path.startswith(".kdump.")
-    }
+    return lasting(data)

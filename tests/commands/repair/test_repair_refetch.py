@@ -10,19 +10,19 @@ import pytest
 from commands.heal.forged_copies import broken
 from commands.repair import damaged_directory as damaged
 from commands.repair.damaged_directory import FIRST
-from commands.repair.repairing import directory, left, lines, plan_id, repair, tree
+from commands.repair.repairing import directory, lasting, left, lines, plan_id, repair
 from kdump.ui import exits
 from support import forge
 from support import forge_metadata as meta
 from support.commands import kdump
 from support.crashing.recorded import record
-from support.crashing.trees import Node, put
+from support.crashing.trees import put
 from support.damaged import name
 from support.fixtures_loader import copy_fixture
 
 GOOD = damaged.whole()
 ID, OTHER = forge.TOPIC_ID, "A" * 21 + "g"
-SELF, NODES = 1, (1, 2, 3)
+NODES = (1, 2, 3)
 MARK = "replication-offset-checkpoint"
 CLEAN = ".kafka_cleanshutdown"
 
@@ -59,11 +59,6 @@ def write(
             (place / meta.METADATA).mkdir()
             (place / meta.segment_name()).write_bytes(meta.log(records))
     return data, controller
-
-
-def lasting(data: Path) -> dict[str, Node]:
-    """What brokers read, but for the times of files: not the records of repairs."""
-    return {path: node.lasting for path, node in tree(data).items() if ".kdump" not in path}
 
 
 ALONE = "no other replica is in sync"

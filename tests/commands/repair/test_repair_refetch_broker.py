@@ -41,20 +41,26 @@ def logs(data: Path, topic: str) -> bytes:
     return b"".join(path.read_bytes() for path in sorted((data / f"{topic}-0").glob("*.log")))
 
 
+def written(cluster: Replicas) -> Writer:
+    """Start the brokers, and write the topics, whose replicas are all in sync then."""
+    cluster.configure(dict.fromkeys(NODES, RESTING))
+    cluster.start(*NODES)
+    create(cluster, TOPICS)
+    cluster.in_sync(NAMES)
+    writer = Writer(cluster, TOPICS)
+    for _ in range(3):
+        writer.write(*NAMES)
+    cluster.in_sync(NAMES)
+    return writer
+
+
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
 @pytest.mark.parametrize("killed", [False, True], ids=["clean", "killed"])
 def test_the_broker_fetches_what_was_moved_aside(
     version: str, killed: bool, tmp_path: Path
 ) -> None:
     with Replicas(version, tmp_path / "nodes") as cluster:
-        cluster.configure(dict.fromkeys(NODES, RESTING))
-        cluster.start(*NODES)
-        create(cluster, TOPICS)
-        cluster.in_sync(NAMES)
-        writer = Writer(cluster, TOPICS)
-        for _ in range(3):
-            writer.write(*NAMES)
-        cluster.in_sync(NAMES)
+        writer = written(cluster)
         data = cluster.directory(1)
         (cluster.kill if killed else cluster.stop)(1)
         cluster.in_sync(NAMES)  # the others alone
@@ -80,14 +86,7 @@ def test_the_broker_fetches_what_was_moved_aside(
 def test_the_only_replica_in_sync_is_never_moved_aside(tmp_path: Path) -> None:
     """Where the user says that others are in sync, and they are not, all brokers lose the topic."""
     with Replicas("4.3.1", tmp_path / "nodes") as cluster:
-        cluster.configure(dict.fromkeys(NODES, RESTING))
-        cluster.start(*NODES)
-        create(cluster, TOPICS)
-        cluster.in_sync(NAMES)
-        writer = Writer(cluster, TOPICS)
-        for _ in range(3):
-            writer.write(*NAMES)
-        cluster.in_sync(NAMES)
+        writer = written(cluster)
         data, controller = cluster.directory(1), cluster.directory(CONTROLLER)
         cluster.stop(2, 3)
         cluster.in_sync(NAMES)

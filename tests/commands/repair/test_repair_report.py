@@ -10,11 +10,10 @@ import pytest
 from commands.heal.forged_copies import broken
 from commands.repair import damaged_directory as damaged
 from commands.repair.damaged_directory import FIRST, LAST
-from commands.repair.repairing import directory, lines, plan_id, repair, tree
+from commands.repair.repairing import directory, lasting, lines, plan_id, repair
 from kdump.ui import exits
 from support import forge
 from support.commands import kdump
-from support.crashing.trees import Node
 from support.damaged import name
 
 pytestmark = pytest.mark.once
@@ -130,8 +129,3 @@ def test_a_checkpoint_that_is_written_anew_keeps_no_plan_of_others(order: str, p
     assert cures == ({} if order == "after" else {"a-0": "drop"})
     assert kdump("undo", data, "--plan", agreed, "--apply").code == exits.OK
     assert lasting(data) == before
-
-
-def lasting(data: Path) -> dict[str, Node]:
-    """What brokers read, but for the times of files: not the records of repairs."""
-    return {path: node.lasting for path, node in tree(data).items() if ".kdump" not in path}
