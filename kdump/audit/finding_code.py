@@ -117,6 +117,11 @@ REPLICA_FIRST: Final = (
     f"{FETCH_FROM_LEADER} If no other replica has the records, copy the directory before a broker "
     "starts on it."
 )
+#: The end of the advice where a field may be wrong that no checksum covers.
+ONE_VALUE: Final = (
+    " If this field alone is wrong and the log leaves it one value, kdump repair sets it and loses "
+    "no record."
+)
 #: The advice where recovery cuts a log.
 SALVAGE_OR_CUT: Final = (
     f"{FETCH_FROM_LEADER} If no other replica has the records, run kdump salvage before a broker "

@@ -14,4 +14,6 @@ side_files/     The files beside the logs of a partition, rebuilt.
 truncation/     The truncation of a log, where log recovery truncates it or at an offset.
 healing/        The logs of a healed partition: damaged and missing parts, taken from copies of it.
 dropping/       Corrupt batches dropped from the logs of a partition; the valid ones stay.
+fields/         Fields of batches that no checksum covers, set to the value that the log leaves
+                them.
 """

@@ -16,6 +16,7 @@ extents         The extents of a file that it shares with other files: clones (r
 object_source   ObjectSource: the bytes of one object in a store, through a reused window.
 walk            walk(): a segment as sound batches and damage. It tells a torn tail, a bad checksum,
                 an impossible size and zeros of preallocation apart.
+mended_header   mended_header(): a corrupt batch of which only the size or the magic is wrong.
 record_runs     The records of batches in the order of a walk, many batches at a time.
 manifests/      Manifests as directories: their paths and files are read like those of the file
                 system.

@@ -240,6 +240,17 @@ def batch_bytes(source: Source, batch: RecordBatch, limit: int = DEFAULT_LIMIT) 
     return source.window(batch.position, batch.size)[: batch.size]
 
 
+def checksum_of(source: Source, position: int, size: int, magic: int) -> int:
+    """Return the checksum over the batch of ``size`` bytes at ``position``. Raises SourceError."""
+    checksum, start = (crc32c, CHECKSUM_START) if magic > 1 else (crc32, _LEGACY_CHECKSUM_START)
+    at, end, value = position + start, position + size, 0
+    while at < end:
+        piece = source.window(at)[: min(end - at, WINDOW_BYTES)]
+        value = checksum(piece, value)
+        at += len(piece)
+    return value
+
+
 class _Walk:
     """The state of one walk: where it is, which offsets fit, and the work left for hunting."""
 
@@ -299,21 +310,11 @@ class _Walk:
         while (index := _headers.skip_sound(view, rows, pending, index, crc32c, crc32)) < waiting:
             row = pending[index]
             at = row * BatchTable.WIDTH
-            computed = self._checksum(rows[at], rows[at + _SIZE], rows[at + _MAGIC])
+            computed = checksum_of(self.source, rows[at], rows[at + _SIZE], rows[at + _MAGIC])
             if computed != rows[at + _CRC]:
                 return row
             index += 1
         return n
-
-    def _checksum(self, position: int, size: int, magic: int) -> int:
-        """Compute the checksum of the batch at ``position``, piece by piece."""
-        checksum, start = (crc32c, CHECKSUM_START) if magic > 1 else (crc32, _LEGACY_CHECKSUM_START)
-        at, end, value = position + start, position + size, 0
-        while at < end:
-            piece = self.source.window(at)[: min(end - at, WINDOW_BYTES)]
-            value = checksum(piece, value)
-            at += len(piece)
-        return value
 
     def _table(self, n: int, *, complete: bool) -> BatchTable:
         """Return the first ``n`` scanned batches; ``complete``: the scan found no more."""
@@ -336,7 +337,7 @@ class _Walk:
             magic = int.from_bytes(head[16:17], "big", signed=True)
             at = 17 if magic > 1 else LOG_OVERHEAD
             stored = int.from_bytes(head[at : at + 4], "big")
-            computed = self._checksum(position, claimed, magic)
+            computed = checksum_of(self.source, position, claimed, magic)
         reason = {
             _headers.BAD_CRC: Reason.BAD_CHECKSUM,
             _headers.BAD_SIZE: Reason.IMPOSSIBLE_SIZE,
@@ -417,7 +418,7 @@ class _Walk:
             n
             and below < row.base_offset <= row.last_offset <= self.highest
             and row.size <= self.work_left
-            and (not waiting or self._checksum(position, row.size, row.magic) == row.crc)
+            and (not waiting or checksum_of(self.source, position, row.size, row.magic) == row.crc)
         ):
             return position + row.size  # progress costs nothing: only work without it is bounded
         self._charge(row.size)

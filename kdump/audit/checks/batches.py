@@ -13,6 +13,7 @@ from typing import Final
 
 from kdump.audit.evidence import Evidence
 from kdump.audit.finding_code import (
+    ONE_VALUE,
     REPLICA_FIRST,
     SALVAGE_OR_CUT,
     Cure,
@@ -46,7 +47,7 @@ BATCH_SIZE_IMPOSSIBLE: Final = FindingCode(
     "Consumers and followers stop at the batch. After an unclean shutdown, recovery reads the "
     "segments from the recovery point on: it truncates the segment at this batch and deletes every "
     "later segment, valid records included.",
-    SALVAGE_OR_CUT,
+    SALVAGE_OR_CUT + ONE_VALUE,
     check=1,
     cure=Cure.CUT,
 )
@@ -108,7 +109,7 @@ BATCH_MAGIC_UNKNOWN: Final = FindingCode(
     "the batch is valid.",
     "The broker treats any magic above 2 as message format v2 and serves the batch unchanged. "
     "Recovery leaves the batch in the log. Consumers and followers stop at it.",
-    REPLICA_FIRST,
+    REPLICA_FIRST + ONE_VALUE,
     check=3,
 )
 BATCH_CODEC_UNKNOWN: Final = FindingCode(
@@ -140,7 +141,7 @@ OFFSETS_NOT_INCREASING: Final = FindingCode(
     "Recovery accepts the batch. The log end offset follows the last batch, even if this batch has "
     "lower offsets. If the index entries that recovery writes do not rise, recovery deletes all "
     "records of the segment.",
-    REPLICA_FIRST,
+    REPLICA_FIRST + ONE_VALUE,
     check=4,
     cure=Cure.CUT_IF_REFUSED,
 )
@@ -149,7 +150,7 @@ BATCH_BELOW_SEGMENT: Final = FindingCode(
     Severity.ERROR,
     "A batch begins below the base offset in its segment's name.",
     "Lookups give wrong results. A broker that must recover the segment does not start.",
-    SALVAGE_OR_CUT,
+    SALVAGE_OR_CUT + ONE_VALUE,
     check=4,
     cure=Cure.CUT_IF_REFUSED,
 )
@@ -172,7 +173,9 @@ OFFSET_OVERFLOW: Final = FindingCode(
     "Recovery splits the segment, and accepts the offset even if it is wrong. Without recovery, "
     "the next append fails.",
     "If the cleaner merged too many segments, every record is valid: recovery splits the segment "
-    "and loses nothing. If the offset is wrong, the batch is corrupt. " + SALVAGE_OR_CUT,
+    "and loses nothing. If the offset is wrong, the batch is corrupt. "
+    + SALVAGE_OR_CUT
+    + ONE_VALUE,
     check=4,
     cure=Cure.CUT_IF_REFUSED,
 )
@@ -182,7 +185,7 @@ SEGMENTS_OVERLAP: Final = FindingCode(
     "A segment extends into the offsets of the next segment: those offsets exist twice.",
     "The broker does not detect this. Consumers that read from one segment into the next see those "
     "offsets twice or skip records.",
-    REPLICA_FIRST,
+    REPLICA_FIRST + ONE_VALUE,
     check=5,
 )
 BATCH_COUNT_MISMATCH: Final = FindingCode(
@@ -399,7 +402,7 @@ def _damage(
         # If no offset is missing between the neighbours the range would be empty.
         if last is None or last > gap.offset_before:
             offsets = Offsets(gap.offset_before + 1, last)
-    detail = _damage_detail(gap, survey.size)
+    detail = _with_mended(_damage_detail(gap, survey.size), gap)
     return Finding(
         code,
         survey.segment.log,
@@ -410,6 +413,16 @@ def _damage(
         explain_command(code),
         repeats,
     )
+
+
+def _with_mended(detail: Detail, gap: Gap) -> Detail:
+    """Return the detail, with what shows that only fields outside the checksum are wrong."""
+    mended = gap.mended
+    if mended is None:
+        return detail
+    wrong_size = gap.damage.claimed_bytes != mended.size
+    field = f"size {mended.size}" if wrong_size else f"magic {mended.magic}"
+    return Detail(detail.expected, f"{detail.found}; with {field} the checksum matches")
 
 
 def _damage_detail(gap: Gap, file_size: int) -> Detail:

@@ -12,7 +12,7 @@ from typing import Final
 
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts, Read
-from kdump.audit.finding_code import REPLICA_FIRST, Cure, FindingCode, Severity
+from kdump.audit.finding_code import ONE_VALUE, REPLICA_FIRST, Cure, FindingCode, Severity
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.replay import Replay
 from kdump.audit.survey.events import EpochRun
@@ -31,7 +31,7 @@ LEADER_EPOCH_FALLS: Final = FindingCode(
     "Compare the partition with its other replicas: if one of them has the same batches in order, "
     "kdump compare prints the commands that truncate this log, and restore the batches from there. "
     "If another replica is in sync, the broker can also fetch the whole partition from the "
-    "leader: move this partition directory out of the log directory.",
+    "leader: move this partition directory out of the log directory." + ONE_VALUE,
     check=23,
 )
 LEADER_EPOCH_NEGATIVE: Final = FindingCode(
@@ -40,7 +40,7 @@ LEADER_EPOCH_NEGATIVE: Final = FindingCode(
     "A batch has a leader epoch below -1, which no broker writes. No checksum covers the epoch.",
     "The broker serves the batch. A follower that fetches it refuses the epoch, and replication "
     "stops there.",
-    REPLICA_FIRST,
+    REPLICA_FIRST + ONE_VALUE,
     check=23,
 )
 LEADER_EPOCH_ABSENT: Final = FindingCode(

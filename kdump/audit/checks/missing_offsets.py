@@ -15,7 +15,13 @@ from typing import Final
 
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.small_files import PartitionFacts
-from kdump.audit.finding_code import FETCH_FROM_LEADER, REPLICA_FIRST, FindingCode, Severity
+from kdump.audit.finding_code import (
+    FETCH_FROM_LEADER,
+    ONE_VALUE,
+    REPLICA_FIRST,
+    FindingCode,
+    Severity,
+)
 from kdump.audit.findings import Detail, Finding, Offsets, explain_command
 from kdump.audit.replay.replay import Replay
 from kdump.audit.replay.sequences import GapEvidence, Sequences, sequence_evidence
@@ -87,7 +93,8 @@ BATCH_OFFSET_CHANGED: Final = FindingCode(
     "missing, but the sequence numbers of its producer are consecutive.",
     "The broker serves the records under the changed offsets and continues after them.",
     "Compare with another replica: kdump dump shows the offsets of its batches. "
-    + FETCH_FROM_LEADER,
+    + FETCH_FROM_LEADER
+    + ONE_VALUE,
     check=31,
 )
 SEGMENTS_GAP: Final = FindingCode(

@@ -36,6 +36,7 @@ from kdump.format.legacy import is_wrapper
 from kdump.format.records import RecordReader, RecordSummary
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment, directory_name
+from kdump.storage.mended_header import mended_header
 from kdump.storage.paths import AnyPath
 from kdump.storage.source import Identity, Source
 from kdump.storage.throttle import Pace
@@ -56,7 +57,8 @@ class Gap:
     """A damage, the last offset before it, and the first offset after it (None at the end).
 
     The times are the largest timestamps of the neighbouring batches, in ms; None without one.
-    ``marker``: the damaged header is that of a transaction marker.
+    ``marker``: the damaged header is that of a transaction marker. ``mended`` is the batch that it
+    is with the right size and magic, None if more of it is wrong.
     """
 
     damage: Damage
@@ -65,6 +67,7 @@ class Gap:
     time_before_ms: int | None = None
     time_after_ms: int | None = None
     marker: bool = False
+    mended: RecordBatch | None = None
 
 
 @frozen
@@ -356,7 +359,12 @@ class LogPass:
                 self.headers.add_damage()
                 marker = is_marker(source.window(piece.position, HEADER_BYTES))
                 self.open_gap = Gap(
-                    piece, self.headers.previous, None, self.last_time_ms, marker=marker
+                    piece,
+                    self.headers.previous,
+                    None,
+                    self.last_time_ms,
+                    marker=marker,
+                    mended=mended_header(source, piece),
                 )
                 self.gathering.add_damage()
                 if self.indexes is not None:

@@ -10,6 +10,20 @@ from dataclasses import replace
 from enum import Enum
 from typing import Final
 
+from kdump.audit.checks.batches import (
+    BATCH_BELOW_SEGMENT,
+    BATCH_MAGIC_UNKNOWN,
+    OFFSET_OVERFLOW,
+    OFFSETS_NOT_INCREASING,
+    SEGMENTS_OVERLAP,
+)
+from kdump.audit.checks.epochs import LEADER_EPOCH_FALLS, LEADER_EPOCH_NEGATIVE
+from kdump.audit.checks.missing_offsets import (
+    BATCH_OFFSET_CHANGED,
+    BATCHES_HOLE,
+    OFFSETS_MISSING,
+    RECORDS_MISSING,
+)
 from kdump.audit.checks.read_errors import DENIED, UNREADABLE, VANISHED
 from kdump.audit.checks.repair_records import REPAIR_PENDING
 from kdump.audit.checks.topic import PARTITION_STRAY_ONLY
@@ -37,6 +51,7 @@ class CureKind(Enum):
     """The cures of a partition, the one that loses least first."""
 
     REBUILD = "rebuild"  # the files beside the logs are rebuilt from them
+    FIELD = "field"  # fields outside the checksum are set to the value that the log leaves them
     TAIL = "tail"  # the unreadable end of the log is removed
     REPLICA = "replica"  # a replica gives what is corrupt or missing
     REFETCH = "refetch"  # all is moved aside, and the broker fetches it from its leader
@@ -51,6 +66,22 @@ OPTIONS: Final = {
     CureKind.DROP: "--only-copy",
     CureKind.AS_BROKER: "--as-broker",
 }
+
+#: What is found where a batch has a wrong base offset, leader epoch or magic.
+_OF_FIELDS: Final = frozenset(
+    {
+        BATCH_BELOW_SEGMENT,
+        BATCH_MAGIC_UNKNOWN,
+        BATCH_OFFSET_CHANGED,
+        LEADER_EPOCH_FALLS,
+        LEADER_EPOCH_NEGATIVE,
+        OFFSETS_NOT_INCREASING,
+        OFFSET_OVERFLOW,
+        SEGMENTS_OVERLAP,
+    }
+)
+#: What is found before the last batch of a log, too, if its base offset is too high.
+_HOLES: Final = frozenset({BATCHES_HOLE, OFFSETS_MISSING, RECORDS_MISSING})
 
 
 @frozen
@@ -147,6 +178,7 @@ def _of_remedies(verdict: Verdict, found: list[Finding], errors: list[Finding]) 
     rebuild = (CureKind.REBUILD,) if reindex_command(path) in remedies else ()
     replica = (CureKind.REPLICA,) if verdict.lost.records else ()
     refetch = _refetch(path)
+    field = (CureKind.FIELD,) if has_wrong_field(verdict) else ()
     if salvage_command(path) in remedies:
         why = "valid batches follow corrupt ones"
         drop: tuple[CureKind, ...] = (CureKind.DROP,)
@@ -154,24 +186,39 @@ def _of_remedies(verdict: Verdict, found: list[Finding], errors: list[Finding]) 
             why, drop = "the end of a transaction is corrupt, and valid batches follow it", ()
         elif not verdict.lost.corrupt or _is_internal(path):
             drop = ()  # an older state of groups or transactions would return
-        cures = CureKind.REPLICA, *refetch, *drop, CureKind.AS_BROKER
+        cures = *field, CureKind.REPLICA, *refetch, *drop, CureKind.AS_BROKER
         return Diagnosis(cures, why, salvage_command(path))
     if truncate_command(path) in remedies:
-        return Diagnosis((*replica, CureKind.TAIL))
+        return Diagnosis((*field, *replica, CureKind.TAIL))
     if verdict.quick and verdict.lost.corrupt:  # by a scan of what recovery reads
         why = "a log is corrupt, and not all of it was read"
         return Diagnosis((*replica, *refetch, *rebuild), why, verify_command(path))
     if verdict.lost.records:
         why = "records are missing, and nothing on this disk has them"
-        return Diagnosis((*replica, *refetch, *rebuild), why)
+        return Diagnosis((*field, *replica, *refetch, *rebuild), why)
     cured = {reindex_command(path)}
     others = [finding for finding in errors if finding.remedy not in cured]
     if not others:
-        return Diagnosis(rebuild)
+        return Diagnosis((*field, *rebuild))
     first = others[0]
     if not any(finding.code.by_replica for finding in others):
         refetch = ()
-    return Diagnosis((*refetch, *rebuild), left=_left(path, first, errors), command=first.remedy)
+    cures = *field, *refetch, *rebuild
+    return Diagnosis(cures, left=_left(path, first, errors), command=first.remedy)
+
+
+def has_wrong_field(verdict: Verdict) -> bool:
+    """Return whether a field that no checksum covers is wrong, or may be the only one that is.
+
+    A plan of the partition knows whether the log leaves it one value.
+    """
+    if any(gap.mended is not None for survey in verdict.surveys for gap in survey.gaps):
+        return True
+    ends = {(survey.segment.log, survey.last_position) for survey in verdict.surveys[-1:]}
+    return any(
+        each.code in _OF_FIELDS or (each.code in _HOLES and (each.path, each.position) in ends)
+        for each in verdict.findings
+    )
 
 
 def _refetch(path: AnyPath) -> tuple[CureKind, ...]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 #: Options that name a path.
 _PATHS = frozenset({"--from", "--metadata", "--config"})
-_KINDS = ("rebuild", "tail", "replica", "refetch", "drop", "as-broker")
+_KINDS = ("rebuild", "field", "tail", "replica", "refetch", "drop", "as-broker")
 
 
 @click.command(
@@ -93,7 +93,7 @@ _KINDS = ("rebuild", "tail", "replica", "refetch", "drop", "as-broker")
     metavar="CURE",
     multiple=True,
     type=click.Choice(_KINDS),
-    help="Plan only cures of this kind: rebuild, tail, replica, refetch, drop or as-broker. "
+    help="Plan only cures of this kind: rebuild, field, tail, replica, refetch, drop or as-broker. "
     "Repeatable.",
 )
 @click.option("--all", "spelled_out", is_flag=True, help="Show the plan of every partition.")
@@ -139,11 +139,12 @@ def repair(
 
     PATH is a log directory, or a partition directory in one. repair reads all logs, and chooses for
     each partition the cure that loses least: indexes, snapshots and small files are rebuilt
-    (rebuild); the unreadable end of a log is removed, with no valid record (tail); with --from,
-    replicas give what is corrupt or missing (replica); with --refetch, the partition is moved aside
-    where another replica is in sync, and the broker fetches it again from its leader (refetch);
-    with --only-copy, corrupt batches are dropped and the valid ones stay (drop); with --as-broker,
-    logs are truncated where log recovery would truncate them (as-broker).
+    (rebuild); offsets, sizes and leader epochs that no checksum covers are set where the log leaves
+    them one value (field); the unreadable end of a log is removed, with no valid record (tail);
+    with --from, replicas give what is corrupt or missing (replica); with --refetch, the partition
+    is moved aside where another replica is in sync, and the broker fetches it again from its leader
+    (refetch); with --only-copy, corrupt batches are dropped and the valid ones stay (drop); with
+    --as-broker, logs are truncated where log recovery would truncate them (as-broker).
 
     A partition for which no cure is allowed stays as it is, and the plan names it with the options
     that would allow one. So does the metadata log of a cluster, whose quorum decides what is valid.

@@ -28,7 +28,7 @@ from kdump.audit.verdicts.cures import CureKind
 from kdump.audit.verdicts.verdict import Verdict
 from kdump.commands.repair.in_sync import MetadataCopy
 from kdump.commands.repair.plan import (
-    UNASKED,
+    LOSSLESS,
     CureOptions,
     CurePlanner,
     LeftPartition,
@@ -60,8 +60,8 @@ from kdump.storage.repair_journal import JournaledCure, RepairJournal, journal_p
 from kdump.storage.repair_record import RepairState
 from kdump.storage.workers import Report
 
-#: A rebuild may follow the removal of a tail, and that the bytes of a replica.
-_MOST_PLANS: Final = 3
+#: A rebuild may follow the removal of a tail, that the bytes of a replica, and these new fields.
+_MOST_PLANS: Final = 4
 #: The size of the largest partition that is read without workers: to start one takes longer.
 _READ_HERE_BYTES: Final = 1 << 20
 #: The files at the top of a log directory on which plans depend.
@@ -209,7 +209,7 @@ class RepairCourse:
 
         Rebuild follows even with --only.
         """
-        kinds = {kind for kind in UNASKED if self._options.allow(kind)}
+        kinds = {kind for kind in LOSSLESS if self._options.allow(kind)}
         return replace(self._options, only=kinds | {CureKind.REBUILD})
 
     def _plan(

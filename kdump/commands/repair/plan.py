@@ -17,7 +17,7 @@ from typing import Final
 from kdump.audit.commands import Remedy
 from kdump.audit.facts.small_files import DirectoryFacts
 from kdump.audit.finding_code import Severity
-from kdump.audit.judge import judge_directories
+from kdump.audit.judge import judge, judge_directories
 from kdump.audit.run.verify import verify
 from kdump.audit.survey.recovery import Span
 from kdump.audit.targets.context import Context
@@ -32,6 +32,7 @@ from kdump.errors import KdumpError, Refused, SourceError, UsageError
 from kdump.format.lines.text import printable
 from kdump.repair.content.extent import partition_facts
 from kdump.repair.dropping.plan import plan_drop
+from kdump.repair.fields.plan import plan_fields
 from kdump.repair.healing.plan import COMPACTED_NOTE, NoReplica, plan_heal
 from kdump.repair.side_files.checkpoints import (
     hosts,
@@ -49,6 +50,8 @@ _ID_LENGTH: Final = 8
 _FLAGS: Final = frozenset({"--refetch", "--others-in-sync", "--only-copy", "--as-broker"})
 #: What needs no option. It removes no valid record.
 UNASKED: Final = frozenset(CureKind) - OPTIONS.keys()
+#: What removes no record at all, corrupt or not, but the fragment of one that was never complete.
+LOSSLESS: Final = UNASKED | {CureKind.REPLICA}
 #: What moves valid records aside. A leader has them, or log recovery would remove them as well.
 _REMOVE_VALID: Final = frozenset({CureKind.REFETCH, CureKind.AS_BROKER})
 #: Why a partition is left, or a part of it is.
@@ -255,6 +258,8 @@ class CurePlanner:
             try:
                 plan, why_part = self._plan(kind, verdict, report, shortened)
             except (Refused, UsageError) as refused:
+                if kind is CureKind.FIELD:
+                    continue  # no value is left for what may be wrong
                 why_not = str(refused)
                 if kind is CureKind.REPLICA and not isinstance(refused, NoReplica):
                     break  # what follows would remove records that another replica may give
@@ -274,7 +279,7 @@ class CurePlanner:
                 break  # a replica may have what follows would remove
             else:
                 why_not = why_not or next(iter(plan.notes), None)
-        if not diagnosis.cures and diagnosis.left is None:
+        if diagnosis.left is None and not {*diagnosis.cures} - {CureKind.FIELD}:
             return None, None
         return None, self._left(path, diagnosis, why_not or diagnosis.left or _EXCLUDED)
 
@@ -315,6 +320,8 @@ class CurePlanner:
                 arguments=words,
             )
             return plan, None
+        if kind is CureKind.FIELD:
+            return self._plan_fields(verdict, report)
         if kind is CureKind.REPLICA:
             replicas = self._options.replicas
             given = (word for copy in replicas for word in ("--from", typed_text(copy)))
@@ -342,6 +349,17 @@ class CurePlanner:
             settings = context.settings(verdict.target)
             return plan_drop(verdict, settings=settings, report=report), None
         return plan_truncate(verdict, at=None, arguments=words), None
+
+    def _plan_fields(
+        self, verdict: Verdict, report: Callable[[int], None]
+    ) -> tuple[Plan, str | None]:
+        """Return the plan that sets wrong fields, and why more is to do that does not follow it."""
+        settings, node = self._context.settings(verdict.target), self._context.node(verdict.target)
+        mended = plan_fields(verdict, settings=settings, node=node, report=report)
+        after = mended.after
+        rest = cures_of(judge(after.target, after.surveys, after.facts, self._context))
+        follows = any(map(self._options.allow, {*rest.cures} & LOSSLESS - {CureKind.FIELD}))
+        return mended.plan, None if follows else rest.left
 
 
 def _same_elsewhere(context: Context, path: AnyPath) -> AnyPath | None:

@@ -40,6 +40,7 @@ _MOST_LEFT: Final = 4
 _DIGITS: Final = re.compile(r"\d+")
 _WHAT: Final = {
     CureKind.REBUILD: "indexes and small files are rebuilt",
+    CureKind.FIELD: "wrong fields outside of checksums get the value that the log leaves them",
     CureKind.TAIL: "the unreadable end of the log is removed",
     CureKind.REPLICA: "a replica gives what is corrupt or missing",
     CureKind.REFETCH: "all is moved aside, and the broker fetches it from its leader",

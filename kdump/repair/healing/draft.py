@@ -22,13 +22,15 @@ from kdump.values import frozen
 class LogPart(NamedTuple):
     """The ``size`` bytes from ``position`` on of the log at ``path``; None for the old log.
 
-    ``rights`` are those to open it with, None for those that this process has.
+    ``rights`` are those to open it with, None for those that this process has. ``content`` takes
+    the place of these bytes, if there is any.
     """
 
     path: AnyPath | None
     position: int
     size: int
     rights: Rights | None = None
+    content: bytes = b""
 
 
 @frozen
@@ -123,6 +125,8 @@ class PartsSource(Closing):
     def _piece(self, index: int, inside: int, count: int) -> memoryview:
         """Return at least ``count`` bytes from position ``inside`` of a part on, to its end."""
         part = self._parts[index]
+        if part.content:
+            return memoryview(part.content)[inside:]
         at, source = part.position + inside, self._open(part)
         piece = source.window(at, count)[: part.size - inside]
         if len(piece) < count:

@@ -143,7 +143,7 @@ def _check_runs(draft: Draft) -> None:
 def _pieces(parts: Iterable[LogPart]) -> Iterator[Piece]:
     for part in parts:
         if part.path is None:
-            yield Piece("", part.position, part.size, "")
+            yield Piece("", part.position, part.size, "", part.content.hex())
         else:
             with PartsSource(part.path, [part]) as source:
                 digest = source_digest(source, 0, source.size)

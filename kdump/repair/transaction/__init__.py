@@ -3,7 +3,7 @@
 plan          Plan: the steps of a repair of one partition and what they cost, as plain values, and
               their JSON.
 directories   The directories of a repair, opened once as descriptors that follow no link.
-assembly      Logs put together of pieces of other logs.
+assembly      Logs put together of pieces of other logs, and of bytes.
 disk          The durable file operations; all other modules change files through them.
 fingerprint   The files of a partition as a plan identifies them.
 folder        The folder of a repair in its partition: plan, backup, progress, receipt.

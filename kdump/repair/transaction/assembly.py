@@ -1,4 +1,4 @@
-"""Logs put together of pieces of other logs."""
+"""Logs put together of pieces of other logs, and of bytes."""
 
 from __future__ import annotations
 
@@ -43,6 +43,9 @@ def assemble(put: Put, recipe: Assembly, partition: Path) -> Iterator[bytes]:
 
 
 def _read(piece: Piece, replaced: Path) -> Iterator[bytes]:
+    if piece.content:
+        yield bytes.fromhex(piece.content)
+        return
     path: AnyPath = as_path(piece.path) if piece.path else replaced
     position, stop = piece.position, piece.position + piece.size
     try:

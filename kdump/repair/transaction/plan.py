@@ -79,12 +79,14 @@ class Piece(NamedTuple):
     """The ``size`` bytes from ``position`` on of the file at ``path``, with their SHA-256.
 
     ``path`` is empty for the file that the step replaces; its pieces have no digest of their own.
+    ``content`` are the bytes in hex, in place of those of a file; empty for a piece of a file.
     """
 
     path: str
     position: int
     size: int
     sha256: str
+    content: str = ""
 
 
 @frozen
@@ -454,8 +456,10 @@ def _encode_step(step: Step) -> dict[str, Any]:
 
 def _encode_recipe(recipe: Recipe) -> dict[str, Any]:
     kind = next(name for name, recipe_type in _RECIPES.items() if isinstance(recipe, recipe_type))
-    # A plan of an earlier release has no epochs, and its id stays the same.
+    # A plan of an earlier release has no epochs, and no contents: its id stays the same.
     encoded = {name: value for name, value in _by_name(recipe).items() if value != ()}
+    if isinstance(recipe, Assembly):
+        encoded["pieces"] = [piece if piece.content else piece[:-1] for piece in recipe.pieces]
     return {"from": kind, **encoded}
 
 
@@ -472,6 +476,8 @@ def _decode_step(fields: Mapping[str, Any]) -> Step:
             recipe["epochs"] = tuple((epoch, offset) for epoch, offset in recipe["epochs"])
         if "pieces" in recipe:
             recipe["pieces"] = tuple(Piece(*piece) for piece in recipe["pieces"])
+            for piece in recipe["pieces"]:
+                bytes.fromhex(piece.content)
         rest["recipe"] = _RECIPES[recipe.pop("from")](**recipe)
     _check_names(rest)
     return _STEPS[fields["step"]](**rest)

@@ -103,7 +103,10 @@ def _assembly_text(plan: Plan, put: Put, recipe: Assembly) -> str:
     """Return a log that is put together: its size, and what comes from copies, if any."""
     size = size_text(sum(piece.size for piece in recipe.taken))
     taken = f"{size} from replicas, {count_text(len(recipe.taken), 'stretch', 'stretches')}"
-    if not recipe.taken:
+    fields = sum(bool(piece.content) for piece in recipe.pieces)
+    if fields:
+        taken = f"{count_text(fields, 'field')} set"
+    elif not recipe.taken:
         taken = "only its valid batches"
     if not put.replaces:
         return f"write {put.name}: {taken}"

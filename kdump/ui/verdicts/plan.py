@@ -24,12 +24,11 @@ from kdump.audit.commands import (
     truncate_command,
 )
 from kdump.audit.facts.cluster import Copies
-from kdump.audit.finding_code import FindingCode, Harm, Severity
+from kdump.audit.finding_code import Cure, FindingCode, Harm, Severity
 from kdump.audit.findings import Finding, explain_command
 from kdump.audit.survey.recovery import Span
 from kdump.audit.targets.target import Root
 from kdump.audit.verdicts.cures import (
-    OPTIONS,
     CureKind,
     cures_of,
     file_text,
@@ -208,6 +207,7 @@ def _partition_steps(
 ) -> Iterator[Step]:
     strays, others = _strays(verdicts)
     yield from _replica_steps(root, others, beside)
+    yield from _field_step(root, others)
     to_reindex, unknown = list[Verdict](), list[Verdict]()
     kinds = {verdict.target.path: _lossless(verdict) for verdict in others}
     cured = [verdict for verdict in others if kinds[verdict.target.path]]
@@ -222,7 +222,8 @@ def _partition_steps(
     ]
     dropped = corrupt if len(corrupt) > _NAMED else []
     yield from _drop_step(root, dropped)
-    done = {verdict.target.path for verdict in (*torn, *dropped)}
+    mended = (verdict for verdict in others if _is_mended(verdict))
+    done = {verdict.target.path for verdict in (*torn, *dropped, *mended)}
     planned = {verdict.target.path for verdict in together}
     for verdict in others:
         if verdict.target.path in done:  # a check shows which other errors stay
@@ -265,8 +266,31 @@ def _partition_steps(
 
 
 def _lossless(verdict: Verdict) -> set[CureKind]:
-    """Return the cures of a partition that remove no valid record: they need no option."""
-    return {kind for kind in cures_of(verdict).cures if kind not in OPTIONS}
+    """Return those cures of a partition that one plan for many partitions names together."""
+    return {CureKind.REBUILD, CureKind.TAIL}.intersection(cures_of(verdict).cures)
+
+
+def _field_step(root: Root, verdicts: Sequence[Verdict]) -> Iterator[Step]:
+    """Yield the step for partitions with fields that may be set without a loss."""
+    wrong = [verdict for verdict in verdicts if CureKind.FIELD in cures_of(verdict).cures]
+    if wrong:
+        yield Step(
+            f"{_names_text(wrong)}: set the fields that no checksum covers, where the log leaves "
+            "them one value. No record is lost:",
+            [repair_command(root.path, "--only", CureKind.FIELD.value)],
+            partitions=len(wrong),
+        )
+
+
+def _is_mended(verdict: Verdict) -> bool:
+    """Return whether wrong sizes and magics are all that is corrupt in the logs of a partition."""
+    gaps = [gap for survey in verdict.surveys for gap in survey.gaps]
+    errors = (each.code for each in verdict.findings if each.code.severity is Severity.ERROR)
+    return (
+        bool(gaps)
+        and all(gap.mended is not None for gap in gaps)
+        and all(code.cure is Cure.CUT for code in errors)
+    )
 
 
 def _one_plan(root: Root, torn: Sequence[Verdict], rebuilt: Sequence[Verdict]) -> Iterator[Step]:

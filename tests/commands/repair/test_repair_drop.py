@@ -46,8 +46,8 @@ def offsets(partition: Path) -> set[int]:
 
 
 def size_corrupt(batch: bytes) -> bytes:
-    """The walk does not find the next batch by the size of this one."""
-    return forge.flip(batch, 9)
+    """The walk does not find the next batch by its size; its records are corrupt too."""
+    return forge.flip(forge.flip(batch, 9), len(batch) - 1)
 
 
 def zeroed(batch: bytes) -> bytes:

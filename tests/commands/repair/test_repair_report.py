@@ -42,8 +42,11 @@ def test_all_names_each_partition_that_is_left(place: Path) -> None:
 def test_many_partitions_with_reasons_that_differ_in_numbers_have_one_line(place: Path) -> None:
     """The line has the numbers of the first one, and ways to help without operands."""
 
+    def corrupt(batch: bytes) -> bytes:
+        return forge.flip(forge.flip(batch, 9), len(batch) - 1)  # its size and its records
+
     def sizes_corrupt(*places: int) -> list[bytes]:
-        return [forge.flip(one, 9) if at in places else one for at, one in enumerate(GOOD[FIRST])]
+        return [corrupt(one) if at in places else one for at, one in enumerate(GOOD[FIRST])]
 
     data = place / "data"
     for at in range(3, 9):

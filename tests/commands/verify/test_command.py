@@ -687,13 +687,15 @@ def test_an_error_that_only_explain_is_for_has_its_step(cli: Cli, log_directory:
     plan = lines[next(n for n, line in enumerate(lines) if line.startswith("plan ")) :]
     text = " ".join(" ".join(plan).split())
     steps = [
-        "plan 1 codec-5-0: batch-codec-unknown in 00000000000000000000.log. Seek consumers past "
+        "plan 1 overlap-0: set the fields that no checksum covers, where the log leaves them one "
+        f"value. No record is lost: kdump repair {log_directory} --only field",
+        "2 codec-5-0: batch-codec-unknown in 00000000000000000000.log. Seek consumers past "
         "the batch: kdump explain batch-codec-unknown",
-        "2 overlap-0: segments-overlap in 00000000000000000000.log. If another replica is in sync, "
+        "3 overlap-0: segments-overlap in 00000000000000000000.log. If another replica is in sync, "
         "start its broker first: kdump explain segments-overlap",
-        "3 can wait: rebuild indexes or small files of codec-5-0, overlap-0: "
+        "4 can wait: rebuild indexes or small files of codec-5-0, overlap-0: "
         f"kdump reindex {log_directory}",
-        "4 check again; start the broker unless it says DO NOT START: "
+        "5 check again; start the broker unless it says DO NOT START: "
         f"kdump verify {log_directory}",
     ]
     assert text == " ".join(steps)

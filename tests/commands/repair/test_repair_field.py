@@ -1,0 +1,300 @@
+"""Fields outside of checksums get the value that the log leaves them; nothing else changes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from commands.heal.forged_copies import broken
+from commands.repair import damaged_directory as damaged
+from commands.repair.damaged_directory import FIRST, LAST
+from commands.repair.repairing import directory, left, lines, plan_id, repair, tree
+from kdump.ui import exits
+from support import forge
+from support.commands import kdump
+from support.crashing.recorded import record
+from support.crashing.trees import Tree, put
+from support.damaged import name
+from support.fixtures_loader import copy_fixture
+from support.losses import NAMES, places
+
+GOOD = damaged.whole()
+#: The fields of a batch that its checksum does not cover: position and size.
+FIELDS = {"base offset": (0, 8), "size": (8, 4), "leader epoch": (12, 4), "magic": (16, 1)}
+FEW = 24
+
+
+def with_field(batch: bytes, field: str, value: int) -> bytes:
+    at, size = FIELDS[field]
+    return batch[:at] + value.to_bytes(size, "big", signed=True) + batch[at + size :]
+
+
+def written(place: Path, segments: Mapping[int, Sequence[bytes]]) -> Path:
+    """A log directory with one partition, whose other files are those of the good log."""
+    data = directory(place / "data", {})
+    rows = forge.epoch_rows(batch for base in sorted(GOOD) for batch in GOOD[base])
+    files: dict[str, bytes | None] = {"leader-epoch-checkpoint": forge.checkpoint(rows)}
+    partition = forge.write_partition(data, "t", 0, GOOD, interval=300, files=files)
+    for base, batches in segments.items():
+        (partition / name(base, ".log")).write_bytes(b"".join(batches))
+    return data
+
+
+def cures(*arguments: object) -> dict[str, tuple[str, bool]]:
+    found = lines(repair(*arguments, "--format", "json"), "cure")
+    return {Path(each["partition"]).name: (each["cure"], each["lossy"]) for each in found}
+
+
+def logs(partition: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(partition.glob("*.log"))}
+
+
+def complaints(*arguments: str | Path) -> set[str]:
+    found = kdump("verify", *arguments).of("finding")
+    return {line["code"] for line in found if line["severity"] != "info"}
+
+
+WRONG: Mapping[str, tuple[str, int]] = {
+    "a base offset that is too high": ("base offset", 1015),
+    "a base offset that is too low": ("base offset", 2),
+    "a base offset of another segment": ("base offset", 150),
+    "a base offset below 0": ("base offset", -15),
+    "a base offset beyond any index": ("base offset", 1 << 40),
+    "a size of 0": ("size", 0),
+    "a size below 0": ("size", -5),
+    "a size into a later batch": ("size", 400),
+    "a size beyond the end": ("size", 1 << 20),
+    "an epoch that is too high": ("leader epoch", 9),
+    "an epoch below -1": ("leader epoch", -9),
+    "a magic of no release": ("magic", 3),
+    "a magic of an older format": ("magic", 1),
+}
+
+
+@pytest.mark.parametrize(("field", "value"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("base", [FIRST, LAST])
+@pytest.mark.parametrize("at", [0, 7, 19])
+def test_the_log_is_as_it_was(field: str, value: int, base: int, at: int, place: Path) -> None:
+    batches = list(GOOD[base])
+    batches[at] = with_field(batches[at], field, value)
+    data = written(place, {base: batches})
+    (data / "t-0" / name(200, ".snapshot")).write_bytes(forge.snapshot([]))  # the log ended here
+    last = base == LAST and at == 19
+    if field == "leader epoch" and (last or (base == FIRST and at == 0)):
+        return  # a leader epoch needs a neighbour on both sides
+    before = tree(data)
+    assert cures(data) == {"t-0": ("field", False)}
+    agreed = plan_id(data)
+    ran = repair(data, "--apply")
+    assert ran.code == exits.OK, ran
+    assert logs(data / "t-0") == {name(b, ".log"): b"".join(GOOD[b]) for b in GOOD}
+    assert complaints(data) == set()
+    assert repair(data).code == exits.OK
+    assert cures(data) == {}
+    assert kdump("undo", data, "--plan", agreed, "--apply").code == exits.OK
+    assert tree(data) == before
+
+
+@pytest.mark.parametrize("fields", [("size", "base offset"), ("magic", "base offset", "size")])
+def test_several_fields_of_one_batch(fields: Sequence[str], place: Path) -> None:
+    values = {"base offset": 77, "size": 3, "magic": 0}
+    batches = list(GOOD[FIRST])
+    for field in fields:
+        batches[4] = with_field(batches[4], field, values[field])
+    data = written(place, {FIRST: batches})
+    assert repair(data, "--apply").code == exits.OK
+    assert logs(data / "t-0")[name(FIRST, ".log")] == b"".join(GOOD[FIRST])
+
+
+def test_neighbours_with_wrong_offsets(place: Path) -> None:
+    batches = list(GOOD[FIRST])
+    for at, offset in ((6, 500), (7, 3), (8, 900)):
+        batches[at] = with_field(batches[at], "base offset", offset)
+    data = written(place, {FIRST: batches})
+    assert repair(data, "--apply").code == exits.OK
+    assert logs(data / "t-0")[name(FIRST, ".log")] == b"".join(GOOD[FIRST])
+
+
+def test_the_epoch_at_a_border_is_that_of_the_checkpoint(place: Path) -> None:
+    batches = [
+        forge.batch(at, [forge.record()] * 5, leader_epoch=0 if at < 50 else 4)
+        for at in range(0, 100, 5)
+    ]
+    data = directory(place / "data", {})
+    rows = forge.epoch_rows(batches)
+    assert [tuple(row) for row in rows] == [(0, 0), (4, 50)]
+    for number in (9, 10):
+        log = list(batches)
+        log[number] = with_field(log[number], "leader epoch", 8)
+        files = {"leader-epoch-checkpoint": forge.checkpoint(rows)}
+        forge.write_partition(data, f"t{number}", 0, {FIRST: log}, files=files)
+    assert repair(data, "--apply").code == exits.OK
+    for number in (9, 10):
+        assert logs(data / f"t{number}-0")[name(FIRST, ".log")] == b"".join(batches)
+
+
+def test_a_field_of_a_compacted_log_where_one_place_is_left(place: Path) -> None:
+    """Offsets 35 to 59 were compacted away: the wrong batch has its neighbours elsewhere."""
+    kept = [*GOOD[FIRST][:7], *GOOD[FIRST][12:]]
+    wrong = [*kept]
+    wrong[3] = with_field(wrong[3], "base offset", 40)
+    data = written(place, {FIRST: wrong})
+    assert cures(data) == {"t-0": ("field", False)}
+    assert repair(data, "--apply").code in (exits.OK, exits.INCOMPLETE)
+    assert logs(data / "t-0")[name(FIRST, ".log")] == b"".join(kept)
+
+
+UNDECIDED: Mapping[str, Sequence[bytes]] = {
+    "beside a hole": [
+        *GOOD[FIRST][:7],
+        with_field(GOOD[FIRST][9], "base offset", 500),
+        *GOOD[FIRST][12:],
+    ],
+    "a batch that was written twice": [*GOOD[FIRST][:8], *GOOD[FIRST][7:]],
+    "after a corrupt batch": [
+        *broken(GOOD[FIRST], 6)[:7],
+        with_field(GOOD[FIRST][7], "base offset", 500),
+        *GOOD[FIRST][8:],
+    ],
+}
+
+
+@pytest.mark.parametrize("batches", UNDECIDED.values(), ids=UNDECIDED)
+def test_what_the_log_leaves_open_is_left(batches: Sequence[bytes], place: Path) -> None:
+    data = written(place, {FIRST: batches})
+    assert cures(data) in ({}, {"t-0": ("rebuild", False)})
+    assert list(left(data)) == ["t-0"]
+    before = logs(data / "t-0")
+    assert repair(data, "--apply").code == exits.INCOMPLETE
+    assert logs(data / "t-0") == before
+
+
+def test_a_replica_gives_the_rest_in_the_same_run(place: Path) -> None:
+    batches = broken(list(GOOD[FIRST]), 15)
+    batches[4] = with_field(batches[4], "base offset", 77)
+    data = written(place, {FIRST: batches})
+    replica = directory(place / "replica", {"t": (GOOD, {})}, node=b"2")
+    assert cures("--from", replica, data) == {"t-0": ("field", False)}
+    assert repair("--from", replica, data, "--apply").code == exits.OK
+    assert logs(data / "t-0")[name(FIRST, ".log")] == b"".join(GOOD[FIRST])
+
+
+def test_what_stays_corrupt_is_named(place: Path) -> None:
+    batches = broken(list(GOOD[FIRST]), 15)
+    batches[4] = with_field(batches[4], "size", 7)
+    data = written(place, {FIRST: batches})
+    assert cures(data) == {"t-0": ("field", False)}
+    assert left(data) == {"t-0": "valid batches follow corrupt ones"}
+    assert repair(data, "--apply").code == exits.INCOMPLETE
+    found = logs(data / "t-0")[name(FIRST, ".log")]
+    assert found == b"".join(broken(list(GOOD[FIRST]), 15))
+    assert cures("--only-copy", data) == {"t-0": ("drop", True)}
+
+
+def test_a_batch_in_a_value_is_no_neighbour(place: Path) -> None:
+    inner = forge.batch(15, [forge.record(b"planted")] * 5)
+    outer = forge.flip(forge.batch(15, [forge.record(inner), *[forge.record(b"x")] * 4]), 80)
+    outer = with_field(outer, "size", 1 << 20)
+    batches = [*GOOD[FIRST][:3], outer, *GOOD[FIRST][4:]]
+    data = written(place, {FIRST: batches})
+    before = logs(data / "t-0")
+    repair(data, "--apply")
+    assert logs(data / "t-0") == before
+
+
+def test_verify_says_which_size_is_right(place: Path) -> None:
+    batches = list(GOOD[FIRST])
+    batches[4] = with_field(batches[4], "size", 7)
+    data = written(place, {FIRST: batches})
+    (finding,) = [
+        line for line in kdump("verify", data).of("finding") if line["severity"] == "error"
+    ]
+    assert finding["code"] == "batch-size-impossible"
+    assert f"; with size {len(GOOD[FIRST][4])} the checksum matches" in finding["detail"]["found"]
+
+
+# --- logs of brokers
+
+
+def flipped(rng: random.Random, log: Path) -> str:
+    """Change a byte of a field of one batch; the field."""
+    batch, field = rng.choice(places(log)), rng.choice([*FIELDS])
+    at, size = FIELDS[field]
+    position = batch.position + at + rng.randrange(size)
+    log.write_bytes(forge.flip(log.read_bytes(), position, rng.randrange(1, 256)))
+    return field
+
+
+def of_brokers(seed: int, top: Path) -> tuple[bool, bool]:
+    """Flip a byte and repair; whether the field was mended, and whether a cure was planned."""
+    rng = random.Random(seed)
+    fixture = rng.choice(["4.3.1/clean", "4.3.1/killed", "3.9.1/clean", "3.9.1/killed"])
+    data = copy_fixture(fixture, top / "data")
+    partition = data / rng.choice(NAMES)
+    chosen = ("--topic", partition.name.rpartition("-")[0], data)
+    good, before = logs(partition), tree(data)
+    flipped(rng, rng.choice([log for log in sorted(partition.glob("*.log")) if places(log)]))
+    wrong, damage = logs(partition), tree(data)
+    planned = cures(*chosen).get(partition.name, ("", False))
+    agreed = plan_id(*chosen) if planned[0] else ""
+    ran = repair(*chosen, "--apply")
+    assert ran.code in (exits.OK, exits.INCOMPLETE)
+    after = logs(partition)
+    mended = after == good
+    if planned[0] == "field":
+        assert mended, (seed, fixture, partition.name)
+        assert ran.code == exits.OK, (seed, ran)
+        assert complaints(*chosen) == set()
+    elif planned[0] != "tail":
+        assert after == wrong
+    if agreed:
+        assert kdump("undo", data, "--plan", agreed, "--apply").code == exits.OK
+        content = {path: node.content for path, node in tree(data).items()}
+        assert content == {path: node.content for path, node in damage.items()}
+    assert before.keys() == damage.keys()
+    return mended, planned[0] == "field"
+
+
+def test_most_flips_in_logs_of_brokers_are_mended(tmp_path: Path) -> None:
+    found = [of_brokers(seed, tmp_path / str(seed)) for seed in range(FEW)]
+    assert sum(mended for mended, _ in found) >= FEW * 2 // 3, found
+
+
+@pytest.mark.nightly
+def test_600_flips(tmp_path: Path) -> None:
+    found = [of_brokers(seed, tmp_path / str(seed)) for seed in range(FEW, FEW + 600)]
+    assert sum(mended for mended, _ in found) >= 400, sum(mended for mended, _ in found)
+
+
+# --- interruptions
+
+
+@pytest.mark.parametrize(
+    "part", [pytest.param(slice(None), marks=pytest.mark.nightly), slice(3, None, 9)]
+)
+def test_after_a_kill_it_goes_on_or_is_undone(part: slice, place: Path) -> None:
+    first, last = list(GOOD[FIRST]), list(GOOD[LAST])
+    first[9] = with_field(first[9], "base offset", 1 << 33)
+    last[9] = with_field(last[9], "size", 5)
+    data = written(place, {FIRST: first, LAST: last})
+    command = ["repair", str(data), "--apply"]
+    agreed = plan_id(data)
+    recorded = record(command, data)
+    after, before = contents(data), contents(data, recorded.before[0])
+    for number, state in recorded.states[part]:
+        put(data, state)
+        assert kdump(*command).code == exits.OK, number
+        assert contents(data) == after, number
+        put(data, state)
+        undone = kdump("undo", data, "--plan", agreed, "--apply")
+        assert undone.code in (exits.OK, exits.USAGE), (number, undone)
+        assert contents(data) == before, number
+
+
+def contents(data: Path, state: Tree | None = None) -> dict[str, bytes | None]:
+    if state is not None:
+        put(data, state)
+    return {path: node.content for path, node in tree(data).items() if ".kdump" not in path}
