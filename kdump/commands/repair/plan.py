@@ -355,7 +355,8 @@ class CurePlanner:
     ) -> tuple[Plan, str | None]:
         """Return the plan that sets wrong fields, and why more is to do that does not follow it."""
         settings, node = self._context.settings(verdict.target), self._context.node(verdict.target)
-        mended = plan_fields(verdict, settings=settings, node=node, report=report)
+        replicas = self._options.replicas
+        mended = plan_fields(verdict, replicas, settings=settings, node=node, report=report)
         after = mended.after
         rest = cures_of(judge(after.target, after.surveys, after.facts, self._context))
         follows = any(map(self._options.allow, {*rest.cures} & LOSSLESS - {CureKind.FIELD}))

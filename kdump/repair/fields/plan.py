@@ -22,7 +22,9 @@ from kdump.repair.content.changed_logs import with_changed_logs
 from kdump.repair.content.companions import known_epochs
 from kdump.repair.content.extent import check_whole, log_end_of, partition_facts
 from kdump.repair.dropping.plan import COMMAND
+from kdump.repair.fields.same_bytes import SameBytes
 from kdump.repair.fields.wrong_fields import WrongField, wrong_fields
+from kdump.repair.healing.copies import open_copies
 from kdump.repair.healing.draft import Draft, LogPart
 from kdump.repair.healing.own_log import OwnSegment
 from kdump.repair.healing.result import HealedLog, survey_parts
@@ -34,7 +36,7 @@ from kdump.repair.transaction.fingerprint import (
     refuse_swaps,
 )
 from kdump.repair.transaction.plan import Plan, log_directory_of
-from kdump.storage.paths import as_local
+from kdump.storage.paths import AnyPath, as_local
 from kdump.values import frozen
 
 #: Bytes of new indexes that a plan holds; the other indexes are built again by apply.
@@ -55,12 +57,18 @@ class FieldsPlan:
 
 
 def plan_fields(
-    verdict: Verdict, *, settings: TopicSettings, node: Node, report: Callable[[int], None]
+    verdict: Verdict,
+    replicas: Sequence[AnyPath],
+    *,
+    settings: TopicSettings,
+    node: Node,
+    report: Callable[[int], None],
 ) -> FieldsPlan:
-    """Return the plan that sets wrong fields to the values that the log leaves them.
+    """Return the plan that sets wrong fields to the values that the log or a replica leaves them.
 
     ``verdict`` is a verdict of ``verify`` with its evidence. ``report`` is called with counts of
-    bytes that were read. Raises Refused if the log leaves no field exactly one value, SourceError.
+    bytes that were read. Raises Refused if no field is left exactly one value, or if one of
+    ``replicas`` is none; SourceError.
     """
     facts = partition_facts(verdict)
     path = facts.partition.path
@@ -69,10 +77,15 @@ def plan_fields(
     refuse_swaps(facts.partition)
     files, identity = read_fingerprint(facts.partition, verdict.surveys)
     ends = {offset for offset in (facts.recovery_point, facts.high_watermark) if offset is not None}
-    fields = sorted(
-        wrong_fields(verdict.surveys, epochs=known_epochs(facts), ends={*ends, *facts.snapshots}),
-        key=attrgetter("segment.base_offset", "at"),
+    copies, copy_notes = open_copies(replicas, verdict.target, facts) if replicas else ((), ())
+    same = SameBytes(copies)
+    found = wrong_fields(
+        verdict.surveys,
+        epochs=known_epochs(facts),
+        ends={*ends, *facts.snapshots},
+        witness=same if copies else None,
     )
+    fields = sorted(found, key=attrgetter("segment.base_offset", "at"))
     if not fields:
         raise Refused(f"{path}: expected fields of which the log leaves one value, found none")
     changed = [
@@ -94,7 +107,7 @@ def plan_fields(
         files,
         log_start=facts.log_start_offset,
         log_end=(log_end_of(verdict), log_end_of(after)),
-        notes=(*_notes(fields), *notes),
+        notes=(*_notes(fields), *copy_notes, *same.notes, *notes),
     )
     return FieldsPlan(plan, after)
 
@@ -131,4 +144,7 @@ def _notes(fields: Sequence[WrongField]) -> Iterator[str]:
         )
     if len(fields) > _NOTED:
         yield f"{len(fields) - _NOTED:,} more fields"
-    yield "no checksum covers these fields: the log leaves each of them one value"
+    yield (
+        "no checksum covers these fields: the log leaves each of them one value, or a replica has "
+        "the batch with it"
+    )

@@ -16,7 +16,7 @@ Spec: ``DefaultRecordBatch``, ``UnifiedLog.append``, ``LeaderEpochFileCache`` (K
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Final
 
@@ -56,13 +56,14 @@ class _Piece:
     """A batch, or neighbouring batches that follow each other, of segment ``number``.
 
     ``batch`` is the batch itself, None for more than one: their offsets confirm each other.
-    ``epochs`` are the leader epochs of the first and the last of them.
+    ``final`` is the last of them. ``epochs`` are the leader epochs of the first and the last.
     """
 
     number: int
     first: int
     last: int
     epochs: tuple[int, int]
+    final: RecordBatch
     batch: RecordBatch | None = None
 
     @property
@@ -75,14 +76,25 @@ _Element = _Piece | None
 """None stands for what is no batch, or does not have its offsets in its header."""
 
 
+Witness = Callable[[Segment, RecordBatch | None, RecordBatch], RecordBatch | None]
+"""Returns the batch that a replica has in the place of one, with the same bytes but for the fields.
+
+Its arguments are the segment, the batch before it there (None for the first one), and the batch.
+"""
+
+
 def wrong_fields(
-    surveys: Sequence[Survey], *, epochs: Sequence[EpochEntry], ends: Collection[int]
+    surveys: Sequence[Survey],
+    *,
+    epochs: Sequence[EpochEntry],
+    ends: Collection[int],
+    witness: Witness | None = None,
 ) -> Iterator[WrongField]:
     """Yield the wrong fields of a log of which it leaves one value, in any order.
 
     ``surveys`` are of all its segments. ``epochs`` are the lines of leader-epoch-checkpoint,
-    ``ends`` offsets at which other files say that the log ended. Reads the logs. Raises
-    SourceError.
+    ``ends`` offsets at which other files say that the log ended. ``witness`` is asked where the log
+    leaves more than one value. Reads the logs. Raises SourceError.
     """
     for survey in surveys:
         for gap in survey.gaps:
@@ -91,12 +103,22 @@ def wrong_fields(
     segments = [survey.segment for survey in surveys]
     offsets = _Offsets(segments, ends)
     leaders = _Epochs(segments, epochs)
+    suspects: list[_Suspect] = []
+    found: list[WrongField] = []
     for before, element, after in _with_neighbours(_elements(surveys)):
         if element is not None and element.batch is not None:
             yield from _magic(segments[element.number], element.batch)
-        yield from offsets.add(before, element, after)
-        yield from leaders.add(before, element, after)
-    yield from offsets.finish()
+            suspect = _Suspect(element, before, after)
+            if len(suspects) < _MOST and suspect.breaks_order(segments):
+                suspects.append(suspect)
+        found += offsets.add(before, element, after)
+        found += leaders.add(before, element, after)
+    found += offsets.finish()
+    yield from found
+    if witness is not None:
+        known = {(field.segment.base_offset, field.position) for field in found}
+        for suspect in suspects:
+            yield from suspect.by(witness, segments, known)
 
 
 def _header_fields(segment: Segment, damage: Damage, batch: RecordBatch) -> Iterator[WrongField]:
@@ -156,7 +178,8 @@ def _of_table(number: int, table: BatchTable) -> Iterator[_Element]:
     usual = table.usual
     if usual is not None and len(table) > 1:
         epochs = usual.leader_epoch, usual.leader_epoch
-        yield _Piece(number, usual.first_offset, usual.last_offset, epochs)
+        final = table[len(table) - 1]
+        yield _Piece(number, usual.first_offset, usual.last_offset, epochs, final)
     else:
         yield from (_single(number, batch) for batch in table)
 
@@ -165,7 +188,7 @@ def _single(number: int, batch: RecordBatch) -> _Element:
     if batch.magic < _MAGIC or not 0 <= batch.last_offset - batch.base_offset <= MAX_OFFSET_DELTA:
         return None
     epochs = batch.leader_epoch, batch.leader_epoch
-    return _Piece(number, batch.base_offset, batch.last_offset, epochs, batch)
+    return _Piece(number, batch.base_offset, batch.last_offset, epochs, batch, batch)
 
 
 def _with_neighbours(
@@ -177,6 +200,61 @@ def _with_neighbours(
     for _, after in pairs:
         yield before, element, after
         before, element = element, after
+
+
+# --- what a replica shows
+
+
+@frozen
+class _Suspect:
+    """A batch that does not fit between its neighbours, of which one may be the wrong one."""
+
+    element: _Piece
+    before: _Element
+    after: _Element
+
+    def breaks_order(self, segments: Sequence[Segment]) -> bool:
+        """Return whether its offsets or its leader epoch do not fit there."""
+        element, base = self.element, segments[self.element.number].base_offset
+        following = segments[element.number + 1 :]
+        below = base - 1 if self.before is None else max(self.before.last, base - 1)
+        above = base + MAX_OFFSET_DELTA + 1
+        if following:
+            above = min(above, following[0].base_offset)
+        return not self._fits(element.first, element.last, element.epochs[0], below, above)
+
+    def _fits(self, first: int, last: int, epoch: int, below: int, above: int) -> bool:
+        low = -1 if self.before is None else self.before.epochs[1]
+        high = epoch if self.after is None else self.after.epochs[0]
+        if self.after is not None:
+            above = min(above, self.after.first)
+        return below < first and last < above and low <= epoch <= high
+
+    def by(
+        self, witness: Witness, segments: Sequence[Segment], known: Collection[tuple[int, int]]
+    ) -> Iterator[WrongField]:
+        """Yield the fields that a replica has with other values, which fit; none of ``known``."""
+        segment, batch = segments[self.element.number], self.element.final
+        if (segment.base_offset, batch.position) in known:
+            return
+        before = self.before
+        starts = before is None or before.number != self.element.number
+        right = witness(segment, None if starts or before is None else before.final, batch)
+        below = segment.base_offset - 1 if before is None else before.last
+        above = segment.base_offset + MAX_OFFSET_DELTA + 1
+        if right is None or not self._fits(
+            right.base_offset, right.last_offset, right.leader_epoch, below, above
+        ):
+            return
+        if right.base_offset != batch.base_offset:
+            content = right.base_offset.to_bytes(8, "big", signed=True)
+            yield _field(
+                segment, batch, 0, "base offset", batch.base_offset, right.base_offset, content
+            )
+        if right.leader_epoch != batch.leader_epoch:
+            content = right.leader_epoch.to_bytes(4, "big", signed=True)
+            found, epoch = batch.leader_epoch, right.leader_epoch
+            yield _field(segment, batch, _EPOCH_POSITION, "leader epoch", found, epoch, content)
 
 
 # --- base offsets

@@ -24,7 +24,7 @@ from support.losses import NAMES, places
 GOOD = damaged.whole()
 #: The fields of a batch that its checksum does not cover: position and size.
 FIELDS = {"base offset": (0, 8), "size": (8, 4), "leader epoch": (12, 4), "magic": (16, 1)}
-FEW = 24
+FEW = 9
 
 
 def with_field(batch: bytes, field: str, value: int) -> bytes:
@@ -74,9 +74,20 @@ WRONG: Mapping[str, tuple[str, int]] = {
 }
 
 
+#: The segment and the batch in it: amid the log, and at its ends and those of its segments.
+PLACES = [
+    (FIRST, 7),
+    *(
+        pytest.param(base, at, marks=pytest.mark.slow)
+        for base in (FIRST, LAST)
+        for at in (0, 7, 19)
+        if (base, at) != (FIRST, 7)
+    ),
+]
+
+
 @pytest.mark.parametrize(("field", "value"), WRONG.values(), ids=WRONG)
-@pytest.mark.parametrize("base", [FIRST, LAST])
-@pytest.mark.parametrize("at", [0, 7, 19])
+@pytest.mark.parametrize(("base", "at"), PLACES)
 def test_the_log_is_as_it_was(field: str, value: int, base: int, at: int, place: Path) -> None:
     batches = list(GOOD[base])
     batches[at] = with_field(batches[at], field, value)
@@ -170,6 +181,50 @@ def test_what_the_log_leaves_open_is_left(batches: Sequence[bytes], place: Path)
     before = logs(data / "t-0")
     assert repair(data, "--apply").code == exits.INCOMPLETE
     assert logs(data / "t-0") == before
+
+
+#: Logs that leave more than one value, with what was written. Offsets 35 to 59 are compacted away.
+COMPACTED = [*GOOD[FIRST][:7], *GOOD[FIRST][12:]]
+SHOWN_BY_A_REPLICA: Mapping[str, tuple[Sequence[bytes], str, int, int]] = {
+    "an offset beside a hole, too high": (COMPACTED, "base offset", 6, 70),
+    "an offset beside a hole, too low": (COMPACTED, "base offset", 7, 31),
+    "the first offset": (COMPACTED[7:], "base offset", 0, 65),
+    "the epoch of the last batch": (COMPACTED, "leader epoch", -1, -7),
+    "the epoch of the first batch": (GOOD[FIRST], "leader epoch", 0, 3),
+}
+
+
+@pytest.mark.parametrize("case", SHOWN_BY_A_REPLICA.values(), ids=SHOWN_BY_A_REPLICA)
+def test_a_replica_with_the_same_bytes_decides(
+    case: tuple[Sequence[bytes], str, int, int], place: Path
+) -> None:
+    good, field, at, value = case
+    wrong = [*good]
+    wrong[at] = with_field(wrong[at], field, value)
+    replica = directory(place / "replica", {}, node=b"2")
+    forge.write_partition(replica, "t", 0, {FIRST: good}, interval=300)
+    data = directory(place / "data", {})
+    partition = forge.write_partition(data, "t", 0, {FIRST: good}, interval=300)
+    (partition / name(FIRST, ".log")).write_bytes(b"".join(wrong))
+    assert cures("--only", "field", data) == {}
+    assert cures("--from", replica, data) == {"t-0": ("field", False)}
+    assert repair("--from", replica, data, "--apply").code == exits.OK
+    assert logs(data / "t-0")[name(FIRST, ".log")] == b"".join(good)
+    assert logs(replica / "t-0")[name(FIRST, ".log")] == b"".join(good)
+
+
+def test_a_replica_with_other_bytes_decides_nothing(place: Path) -> None:
+    wrong = [*COMPACTED]
+    wrong[6] = with_field(wrong[6], "base offset", 70)
+    others = [*COMPACTED[:6], forge.batch(30, [forge.record(b"other")] * 5), *COMPACTED[7:]]
+    replica = directory(place / "replica", {}, node=b"2")
+    forge.write_partition(replica, "t", 0, {FIRST: others}, interval=300)
+    data = directory(place / "data", {})
+    partition = forge.write_partition(data, "t", 0, {FIRST: COMPACTED}, interval=300)
+    (partition / name(FIRST, ".log")).write_bytes(b"".join(wrong))
+    assert "field" not in dict(cures("--from", replica, data).values())
+    repair("--from", replica, data, "--apply")
+    assert logs(data / "t-0")[name(FIRST, ".log")] == b"".join(wrong)
 
 
 def test_a_replica_gives_the_rest_in_the_same_run(place: Path) -> None:
