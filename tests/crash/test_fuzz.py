@@ -98,6 +98,7 @@ def test_batches_of_every_magic_and_codec_are_resealed() -> None:
     assert {(magic, codec) for magic in (0, 1, 2) for codec in CODECS} <= found
 
 
+@pytest.mark.slow
 def test_the_bound_of_memory_bites() -> None:
     with memory_bound(64 << 20), pytest.raises(MemoryError):
         bytearray(1 << 30)

@@ -201,6 +201,7 @@ def queries(panel: dict[str, Any]) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.prometheus
 @pytest.mark.parametrize(
     ("title", "expected"),

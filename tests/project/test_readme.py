@@ -63,7 +63,7 @@ def outputs(top: Path, name: str) -> list[str]:
             id=f"{name}: {step.command}",
             marks=[
                 *([pytest.mark.spark] if ON_SPARK.search(step.command) else []),
-                *([pytest.mark.slow] if name not in ("README", "kdump-reading") else []),
+                *([pytest.mark.slow] if name != "README" else []),
             ],
         )
         for name, text in TEXTS.items()

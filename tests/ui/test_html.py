@@ -279,6 +279,7 @@ def first_pixel(png: bytes) -> tuple[int, ...]:
     return tuple(zlib.decompressobj().decompress(data)[1:4])
 
 
+@pytest.mark.slow
 @pytest.mark.chromium
 def test_a_browser_shows_it_in_light_in_dark_and_in_print(tmp_path: Path) -> None:
     directory = damaged(tmp_path)

@@ -164,6 +164,7 @@ def test_it_moves_and_comes_back(trial: Trial) -> None:
     assert trial.wrong_when_undone() == []
 
 
+@pytest.mark.slow
 def test_killed_before_every_call(trial: Trial) -> None:
     made = record(trial.argv, trial.root)
     assert made.run.code == exits.OK, made.run

@@ -227,6 +227,7 @@ def test_a_metadata_log_is_left_to_its_quorum(data: Path) -> None:
     assert left["__cluster_metadata-0"]["remedy"][:2] == ["kdump", "quorum"]
 
 
+@pytest.mark.slow
 def test_a_thousand_partitions_are_a_screen(place: Path) -> None:
     data = damaged.write_many(place / "many", 1000)
     shown = repair(data)

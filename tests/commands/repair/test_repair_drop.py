@@ -24,8 +24,12 @@ from support.losses import NAMES, Losses, places
 
 GOOD = damaged.whole()
 DROP = ("--only-copy", "--only", "drop", "--only", "rebuild", "--only", "tail")
-FEW = 12
-SEEDS = [*range(FEW), *(pytest.param(each, marks=pytest.mark.nightly) for each in range(FEW, 600))]
+FEW, SLOW, ALL = 3, 12, 600
+SEEDS = [
+    *range(FEW),
+    *(pytest.param(each, marks=pytest.mark.slow) for each in range(FEW, SLOW)),
+    *(pytest.param(each, marks=pytest.mark.nightly) for each in range(SLOW, ALL)),
+]
 
 
 def dropped(*arguments: object) -> int:
