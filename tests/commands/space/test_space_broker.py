@@ -16,6 +16,7 @@ import pytest
 
 from brokers.broker import QUICK_RESTART, Broker
 from brokers.histories import PartedTopic, Writer, create
+from brokers.jars import config_command
 from brokers.programs import QUICK, java_command, run
 from brokers.replicas import Replicas
 from brokers.topics import at_least
@@ -159,7 +160,7 @@ def alter(broker: Broker, words: list[str]) -> None:
     """Run a command that a report prints: the tool of Kafka, with this broker's address."""
     assert words[0] == "kafka-configs.sh"
     arguments = [broker.bootstrap if word == "HOST:PORT" else word for word in words[1:]]
-    tool = [*java_command(broker.version, "ERROR", *QUICK), "kafka.admin.ConfigCommand"]
+    tool = [*java_command(broker.version, "ERROR", *QUICK), config_command(broker.version)]
     subprocess.run([*tool, *arguments], check=True, capture_output=True)
 
 
