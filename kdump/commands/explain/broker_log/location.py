@@ -8,11 +8,11 @@ from typing import Final
 
 from kdump.values import frozen
 
-_PREFIXES: Final = ("partition=", "[LeaderEpochCache ", "[Partition ")
 _PREFIX: Final = re.compile(
     r"\[(?:\w[^\]\n]*?partition=|LeaderEpochCache |Partition )([\w.\-]+-\d+)(?:, dir=([^\]\n]+))?"
 )
-_FILE: Final = re.compile(r"(?<![\w.\-/])(/[^\s,'\"()\[\]]+/(?:[\w.\-]+-\d+)/\d{20}\.[\w.]*\w)")
+#: It begins with a character, not with what stands before it: such a search skips to the next one.
+_FILE: Final = re.compile(r"(/(?<![\w.\-/]/)[^\s,'\"()\[\]]+/(?:[\w.\-]+-\d+)/\d{20}\.[\w.]*\w)")
 _EXCEPTION_FILE: Final = re.compile(r"(?:FileSystem|FileNotFound)Exception: (/[^\n:(]+?)(?:: | \()")
 _NAMED: Final = re.compile(
     r" in (?:log )?dir (/[^\n,)\]]*?)(?=\.?\s\((?:[\w$]+\.)+[\w$]+\)(?:\s|$))"
@@ -67,22 +67,23 @@ def locate(text: str, matches: Iterable[re.Match[str]]) -> Location:
     fields: dict[str, str] = {}
     for match in matches:
         if match.re.groups:
-            # Earlier fields last, so that they take precedence.
-            fields = {name: value for name, value in match.groupdict().items() if value} | fields
+            found = {name: value for name, value in match.groupdict().items() if value}
+            fields = found | fields if fields else found  # earlier fields take precedence
     if not fields and not _MAY_NAME.search(text):
         return _NOWHERE
+    get = fields.get
     partition = _partition(fields)
-    if " dir /" in text and "dir" not in fields:
+    directory = get("dir")
+    if directory is None and " dir /" in text:
         named = _NAMED.search(text)
         if named is not None:
-            fields["dir"] = named[1] or named[2]
-    directory = fields.get("dir")
+            directory = fields["dir"] = named[1] or named[2]
     several: tuple[str, ...] = ()
     if directory is not None and "," in directory:
         several = tuple(_BETWEEN.split(directory))
         fields["dir"] = directory = several[0]
-    path = (fields.get("entry") or fields.get("path") or "").strip("()") or None
-    prefix = _PREFIX.search(text) if any(map(text.__contains__, _PREFIXES)) else None
+    path = (get("entry") or get("path") or "").strip("()") or None
+    prefix = _PREFIX.search(text) if _has_prefix(text) else None
     if prefix is not None:
         partition = partition or prefix[1]
         if prefix[2] and directory is None:
@@ -92,18 +93,20 @@ def locate(text: str, matches: Iterable[re.Match[str]]) -> Location:
     log = _LOG.search(text) if "Log(dir=/" in text else None
     if path is None or not _is_absolute(path):
         file = _file(text)
-        found = file[1] if file else log[1] if log else None
-        path = found or (path if "\\" in (path or "") else directory) or path
-    own = _partition_of(path, directory)
+        place = file[1] if file else log[1] if log else None
+        path = place or (path if "\\" in (path or "") else directory) or path
+    own = None if path is None else _partition_of(path, directory)
     if partition is None or (own is not None and own.startswith(f"{partition}.")):
         partition = own or (_partition_of(log[1]) if log else None)
-    return Location(
-        path,
-        partition,
-        _number(fields.get("offset")),
-        _number(fields.get("position")),
-        several if len(several) > 1 else _directories(fields, path, partition, text),
-    )
+    if len(several) < 2:
+        known = path is not None or directory is not None or "second" in fields
+        several = _directories(fields, path, partition, text) if known else ()
+    return Location(path, partition, _number(get("offset")), _number(get("position")), several)
+
+
+def _has_prefix(text: str) -> bool:
+    """Return whether ``text`` may have what ``_PREFIX`` finds."""
+    return "partition=" in text or "[LeaderEpochCache " in text or "[Partition " in text
 
 
 def _file(text: str) -> re.Match[str] | None:

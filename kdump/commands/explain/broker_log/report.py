@@ -86,12 +86,12 @@ def group_entries(entries: Iterable[LogEntry]) -> LogReport:
         else:
             group.count += 1
         group.last_line, group.last_time = entry.line, entry.time
-        if location.offset is not None:
-            lowest, highest = group.first_offset, group.last_offset
-            group.first_offset = location.offset if lowest is None else min(lowest, location.offset)
-            group.last_offset = (
-                location.offset if highest is None else max(highest, location.offset)
-            )
+        offset = location.offset
+        if offset is not None:
+            if group.first_offset is None or offset < group.first_offset:
+                group.first_offset = offset
+            if group.last_offset is None or offset > group.last_offset:
+                group.last_offset = offset
     return report
 
 
