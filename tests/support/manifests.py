@@ -112,7 +112,9 @@ def found_in(path: AnyPath, small: Small) -> list[str]:
     # A manifest does not tell what files take on their file system.
     files = patch("kdump.audit.startup.inputs.allocated_bytes", lambda _: None)
     leftovers = patch("kdump.audit.facts.small_files.allocated_bytes", lambda _: None)
-    with no_processes(), files, leftovers:
+    # Nor what the bytes of a corrupt batch are.
+    mended = patch("kdump.audit.survey.survey.mended_header", lambda _source, _damage: None)
+    with no_processes(), files, leftovers, mended:
         scope = list_scope(paths, None, TopicSelection())
         lines = [repr(root.content) for root in scope.roots]
         lines += map(repr, requested_findings(reconcile_directories(scope.context), scope))

@@ -420,9 +420,8 @@ def _with_mended(detail: Detail, gap: Gap) -> Detail:
     mended = gap.mended
     if mended is None:
         return detail
-    wrong_size = gap.damage.claimed_bytes != mended.size
-    field = f"size {mended.size}" if wrong_size else f"magic {mended.magic}"
-    return Detail(detail.expected, f"{detail.found}; with {field} the checksum matches")
+    size = f"size {mended.size} and magic {mended.magic}"
+    return Detail(detail.expected, f"{detail.found}; with {size} the checksum matches")
 
 
 def _damage_detail(gap: Gap, file_size: int) -> Detail:

@@ -33,6 +33,7 @@ from kdump.format.lines.text import printable
 from kdump.repair.content.extent import partition_facts
 from kdump.repair.dropping.plan import plan_drop
 from kdump.repair.fields.plan import plan_fields
+from kdump.repair.fields.wrong_fields import NoField
 from kdump.repair.healing.plan import COMPACTED_NOTE, NoReplica, plan_heal
 from kdump.repair.side_files.checkpoints import (
     hosts,
@@ -257,9 +258,11 @@ class CurePlanner:
         for kind in kinds:
             try:
                 plan, why_part = self._plan(kind, verdict, report, shortened)
+            except NoField as none:
+                if diagnosis.left is None and not {*kinds} - {CureKind.FIELD}:
+                    why_not = str(none)
+                continue
             except (Refused, UsageError) as refused:
-                if kind is CureKind.FIELD:
-                    continue  # no value is left for what may be wrong
                 why_not = str(refused)
                 if kind is CureKind.REPLICA and not isinstance(refused, NoReplica):
                     break  # what follows would remove records that another replica may give
@@ -279,7 +282,7 @@ class CurePlanner:
                 break  # a replica may have what follows would remove
             else:
                 why_not = why_not or next(iter(plan.notes), None)
-        if diagnosis.left is None and not {*diagnosis.cures} - {CureKind.FIELD}:
+        if not diagnosis.cures and diagnosis.left is None:
             return None, None
         return None, self._left(path, diagnosis, why_not or diagnosis.left or _EXCLUDED)
 
@@ -358,9 +361,17 @@ class CurePlanner:
         replicas = self._options.replicas
         mended = plan_fields(verdict, replicas, settings=settings, node=node, report=report)
         after = mended.after
-        rest = cures_of(judge(after.target, after.surveys, after.facts, self._context))
+        again = judge(after.target, after.surveys, after.facts, self._context)
+        new = _errors(again) - _errors(verdict)
+        if new:
+            raise NoField(f"{verdict.target.path}: its fields cannot be set: {min(new)} follows")
+        rest = cures_of(again)
         follows = any(map(self._options.allow, {*rest.cures} & LOSSLESS - {CureKind.FIELD}))
         return mended.plan, None if follows else rest.left
+
+
+def _errors(verdict: Verdict) -> set[str]:
+    return {each.code.name for each in verdict.findings if each.code.severity is Severity.ERROR}
 
 
 def _same_elsewhere(context: Context, path: AnyPath) -> AnyPath | None:

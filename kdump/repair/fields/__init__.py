@@ -2,6 +2,6 @@
 
 wrong_fields  wrong_fields(): base offsets, sizes, magics and leader epochs of which the log leaves
               one value.
-same_bytes    SameBytes: the batches that replicas have in the place of a batch with wrong fields.
+same_bytes    SameBytes: the batch that all replicas have between the same neighbours.
 plan          plan_fields(): logs whose wrong fields have the values that are left for them.
 """

@@ -15,16 +15,16 @@ from typing import Final
 
 from kdump.audit.evidence import Evidence
 from kdump.audit.facts.cluster import Node
-from kdump.audit.facts.small_files import TopicSettings
+from kdump.audit.facts.small_files import PartitionFacts, TopicSettings
 from kdump.audit.verdicts.verdict import Verdict
-from kdump.errors import Refused
+from kdump.errors import Refused, SourceError, UsageError
 from kdump.repair.content.changed_logs import with_changed_logs
 from kdump.repair.content.companions import known_epochs
 from kdump.repair.content.extent import check_whole, log_end_of, partition_facts
 from kdump.repair.dropping.plan import COMMAND
 from kdump.repair.fields.same_bytes import SameBytes
-from kdump.repair.fields.wrong_fields import WrongField, wrong_fields
-from kdump.repair.healing.copies import open_copies
+from kdump.repair.fields.wrong_fields import NoField, WrongField, wrong_fields
+from kdump.repair.healing.copies import PartitionCopy, open_copies
 from kdump.repair.healing.draft import Draft, LogPart
 from kdump.repair.healing.own_log import OwnSegment
 from kdump.repair.healing.result import HealedLog, survey_parts
@@ -67,8 +67,8 @@ def plan_fields(
     """Return the plan that sets wrong fields to the values that the log or a replica leaves them.
 
     ``verdict`` is a verdict of ``verify`` with its evidence. ``report`` is called with counts of
-    bytes that were read. Raises Refused if no field is left exactly one value, or if one of
-    ``replicas`` is none; SourceError.
+    bytes that were read. Raises NoField if no field is left exactly one value, Refused,
+    SourceError.
     """
     facts = partition_facts(verdict)
     path = facts.partition.path
@@ -76,18 +76,21 @@ def plan_fields(
     check_whole(verdict)
     refuse_swaps(facts.partition)
     files, identity = read_fingerprint(facts.partition, verdict.surveys)
-    ends = {offset for offset in (facts.recovery_point, facts.high_watermark) if offset is not None}
-    copies, copy_notes = open_copies(replicas, verdict.target, facts) if replicas else ((), ())
+    copies, copy_notes = _copies(verdict, replicas, facts)
     same = SameBytes(copies)
+    readable = facts.epochs is not None and facts.epochs.value is not None
     found = wrong_fields(
-        verdict.surveys,
-        epochs=known_epochs(facts),
-        ends={*ends, *facts.snapshots},
+        [survey.segment for survey in verdict.surveys],
+        epochs=known_epochs(facts) if readable else (),
+        end=_end(facts),
         witness=same if copies else None,
     )
     fields = sorted(found, key=attrgetter("segment.base_offset", "at"))
     if not fields:
-        raise Refused(f"{path}: expected fields of which the log leaves one value, found none")
+        raise NoField(
+            f"{path}: a field that no checksum covers may be wrong, and neither the log nor a "
+            "replica leaves it one value"
+        )
     changed = [
         _mended(list(of_log), settings, report)
         for _, of_log in groupby(fields, key=attrgetter("segment.base_offset"))
@@ -110,6 +113,27 @@ def plan_fields(
         notes=(*_notes(fields), *copy_notes, *same.notes, *notes),
     )
     return FieldsPlan(plan, after)
+
+
+def _copies(
+    verdict: Verdict, replicas: Sequence[AnyPath], facts: PartitionFacts
+) -> tuple[Sequence[PartitionCopy], Sequence[str]]:
+    """Return the copies at ``replicas`` and notes; none where one of them is no copy."""
+    try:
+        return open_copies(replicas, verdict.target, facts) if replicas else ((), ())
+    except (Refused, UsageError, SourceError) as error:
+        return (), (f"no replica was asked: {error}",)
+
+
+def _end(facts: PartitionFacts) -> int | None:
+    """Return the offset at which a clean stop left the log; None where it is not known.
+
+    A recovery point and a high watermark may lie anywhere below the end. After a clean stop the
+    recovery point is the end, and a snapshot of the producers is there.
+    """
+    point = facts.recovery_point
+    exact = facts.clean and point is not None and max(facts.snapshots, default=None) == point
+    return point if exact else None
 
 
 def _mended(

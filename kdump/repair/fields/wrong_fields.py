@@ -1,49 +1,67 @@
 """wrong_fields(): base offsets, sizes, magics and leader epochs of which the log leaves one value.
 
 The checksum of a batch covers neither of these four fields, but the number of its offsets, its
-producer and its records. So a batch whose checksum matches is the batch that was written, and only
-its place is in doubt:
+producer and its records. A wrong value is worse than none, so that all of this has to hold:
 
-- The *size* and the *magic* are right if the checksum matches with them (``mended_header``).
-- A *base offset* is confirmed if it follows the batch before it, or if the batch after it follows.
-  Where batches that are not confirmed fill the offsets between two confirmed ones to the last, each
-  of them has one place, in a compacted log too.
-- A *leader epoch* never falls. Between two batches of one epoch there is no other one; between two
-  epochs the line of ``leader-epoch-checkpoint`` decides.
+- The *size* and the *magic* are right if the checksum matches with them (``mended_header``). A
+  magic of no release is 2 only between batches of message format v2.
+- A *base offset* has one value where the batch fills the offsets between its neighbours to the
+  last, and each of them is confirmed by a batch beyond it, or by the name of a segment. The leader
+  epoch has to fit there, and the sequence number, and no other batch has the offset in the file.
+- A *leader epoch* has one value where ``leader-epoch-checkpoint`` gives it for the offset, it fits
+  between the neighbours, and the one in the file is of no line.
+- Both differ from what is in the file in one byte, as a flipped bit makes it. A batch that was
+  written to the wrong place, or is left from an older log, differs in more.
 
 Spec: ``DefaultRecordBatch``, ``UnifiedLog.append``, ``LeaderEpochFileCache`` (KIP-101); KOD 3.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import chain, pairwise
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from operator import ne
 from typing import Final
 
-from kdump.audit.survey.survey import Survey
-from kdump.format.batch import MAX_OFFSET_DELTA, BatchTable, RecordBatch
+from kdump.errors import Refused
+from kdump.format.batch import MAX_OFFSET_DELTA, BatchTable, RecordBatch, sequence_at
 from kdump.format.checkpoint import EpochEntry
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
-from kdump.storage.mended_header import MAGIC_POSITION, SIZE_OVERHEAD, SIZE_POSITION
+from kdump.storage.mended_header import (
+    MAGIC_POSITION,
+    SIZE_OVERHEAD,
+    SIZE_POSITION,
+    mended_header,
+)
 from kdump.storage.walk import Damage, walk
 from kdump.values import frozen
 
 _EPOCH_POSITION: Final = 12
+_OFFSET_BYTES: Final = 8
+_EPOCH_BYTES: Final = 4
 _MAGIC: Final = 2
-#: The most neighbouring batches whose base offsets are in doubt. More of them are no flipped bits.
-_MOST: Final = 64
+#: The most batches that may be wrong. More of them are no flipped bits.
+_MOST: Final = 1_000
+
+
+class NoField(Refused):
+    """There is no field of which the log leaves one value."""
 
 
 @frozen
 class WrongField:
-    """A field of the batch at ``position`` of ``log``: its bytes are at ``at``.
+    """A field of the batch at ``position`` of the log of ``segment``: its bytes are at ``at``.
 
-    ``found`` is its value, ``right`` the one that the log leaves it, ``content`` its bytes.
+    ``found`` is its value, ``right`` the one that the log leaves it, ``content`` its bytes. ``crc``
+    is the checksum of the batch.
     """
 
     segment: Segment
     position: int
+    crc: int
     at: int
     name: str
     found: int
@@ -52,134 +70,161 @@ class WrongField:
 
 
 @frozen
+class Neighbours:
+    """A batch of ``segment`` and those beside it, None where there is none without a doubt.
+
+    ``first``: the batch begins its segment. Then ``before`` is of the segment before.
+    """
+
+    segment: Segment
+    batch: RecordBatch
+    before: RecordBatch | None
+    after: RecordBatch | None
+    first: bool
+
+
+Witness = Callable[[Neighbours], RecordBatch | None]
+"""Returns the batch that all replicas have between the same neighbours, with the same bytes."""
+
+
+@frozen
 class _Piece:
     """A batch, or neighbouring batches that follow each other, of segment ``number``.
 
-    ``batch`` is the batch itself, None for more than one: their offsets confirm each other.
-    ``final`` is the last of them. ``epochs`` are the leader epochs of the first and the last.
+    ``head`` and ``tail`` are the first and the last of them. ``single``: they are the same. Batches
+    that follow each other confirm each other.
     """
 
     number: int
-    first: int
-    last: int
-    epochs: tuple[int, int]
-    final: RecordBatch
-    batch: RecordBatch | None = None
+    head: RecordBatch
+    tail: RecordBatch
+    single: bool
 
     @property
-    def span(self) -> int:
-        """The number of its offsets."""
-        return self.last - self.first + 1
+    def first(self) -> int:
+        """The first offset."""
+        return self.head.base_offset
+
+    @property
+    def last(self) -> int:
+        """The last offset."""
+        return self.tail.last_offset
+
+    @property
+    def starts(self) -> bool:
+        """Whether it begins its segment."""
+        return self.head.position == 0
 
 
 _Element = _Piece | None
 """None stands for what is no batch, or does not have its offsets in its header."""
 
-
-Witness = Callable[[Segment, RecordBatch | None, RecordBatch], RecordBatch | None]
-"""Returns the batch that a replica has in the place of one, with the same bytes but for the fields.
-
-Its arguments are the segment, the batch before it there (None for the first one), and the batch.
-"""
+_Window = tuple[_Element, _Element, _Element, _Element, _Element]
 
 
 def wrong_fields(
-    surveys: Sequence[Survey],
+    segments: Sequence[Segment],
     *,
     epochs: Sequence[EpochEntry],
-    ends: Collection[int],
+    end: int | None,
     witness: Witness | None = None,
 ) -> Iterator[WrongField]:
     """Yield the wrong fields of a log of which it leaves one value, in any order.
 
-    ``surveys`` are of all its segments. ``epochs`` are the lines of leader-epoch-checkpoint,
-    ``ends`` offsets at which other files say that the log ended. ``witness`` is asked where the log
-    leaves more than one value. Reads the logs. Raises SourceError.
+    ``segments`` are all of the log. ``epochs`` are the lines of leader-epoch-checkpoint, empty if
+    it cannot be read. ``end`` is the offset at which the log ends, None unless another file proves
+    it. ``witness`` is asked where the log leaves more than one value. Reads the logs. Raises
+    NoField if too many batches may be wrong, SourceError.
     """
-    for survey in surveys:
-        for gap in survey.gaps:
-            if gap.mended is not None:
-                yield from _header_fields(survey.segment, gap.damage, gap.mended)
-    segments = [survey.segment for survey in surveys]
-    offsets = _Offsets(segments, ends)
-    leaders = _Epochs(segments, epochs)
-    suspects: list[_Suspect] = []
-    found: list[WrongField] = []
-    for before, element, after in _with_neighbours(_elements(surveys)):
-        if element is not None and element.batch is not None:
-            yield from _magic(segments[element.number], element.batch)
-            suspect = _Suspect(element, before, after)
-            if len(suspects) < _MOST and suspect.breaks_order(segments):
-                suspects.append(suspect)
-        found += offsets.add(before, element, after)
-        found += leaders.add(before, element, after)
-    found += offsets.finish()
-    yield from found
+    log = _Log(segments, epochs, end)
+    fields: list[WrongField] = []
+    suspects: list[Neighbours] = []
+    for window in _windows(_elements(segments, fields)):
+        element = window[2]
+        if element is not None and element.single:
+            fields += log.magic(window)
+            found = [*log.offset(window), *log.epoch(window)]
+            fields += found
+            if not found and log.breaks_order(window):
+                suspects.append(log.neighbours(window))
+        if len(fields) > _MOST or len(suspects) > _MOST:
+            path = segments[0].log.parent
+            raise NoField(f"{path}: expected single batches with wrong fields, found too many")
     if witness is not None:
-        known = {(field.segment.base_offset, field.position) for field in found}
-        for suspect in suspects:
-            yield from suspect.by(witness, segments, known)
-
-
-def _header_fields(segment: Segment, damage: Damage, batch: RecordBatch) -> Iterator[WrongField]:
-    """Yield the size and the magic of a corrupt batch that differ from the right ones."""
-    claimed = damage.claimed_bytes
-    if claimed != batch.size:
-        content = (batch.size - SIZE_OVERHEAD).to_bytes(4, "big")
-        found = 0 if claimed is None else claimed
-        yield _field(segment, batch, SIZE_POSITION, "size", found, batch.size, content)
-    with open_source(segment.log, mapped=False, sealed=True) as source:
-        magic = source.window(batch.position + MAGIC_POSITION)[0]
-    if magic != batch.magic:
-        content = bytes([batch.magic])
-        yield _field(segment, batch, MAGIC_POSITION, "magic", magic, batch.magic, content)
-
-
-def _magic(segment: Segment, batch: RecordBatch) -> Iterator[WrongField]:
-    """Yield a magic above 2: the checksum of the batch matches in message format v2."""
-    if batch.magic > _MAGIC:
-        content = bytes([_MAGIC])
-        yield _field(segment, batch, MAGIC_POSITION, "magic", batch.magic, _MAGIC, content)
+        answers = ((suspect, witness(suspect)) for suspect in suspects)
+        for suspect, right in answers:
+            fields += () if right is None else log.shown(suspect, right)
+    doubles = log.doubles(fields)
+    yield from (field for field in fields if field not in doubles)
 
 
 def _field(
-    segment: Segment,
-    batch: RecordBatch,
-    inside: int,
-    name: str,
-    found: int,
-    right: int,
-    content: bytes,
+    segment: Segment, batch: RecordBatch, inside: int, name: str, values: tuple[int, int], size: int
 ) -> WrongField:
-    position = batch.position
-    return WrongField(segment, position, position + inside, name, found, right, content)
+    """Return a field of ``size`` bytes; ``values`` are the one in the file and the right one."""
+    found, right = values
+    content = right.to_bytes(size, "big", signed=True)
+    at = batch.position + inside
+    return WrongField(segment, batch.position, batch.crc, at, name, found, right, content)
+
+
+def _offset_field(segment: Segment, batch: RecordBatch, right: int) -> Iterator[WrongField]:
+    if _one_byte(batch.base_offset, right, _OFFSET_BYTES):
+        values = batch.base_offset, right
+        yield _field(segment, batch, 0, "base offset", values, _OFFSET_BYTES)
+
+
+def _epoch_field(segment: Segment, batch: RecordBatch, right: int) -> Iterator[WrongField]:
+    if _one_byte(batch.leader_epoch, right, _EPOCH_BYTES):
+        values = batch.leader_epoch, right
+        yield _field(segment, batch, _EPOCH_POSITION, "leader epoch", values, _EPOCH_BYTES)
+
+
+def _one_byte(value: int, other: int, size: int) -> bool:
+    """Return whether two numbers of ``size`` bytes differ in exactly one byte."""
+    one, two = value.to_bytes(size, "big", signed=True), other.to_bytes(size, "big", signed=True)
+    return [*map(ne, one, two)].count(True) == 1
 
 
 # --- the batches of all segments, in order
 
 
-def _elements(surveys: Sequence[Survey]) -> Iterator[_Element]:
-    for number, survey in enumerate(surveys):
-        mended = {gap.damage.position: gap.mended for gap in survey.gaps}
+def _elements(segments: Sequence[Segment], fields: list[WrongField]) -> Iterator[_Element]:
+    """Yield the batches; ``fields`` gets the wrong sizes and magics of corrupt ones."""
+    for number, segment in enumerate(segments):
         doubtful = False  # what a search finds after corrupt bytes may lie in a record's value
-        with open_source(survey.segment.log, mapped=False, sealed=True) as source:
-            for piece in walk(source, survey.segment.base_offset):
+        with open_source(segment.log, mapped=False, sealed=True) as source:
+            for piece in walk(source, segment.base_offset):
                 if isinstance(piece, Damage):
-                    batch = mended.get(piece.position)
+                    batch = None if doubtful else mended_header(source, piece)
                     doubtful = doubtful or batch is None
-                    yield None if batch is None else _single(number, batch)
+                    if batch is None:
+                        yield None
+                        continue
+                    magic = source.window(batch.position + MAGIC_POSITION)[0]
+                    fields += _header_fields(segment, piece, batch, magic)
+                    yield _single(number, batch)
                 elif piece.hunted and doubtful:
                     yield None
                 else:
                     yield from _of_table(number, piece)
 
 
+def _header_fields(
+    segment: Segment, damage: Damage, batch: RecordBatch, magic: int
+) -> Iterator[WrongField]:
+    """Yield the size and the magic of a corrupt batch that differ from the right ones."""
+    claimed = damage.claimed_bytes
+    if claimed is not None and claimed != batch.size:
+        sizes = claimed - SIZE_OVERHEAD, batch.size - SIZE_OVERHEAD
+        yield _field(segment, batch, SIZE_POSITION, "size", sizes, 4)
+    if magic != batch.magic:
+        yield _field(segment, batch, MAGIC_POSITION, "magic", (magic, batch.magic), 1)
+
+
 def _of_table(number: int, table: BatchTable) -> Iterator[_Element]:
-    usual = table.usual
-    if usual is not None and len(table) > 1:
-        epochs = usual.leader_epoch, usual.leader_epoch
-        final = table[len(table) - 1]
-        yield _Piece(number, usual.first_offset, usual.last_offset, epochs, final)
+    if table.usual is not None and len(table) > 1:
+        yield _Piece(number, table[0], table[len(table) - 1], single=False)
     else:
         yield from (_single(number, batch) for batch in table)
 
@@ -187,176 +232,197 @@ def _of_table(number: int, table: BatchTable) -> Iterator[_Element]:
 def _single(number: int, batch: RecordBatch) -> _Element:
     if batch.magic < _MAGIC or not 0 <= batch.last_offset - batch.base_offset <= MAX_OFFSET_DELTA:
         return None
-    epochs = batch.leader_epoch, batch.leader_epoch
-    return _Piece(number, batch.base_offset, batch.last_offset, epochs, batch, batch)
+    return _Piece(number, batch, batch, single=True)
 
 
-def _with_neighbours(
-    elements: Iterable[_Element],
-) -> Iterator[tuple[_Element, _Element, _Element]]:
-    """Yield each element with the one before it and the one after it."""
-    pairs = pairwise(chain([None], elements, [None]))
-    before, element = next(pairs)
-    for _, after in pairs:
-        yield before, element, after
-        before, element = element, after
+def _windows(elements: Iterable[_Element]) -> Iterator[_Window]:
+    """Yield each element amid the two before it and the two after it."""
+    kept = deque[_Element]([None, None], maxlen=5)
+    for element in chain(elements, [None, None]):
+        kept.append(element)
+        if len(kept) == kept.maxlen:
+            one, two, three, four, five = kept
+            yield one, two, three, four, five
 
 
-# --- what a replica shows
+# --- what the log shows
 
 
-@frozen
-class _Suspect:
-    """A batch that does not fit between its neighbours, of which one may be the wrong one."""
+class _Log:
+    """What a log and the files beside it show of its batches."""
 
-    element: _Piece
-    before: _Element
-    after: _Element
+    def __init__(
+        self, segments: Sequence[Segment], epochs: Sequence[EpochEntry], end: int | None
+    ) -> None:
+        self._segments, self._epochs, self._end = segments, epochs, end
+        self._bases = [segment.base_offset for segment in segments]
 
-    def breaks_order(self, segments: Sequence[Segment]) -> bool:
-        """Return whether its offsets or its leader epoch do not fit there."""
-        element, base = self.element, segments[self.element.number].base_offset
-        following = segments[element.number + 1 :]
-        below = base - 1 if self.before is None else max(self.before.last, base - 1)
-        above = base + MAX_OFFSET_DELTA + 1
-        if following:
-            above = min(above, following[0].base_offset)
-        return not self._fits(element.first, element.last, element.epochs[0], below, above)
-
-    def _fits(self, first: int, last: int, epoch: int, below: int, above: int) -> bool:
-        low = -1 if self.before is None else self.before.epochs[1]
-        high = epoch if self.after is None else self.after.epochs[0]
-        if self.after is not None:
-            above = min(above, self.after.first)
-        return below < first and last < above and low <= epoch <= high
-
-    def by(
-        self, witness: Witness, segments: Sequence[Segment], known: Collection[tuple[int, int]]
-    ) -> Iterator[WrongField]:
-        """Yield the fields that a replica has with other values, which fit; none of ``known``."""
-        segment, batch = segments[self.element.number], self.element.final
-        if (segment.base_offset, batch.position) in known:
+    def magic(self, window: _Window) -> Iterator[WrongField]:
+        """Yield a magic above 2, whose batch matches its checksum in message format v2."""
+        _, before, element, after, _ = window
+        if element is None or element.head.magic <= _MAGIC:
             return
-        before = self.before
-        starts = before is None or before.number != self.element.number
-        right = witness(segment, None if starts or before is None else before.final, batch)
-        below = segment.base_offset - 1 if before is None else before.last
-        above = segment.base_offset + MAX_OFFSET_DELTA + 1
-        if right is None or not self._fits(
-            right.base_offset, right.last_offset, right.leader_epoch, below, above
-        ):
-            return
-        if right.base_offset != batch.base_offset:
-            content = right.base_offset.to_bytes(8, "big", signed=True)
-            yield _field(
-                segment, batch, 0, "base offset", batch.base_offset, right.base_offset, content
-            )
-        if right.leader_epoch != batch.leader_epoch:
-            content = right.leader_epoch.to_bytes(4, "big", signed=True)
-            found, epoch = batch.leader_epoch, right.leader_epoch
-            yield _field(segment, batch, _EPOCH_POSITION, "leader epoch", found, epoch, content)
+        beside = [piece.tail.magic for piece in (before,) if piece is not None]
+        beside += [piece.head.magic for piece in (after,) if piece is not None]
+        if beside and all(magic == _MAGIC for magic in beside):
+            batch, values = element.head, (element.head.magic, _MAGIC)
+            yield _field(self._segments[element.number], batch, MAGIC_POSITION, "magic", values, 1)
 
-
-# --- base offsets
-
-
-class _Offsets:
-    """Finds the base offsets of batches that are not confirmed, in the order of the log.
-
-    ``_left`` is the offset after the last confirmed batch, None where it is unknown.
-    """
-
-    def __init__(self, segments: Sequence[Segment], ends: Collection[int]) -> None:
-        self._segments, self._ends = segments, ends
-        self._left: int | None = None
-        self._doubtful: list[_Piece] = []
-        self._number = -1
-
-    def add(self, before: _Element, element: _Element, after: _Element) -> Iterator[WrongField]:
-        """Yield the wrong base offsets before ``element``, if that shows them."""
+    def offset(self, window: _Window) -> Iterator[WrongField]:
+        """Yield a wrong base offset, if confirmed neighbours leave the batch one place."""
+        far, before, element, after, beyond = window
         if element is None:
-            self._left, self._doubtful = None, []
             return
-        starts = element.number != self._number
-        if starts:
-            base = self._segments[element.number].base_offset
-            yield from self._resolve(base)
-            self._number, self._left = element.number, base
-        if self._is_confirmed(before, element, after, starts=starts):
-            yield from self._resolve(element.first)
-            self._left = element.last + 1
-        elif len(self._doubtful) < _MOST:
-            self._doubtful.append(element)
-        else:
-            self._left = None
-
-    def finish(self) -> Iterator[WrongField]:
-        """Yield those at the end of the log."""
-        end = self._end_of(self._number)
-        if end is not None:
-            yield from self._resolve(end)
-
-    def _is_confirmed(
-        self, before: _Element, element: _Piece, after: _Element, *, starts: bool
-    ) -> bool:
-        if element.batch is None:
-            return True
-        if starts:
-            follows = element.first == self._segments[element.number].base_offset
-        else:
-            follows = before is not None and element.first == before.last + 1
-        if after is not None and after.number == element.number:
-            return follows or after.first == element.last + 1
-        return follows or self._end_of(element.number) == element.last + 1
-
-    def _end_of(self, number: int) -> int | None:
-        """Return the offset at which a segment ends, as far as names and other files show it."""
-        following = self._segments[number + 1 :]
-        return following[0].base_offset if following else max(self._ends, default=None)
-
-    def _resolve(self, right: int) -> Iterator[WrongField]:
-        """Yield the base offsets of doubtful batches that fill the offsets up to ``right``."""
-        doubtful, offset, self._doubtful = self._doubtful, self._left, []
-        if offset is None or offset + sum(piece.span for piece in doubtful) != right:
+        left, right = self._left(far, before, element), self._right(element, after, beyond)
+        span = element.last - element.first + 1
+        if left is None or right is None or left + span != right or element.first == left:
             return
-        for piece in doubtful:
-            assert piece.batch is not None
-            if piece.first != offset:
-                segment = self._segments[piece.number]
-                content = offset.to_bytes(8, "big", signed=True)
-                yield _field(segment, piece.batch, 0, "base offset", piece.first, offset, content)
-            offset += piece.span
-
-
-# --- leader epochs
-
-
-class _Epochs:
-    """Finds the leader epochs of single batches that do not fit between their neighbours."""
-
-    def __init__(self, segments: Sequence[Segment], entries: Sequence[EpochEntry]) -> None:
-        self._segments, self._entries = segments, entries
-
-    def add(self, before: _Element, element: _Element, after: _Element) -> Iterator[WrongField]:
-        """Yield the wrong leader epoch of ``element``, if its neighbours show it."""
-        if element is None or element.batch is None or before is None or after is None:
+        if not self._epoch_fits(window, element.head.leader_epoch):
             return
-        found, low, high = element.epochs[0], before.epochs[1], after.epochs[0]
-        follows = before.last + 1 == element.first
-        if found == -1 or not 0 <= low <= high or low <= found <= high:
-            return  # -1 is what the cleaner leaves; convert sets it
-        right: int | None = low
-        if low != high:
-            right = self._by_checkpoint(element.first, low, high) if follows else None
-        if right is not None:
-            content = right.to_bytes(4, "big", signed=True)
-            segment = self._segments[element.number]
-            yield _field(
-                segment, element.batch, _EPOCH_POSITION, "leader epoch", found, right, content
+        if all(
+            _continues(one, other)
+            for one, other in (
+                (None if before is None else before.tail, element.head),
+                (element.head, None if after is None else after.head),
             )
+        ):
+            yield from _offset_field(self._segments[element.number], element.head, left)
 
-    def _by_checkpoint(self, offset: int, low: int, high: int) -> int | None:
-        """Return the epoch that leader-epoch-checkpoint has for an offset, if it fits there."""
-        known = [entry for entry in self._entries if entry.start_offset <= offset]
-        epoch = known[-1].epoch if known else -1
-        return epoch if low <= epoch <= high else None
+    def _left(self, far: _Element, before: _Element, element: _Piece) -> int | None:
+        """Return the offset that follows the batch before, None unless that is confirmed."""
+        if element.starts:
+            return self._bases[element.number]
+        if before is None or before.number != element.number:
+            return None
+        confirmed = (
+            not before.single
+            or (before.starts and before.first == self._bases[before.number])
+            or (far is not None and far.number == before.number and far.last + 1 == before.first)
+        )
+        return before.last + 1 if confirmed else None
+
+    def _right(self, element: _Piece, after: _Element, beyond: _Element) -> int | None:
+        """Return the offset of the batch after, None unless that is confirmed."""
+        following = self._bases[element.number + 1 : element.number + 2]
+        ends = following[0] if following else self._end
+        if after is None:
+            # The end of the log, or bytes that are no batch.
+            return ends if self._is_last(element) else None
+        if after.number != element.number:
+            return ends
+        confirmed = (
+            not after.single
+            or (
+                (beyond is not None and beyond.number == after.number)
+                and after.last + 1 == beyond.first
+            )
+            or (self._is_last(after) and after.last + 1 == ends)
+        )
+        return after.first if confirmed else None
+
+    def _is_last(self, piece: _Piece) -> bool:
+        """Return whether a segment ends with a piece."""
+        with open_source(
+            self._segments[piece.number].log, mapped=False, window_bytes=1 << 12, sealed=True
+        ) as source:
+            return piece.tail.position + piece.tail.size == source.size
+
+    def epoch(self, window: _Window) -> Iterator[WrongField]:
+        """Yield a wrong leader epoch, of which leader-epoch-checkpoint has the right one."""
+        _, before, element, after, _ = window
+        if element is None or before is None or after is None:
+            return
+        found, follows = element.head.leader_epoch, before.last + 1 == element.first
+        right = self._epoch_at(element.first)
+        known = any(entry.epoch == found for entry in self._epochs)
+        if right is None or found == -1 or known or not follows or self._epoch_fits(window, found):
+            return  # -1 is what the cleaner leaves; convert sets it
+        if self._epoch_fits(window, right):
+            yield from _epoch_field(self._segments[element.number], element.head, right)
+
+    def _epoch_at(self, offset: int) -> int | None:
+        """Return the epoch that leader-epoch-checkpoint has for an offset."""
+        epochs = [entry.epoch for entry in self._epochs if entry.start_offset <= offset]
+        return max(epochs, default=None)
+
+    def _epoch_fits(self, window: _Window, epoch: int) -> bool:
+        _, before, _, after, _ = window
+        low = -1 if before is None else before.tail.leader_epoch
+        return low <= epoch and (after is None or epoch <= after.head.leader_epoch)
+
+    def doubles(self, fields: Iterable[WrongField]) -> set[WrongField]:
+        """Return the base offsets of batches that are in the file twice, as they are.
+
+        Then one was written in the place of another, which is lost.
+        """
+        claimed: dict[int, list[WrongField]] = {}
+        for field in fields:
+            if field.name == "base offset" and field.found >= self._bases[0]:
+                claimed.setdefault(field.found, []).append(field)
+        numbers = {bisect_right(self._bases, offset) - 1 for offset in claimed}
+        found = set[WrongField]()
+        for segment in (self._segments[number] for number in numbers):
+            with open_source(segment.log, mapped=False, sealed=True) as source:
+                for piece in walk(source, segment.base_offset):
+                    if isinstance(piece, BatchTable):
+                        names = ("base_offset", "position", "crc")
+                        for base, position, crc in zip(*map(piece.column, names), strict=True):
+                            for field in claimed.get(base, ()):
+                                here = (field.segment, field.position) == (segment, position)
+                                if field.crc == crc and not here:
+                                    found.add(field)
+        return found
+
+    # --- what a replica shows
+
+    def breaks_order(self, window: _Window) -> bool:
+        """Return whether a batch does not fit between its neighbours, of which one may be wrong."""
+        _, before, element, after, _ = window
+        if element is None:
+            return False
+        base = self._bases[element.number]
+        following = self._bases[element.number + 1 : element.number + 2]
+        above = min([base + MAX_OFFSET_DELTA + 1, *following])
+        below = base - 1
+        if before is not None:
+            below = max(below, before.last)
+        if after is not None:
+            above = min(above, after.first)
+        in_order = below < element.first and element.last < above
+        return not (in_order and self._epoch_fits(window, element.head.leader_epoch))
+
+    def neighbours(self, window: _Window) -> Neighbours:
+        """Return a batch with its neighbours."""
+        _, before, element, after, _ = window
+        assert element is not None
+        return Neighbours(
+            self._segments[element.number],
+            element.head,
+            None if before is None else before.tail,
+            None if after is None else after.head,
+            element.starts,
+        )
+
+    def shown(self, suspect: Neighbours, right: RecordBatch) -> Iterator[WrongField]:
+        """Yield the fields of a batch that replicas have with other values."""
+        segment, batch = suspect.segment, suspect.batch
+        if right.base_offset != batch.base_offset and right.leader_epoch == batch.leader_epoch:
+            yield from _offset_field(segment, batch, right.base_offset)
+        elif right.base_offset == batch.base_offset and right.leader_epoch != batch.leader_epoch:
+            known = {entry.epoch for entry in self._epochs}
+            own = self._epoch_at(batch.base_offset)
+            if batch.leader_epoch not in known and own in (None, right.leader_epoch):
+                yield from _epoch_field(segment, batch, right.leader_epoch)
+
+
+def _continues(batch: RecordBatch | None, following: RecordBatch | None) -> bool:
+    """Return whether two neighbouring batches of one producer have consecutive sequences."""
+    if batch is None or following is None:
+        return True
+    same = batch.producer_id == following.producer_id >= 0
+    if not same or batch.producer_epoch != following.producer_epoch:
+        return True
+    if min(batch.base_sequence, following.base_sequence) < 0:
+        return True  # a marker
+    count = batch.last_offset - batch.base_offset + 1
+    return sequence_at(batch.base_sequence, count) == following.base_sequence

@@ -57,21 +57,30 @@ def complaints(*arguments: str | Path) -> set[str]:
     return {line["code"] for line in found if line["severity"] != "info"}
 
 
+#: Each changes one byte of a base offset or a leader epoch, by these bits; a size and a magic may
+#: have any value.
 WRONG: Mapping[str, tuple[str, int]] = {
-    "a base offset that is too high": ("base offset", 1015),
-    "a base offset that is too low": ("base offset", 2),
-    "a base offset of another segment": ("base offset", 150),
-    "a base offset below 0": ("base offset", -15),
+    "a base offset that is too high": ("base offset", 1 << 9),
+    "another base offset": ("base offset", 0x3F),
+    "a base offset below 0": ("base offset", -1 << 63),
     "a base offset beyond any index": ("base offset", 1 << 40),
     "a size of 0": ("size", 0),
     "a size below 0": ("size", -5),
     "a size into a later batch": ("size", 400),
     "a size beyond the end": ("size", 1 << 20),
     "an epoch that is too high": ("leader epoch", 9),
-    "an epoch below -1": ("leader epoch", -9),
+    "an epoch below -1": ("leader epoch", -1 << 31),
     "a magic of no release": ("magic", 3),
     "a magic of an older format": ("magic", 1),
 }
+
+
+def wrong(batch: bytes, field: str, value: int) -> bytes:
+    """The batch with a wrong field; ``value`` are the bits that change in an offset or an epoch."""
+    if field in ("base offset", "leader epoch"):
+        at, size = FIELDS[field]
+        value ^= int.from_bytes(batch[at : at + size], "big", signed=True)
+    return with_field(batch, field, value)
 
 
 #: The segment and the batch in it: amid the log, and at its ends and those of its segments.
@@ -90,12 +99,13 @@ PLACES = [
 @pytest.mark.parametrize(("base", "at"), PLACES)
 def test_the_log_is_as_it_was(field: str, value: int, base: int, at: int, place: Path) -> None:
     batches = list(GOOD[base])
-    batches[at] = with_field(batches[at], field, value)
+    batches[at] = wrong(batches[at], field, value)
     data = written(place, {base: batches})
-    (data / "t-0" / name(200, ".snapshot")).write_bytes(forge.snapshot([]))  # the log ended here
-    last = base == LAST and at == 19
-    if field == "leader epoch" and (last or (base == FIRST and at == 0)):
-        return  # a leader epoch needs a neighbour on both sides
+    ends = field in ("leader epoch", "base offset") and (base, at) == (LAST, 19)
+    if ends or (field == "leader epoch" and (base, at) == (FIRST, 0)):
+        # It needs a neighbour on both sides.
+        assert "field" not in dict(cures(data).values())
+        return
     before = tree(data)
     assert cures(data) == {"t-0": ("field", False)}
     agreed = plan_id(data)
@@ -120,10 +130,25 @@ def test_several_fields_of_one_batch(fields: Sequence[str], place: Path) -> None
     assert logs(data / "t-0")[name(FIRST, ".log")] == b"".join(GOOD[FIRST])
 
 
-def test_neighbours_with_wrong_offsets(place: Path) -> None:
+def test_the_last_offset_is_known_after_a_clean_stop_alone(place: Path) -> None:
+    batches = list(GOOD[LAST])
+    batches[19] = wrong(batches[19], "base offset", 1 << 9)
+    for clean in (False, True):
+        data = written(place / str(clean), {LAST: batches})
+        (data / "t-0" / name(200, ".snapshot")).write_bytes(forge.snapshot([]))
+        (data / "recovery-point-offset-checkpoint").write_bytes(b"0\n1\nt 0 200\n")
+        if clean:
+            (data / ".kafka_cleanshutdown").write_bytes(b"")
+        assert ("field" in dict(cures(data).values())) == clean
+    assert repair(data, "--apply").code == exits.INCOMPLETE  # it has no metadata log
+    assert logs(data / "t-0")[name(LAST, ".log")] == b"".join(GOOD[LAST])
+
+
+def test_several_batches_with_wrong_fields(place: Path) -> None:
     batches = list(GOOD[FIRST])
-    for at, offset in ((6, 500), (7, 3), (8, 900)):
-        batches[at] = with_field(batches[at], "base offset", offset)
+    for at in (3, 7, 11):
+        batches[at] = wrong(batches[at], "base offset", 1 << 20)
+        batches[at + 2] = wrong(batches[at + 2], "size", at)
     data = written(place, {FIRST: batches})
     assert repair(data, "--apply").code == exits.OK
     assert logs(data / "t-0")[name(FIRST, ".log")] == b"".join(GOOD[FIRST])
@@ -150,37 +175,112 @@ def test_the_epoch_at_a_border_is_that_of_the_checkpoint(place: Path) -> None:
 def test_a_field_of_a_compacted_log_where_one_place_is_left(place: Path) -> None:
     """Offsets 35 to 59 were compacted away: the wrong batch has its neighbours elsewhere."""
     kept = [*GOOD[FIRST][:7], *GOOD[FIRST][12:]]
-    wrong = [*kept]
-    wrong[3] = with_field(wrong[3], "base offset", 40)
-    data = written(place, {FIRST: wrong})
+    batches = [*kept]
+    batches[3] = wrong(batches[3], "base offset", 1 << 5)
+    data = written(place, {FIRST: batches})
     assert cures(data) == {"t-0": ("field", False)}
     assert repair(data, "--apply").code in (exits.OK, exits.INCOMPLETE)
     assert logs(data / "t-0")[name(FIRST, ".log")] == b"".join(kept)
 
 
-UNDECIDED: Mapping[str, Sequence[bytes]] = {
-    "beside a hole": [
-        *GOOD[FIRST][:7],
-        with_field(GOOD[FIRST][9], "base offset", 500),
-        *GOOD[FIRST][12:],
-    ],
-    "a batch that was written twice": [*GOOD[FIRST][:8], *GOOD[FIRST][7:]],
-    "after a corrupt batch": [
-        *broken(GOOD[FIRST], 6)[:7],
-        with_field(GOOD[FIRST][7], "base offset", 500),
-        *GOOD[FIRST][8:],
-    ],
-}
+def of_epochs(*epochs: int) -> list[bytes]:
+    """A batch of five records for each epoch."""
+    return [
+        forge.batch(5 * at, [forge.record()] * 5, leader_epoch=epoch)
+        for at, epoch in enumerate(epochs)
+    ]
 
 
-@pytest.mark.parametrize("batches", UNDECIDED.values(), ids=UNDECIDED)
-def test_what_the_log_leaves_open_is_left(batches: Sequence[bytes], place: Path) -> None:
-    data = written(place, {FIRST: batches})
-    assert cures(data) in ({}, {"t-0": ("rebuild", False)})
-    assert list(left(data)) == ["t-0"]
-    before = logs(data / "t-0")
+def with_batch(batches: Sequence[bytes], at: int, batch: bytes) -> list[bytes]:
+    return [*batches[:at], batch, *batches[at + 1 :]]
+
+
+def epoch_of(batch: bytes, epoch: int) -> bytes:
+    return with_field(batch, "leader epoch", epoch)
+
+
+SAME = [forge.batch(5 * at, [forge.record(b"same")] * 5) for at in range(12)]
+BORDER, SHORT, OLDER = (
+    of_epochs(*[0] * 4, *[1] * 4),
+    of_epochs(0, 0, 1, 2, 2),
+    of_epochs(1, 3, *[5] * 4),
+)
+#: What is in the file, and what leader-epoch-checkpoint was written for. Nothing may be set.
+UNDECIDED: Mapping[str, tuple[Sequence[bytes], Sequence[bytes]]] = {
+    "beside a hole": (
+        [*GOOD[FIRST][:7], wrong(GOOD[FIRST][9], "base offset", 1 << 9), *GOOD[FIRST][12:]],
+        GOOD[FIRST],
+    ),
+    "three neighbours": (
+        [*GOOD[FIRST][:7], *(wrong(one, "base offset", 1 << 9) for one in GOOD[FIRST][7:10]),
+         *GOOD[FIRST][10:]],
+        GOOD[FIRST],
+    ),
+    "a batch that was written twice": ([*GOOD[FIRST][:8], *GOOD[FIRST][7:]], GOOD[FIRST]),
+    "a batch in the place of another": (with_batch(SAME, 2, SAME[1]), SAME),
+    "a batch from elsewhere": (
+        with_batch(SAME, 3, forge.batch(70_015, [forge.record(b"else")] * 5, leader_epoch=88)),
+        SAME,
+    ),
+    "a batch from elsewhere, of this epoch": (
+        with_batch(SAME, 3, forge.batch(70_015, [forge.record(b"else")] * 5)), SAME
+    ),
+    "after a corrupt batch": (
+        [*broken(GOOD[FIRST], 6)[:7], wrong(GOOD[FIRST][7], "base offset", 1 << 9),
+         *GOOD[FIRST][8:]],
+        GOOD[FIRST],
+    ),
+    "an epoch of another line": (with_batch(BORDER, 2, epoch_of(BORDER[2], 1)), BORDER),
+    "an epoch of the line before": (with_batch(BORDER, 5, epoch_of(BORDER[5], 0)), BORDER),
+    "beside an epoch of one batch": (with_batch(SHORT, 1, epoch_of(SHORT[1], 2)), SHORT),
+    "a batch of an older log": (with_batch(OLDER, 3, epoch_of(OLDER[3], 3)), OLDER),
+    "only batches of an unknown format": ([with_field(one, "magic", 3) for one in SAME], SAME),
+    "an end above the high watermark": ([*SAME[:10], SAME[11]], SAME),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("batches", "good"), UNDECIDED.values(), ids=UNDECIDED)
+def test_what_the_log_leaves_open_is_left(
+    batches: Sequence[bytes], good: Sequence[bytes], place: Path
+) -> None:
+    data = directory(place / "data", {})
+    files = {"leader-epoch-checkpoint": forge.checkpoint(forge.epoch_rows(good))}
+    partition = forge.write_partition(data, "t", 0, {FIRST: good}, interval=300, files=files)
+    (partition / name(FIRST, ".log")).write_bytes(b"".join(batches))
+    (data / "replication-offset-checkpoint").write_bytes(b"0\n1\nt 0 55\n")
+    assert "field" not in dict(cures(data).values())
+    before, epochs = logs(partition), (partition / "leader-epoch-checkpoint").read_bytes()
+    assert repair(data, "--apply").code in (exits.OK, exits.INCOMPLETE)
+    assert logs(partition) == before
+    assert (partition / "leader-epoch-checkpoint").read_bytes() == epochs
+
+
+def test_a_corrupt_batch_at_the_start_of_a_segment_moves_none(place: Path) -> None:
+    """Beside a batch that is mended: the one after the corrupt one does not take its place."""
+    last = broken(list(GOOD[LAST]), 0)
+    first = list(GOOD[FIRST])
+    first[3] = with_field(first[3], "size", 3)
+    data = written(place, {FIRST: first, LAST: last})
     assert repair(data, "--apply").code == exits.INCOMPLETE
-    assert logs(data / "t-0") == before
+    assert logs(data / "t-0") == {
+        name(FIRST, ".log"): b"".join(GOOD[FIRST]),
+        name(LAST, ".log"): b"".join(last),
+    }
+
+
+def test_replicas_that_contradict_each_other_decide_nothing(place: Path) -> None:
+    batches = with_batch(COMPACTED, 6, with_field(COMPACTED[6], "base offset", 70))
+    other = with_batch(COMPACTED, 6, with_field(COMPACTED[6], "base offset", 31))
+    data = directory(place / "data", {})
+    partition = forge.write_partition(data, "t", 0, {FIRST: COMPACTED}, interval=300)
+    (partition / name(FIRST, ".log")).write_bytes(b"".join(batches))
+    replicas = []
+    for node, content in ((b"2", COMPACTED), (b"3", other)):
+        replica = directory(place / node.decode(), {}, node=node)
+        forge.write_partition(replica, "t", 0, {FIRST: content}, interval=300)
+        replicas += ["--from", replica]
+    assert cures(*replicas[:2], data) == {"t-0": ("field", False)}
+    assert "field" not in dict(cures(*replicas, data).values())
 
 
 #: Logs that leave more than one value, with what was written. Offsets 35 to 59 are compacted away.
@@ -189,7 +289,6 @@ SHOWN_BY_A_REPLICA: Mapping[str, tuple[Sequence[bytes], str, int, int]] = {
     "an offset beside a hole, too high": (COMPACTED, "base offset", 6, 70),
     "an offset beside a hole, too low": (COMPACTED, "base offset", 7, 31),
     "the first offset": (COMPACTED[7:], "base offset", 0, 65),
-    "the epoch of the last batch": (COMPACTED, "leader epoch", -1, -7),
     "the epoch of the first batch": (GOOD[FIRST], "leader epoch", 0, 3),
 }
 
@@ -199,13 +298,13 @@ def test_a_replica_with_the_same_bytes_decides(
     case: tuple[Sequence[bytes], str, int, int], place: Path
 ) -> None:
     good, field, at, value = case
-    wrong = [*good]
-    wrong[at] = with_field(wrong[at], field, value)
+    batches = [*good]
+    batches[at] = with_field(batches[at], field, value)
     replica = directory(place / "replica", {}, node=b"2")
     forge.write_partition(replica, "t", 0, {FIRST: good}, interval=300)
     data = directory(place / "data", {})
     partition = forge.write_partition(data, "t", 0, {FIRST: good}, interval=300)
-    (partition / name(FIRST, ".log")).write_bytes(b"".join(wrong))
+    (partition / name(FIRST, ".log")).write_bytes(b"".join(batches))
     assert cures("--only", "field", data) == {}
     assert cures("--from", replica, data) == {"t-0": ("field", False)}
     assert repair("--from", replica, data, "--apply").code == exits.OK
@@ -214,17 +313,17 @@ def test_a_replica_with_the_same_bytes_decides(
 
 
 def test_a_replica_with_other_bytes_decides_nothing(place: Path) -> None:
-    wrong = [*COMPACTED]
-    wrong[6] = with_field(wrong[6], "base offset", 70)
+    batches = [*COMPACTED]
+    batches[6] = with_field(batches[6], "base offset", 70)
     others = [*COMPACTED[:6], forge.batch(30, [forge.record(b"other")] * 5), *COMPACTED[7:]]
     replica = directory(place / "replica", {}, node=b"2")
     forge.write_partition(replica, "t", 0, {FIRST: others}, interval=300)
     data = directory(place / "data", {})
     partition = forge.write_partition(data, "t", 0, {FIRST: COMPACTED}, interval=300)
-    (partition / name(FIRST, ".log")).write_bytes(b"".join(wrong))
+    (partition / name(FIRST, ".log")).write_bytes(b"".join(batches))
     assert "field" not in dict(cures("--from", replica, data).values())
     repair("--from", replica, data, "--apply")
-    assert logs(data / "t-0")[name(FIRST, ".log")] == b"".join(wrong)
+    assert logs(data / "t-0")[name(FIRST, ".log")] == b"".join(batches)
 
 
 def test_a_replica_gives_the_rest_in_the_same_run(place: Path) -> None:
@@ -268,7 +367,10 @@ def test_verify_says_which_size_is_right(place: Path) -> None:
         line for line in kdump("verify", data).of("finding") if line["severity"] == "error"
     ]
     assert finding["code"] == "batch-size-impossible"
-    assert f"; with size {len(GOOD[FIRST][4])} the checksum matches" in finding["detail"]["found"]
+    assert (
+        f"; with size {len(GOOD[FIRST][4])} and magic 2 the checksum matches"
+        in finding["detail"]["found"]
+    )
 
 
 # --- logs of brokers
@@ -332,7 +434,7 @@ def test_600_flips(tmp_path: Path) -> None:
 )
 def test_after_a_kill_it_goes_on_or_is_undone(part: slice, place: Path) -> None:
     first, last = list(GOOD[FIRST]), list(GOOD[LAST])
-    first[9] = with_field(first[9], "base offset", 1 << 33)
+    first[9] = wrong(first[9], "base offset", 1 << 33)
     last[9] = with_field(last[9], "size", 5)
     data = written(place, {FIRST: first, LAST: last})
     command = ["repair", str(data), "--apply"]
