@@ -12,7 +12,7 @@ import pytest
 from brokers.broker import QUICK_RESTART, Broker
 from brokers.server import ServerError
 from commands.repair.repairing import lines, repair
-from commands.repair.test_repair_field import with_field
+from commands.repair.test_repair_field import wrong
 from kdump.ui import exits
 from support.commands import kdump
 from support.fixtures_loader import consumed, copy_fixture
@@ -26,10 +26,10 @@ SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
     **QUICK_RESTART,
 }
-#: The field of a batch amid the first log of each partition.
+#: The field of a batch amid the first log of each partition, and what ``wrong`` makes of it.
 WRONG = {
-    "codec-none-0": ("base offset", 9_000),
-    "codec-gzip-0": ("base offset", 0),
+    "codec-none-0": ("base offset", 1 << 9),
+    "codec-gzip-0": ("base offset", 0x3F),
     "codec-zstd-0": ("size", 17),
     "idempotent-0": ("size", 1 << 28),
     "transactions-0": ("base offset", 1 << 35),
@@ -44,8 +44,8 @@ def spoil(data: Path) -> None:
         log = min((data / partition).glob("*.log"))
         found, content = places(log), log.read_bytes()
         batch = found[len(found) // 2]
-        wrong = with_field(content[batch.position : batch.end], field, value)
-        log.write_bytes(content[: batch.position] + wrong + content[batch.end :])
+        changed = wrong(content[batch.position : batch.end], field, value)
+        log.write_bytes(content[: batch.position] + changed + content[batch.end :])
 
 
 @pytest.mark.parametrize(
@@ -92,5 +92,5 @@ def test_without_it_the_broker_does_not_start(tmp_path: Path) -> None:
         Broker("4.3.1", data, SETTINGS),
     ):
         pass
-    (cause,) = {line["cure"] for line in lines(repair(data, "--format", "json"), "cure")}
-    assert cause == "field"
+    cures = lines(repair(data, "--format", "json"), "cure")
+    assert "field" in {line["cure"] for line in cures}
