@@ -19,6 +19,7 @@ from kdump.audit.verdicts.verdict import Verdict
 from kdump.commands.convert.plan import plan_convert
 from kdump.errors import Unfinished
 from kdump.repair.dropping.plan import plan_drop
+from kdump.repair.fields.plan import FieldsPlan, plan_fields
 from kdump.repair.healing.plan import HealPlan, plan_heal
 from kdump.repair.rewrite.conversion import Rules
 from kdump.repair.side_files.plan import plan_reindex
@@ -60,6 +61,13 @@ def dropping(partition: Path) -> Plan:
     """What ``repair --only-copy`` plans for a partition with corrupt batches amid valid ones."""
     verdict, context = _verified(partition, rebuild=True)
     return plan_drop(verdict, settings=context.settings(verdict.target), report=lambda _: None)
+
+
+def setting_fields(partition: Path, *replicas: AnyPath) -> FieldsPlan:
+    """What ``repair`` plans for a partition with fields of which one value is left."""
+    verdict, context = _verified(partition, rebuild=True)
+    settings, node = context.settings(verdict.target), context.node(verdict.target)
+    return plan_fields(verdict, replicas, settings=settings, node=node, report=lambda _: None)
 
 
 def conversion(partition: Path, rules: Rules | None = None, *, jobs: int = 1) -> Plan:

@@ -273,9 +273,10 @@ class _Log:
         far, before, element, after, beyond = window
         if element is None:
             return
-        left, right = self._left(far, before, element), self._right(element, after, beyond)
-        span = element.last - element.first + 1
-        if left is None or right is None or left + span != right or element.first == left:
+        left, span = self._left(far, before, element), element.last - element.first + 1
+        if left is None or element.first == left:
+            return
+        if left + span != self._right(element, after, beyond):
             return
         if not self._epoch_fits(window, element.head.leader_epoch):
             return
@@ -316,7 +317,7 @@ class _Log:
                 (beyond is not None and beyond.number == after.number)
                 and after.last + 1 == beyond.first
             )
-            or (self._is_last(after) and after.last + 1 == ends)
+            or (after.last + 1 == ends and self._is_last(after))
         )
         return after.first if confirmed else None
 

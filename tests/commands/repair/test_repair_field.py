@@ -21,6 +21,8 @@ from support.damaged import name
 from support.fixtures_loader import copy_fixture
 from support.losses import NAMES, places
 
+pytestmark = pytest.mark.once
+
 GOOD = damaged.whole()
 #: The fields of a batch that its checksum does not cover: position and size.
 FIELDS = {"base offset": (0, 8), "size": (8, 4), "leader epoch": (12, 4), "magic": (16, 1)}
