@@ -24,7 +24,7 @@ from support.losses import NAMES, Losses, places
 
 GOOD = damaged.whole()
 DROP = ("--only-copy", "--only", "drop", "--only", "rebuild", "--only", "tail")
-FEW, SLOW, ALL = 3, 12, 600
+FEW, SLOW, ALL = 3, 6, 600
 SEEDS = [
     *range(FEW),
     *(pytest.param(each, marks=pytest.mark.slow) for each in range(FEW, SLOW)),

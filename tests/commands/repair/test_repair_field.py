@@ -89,7 +89,7 @@ def wrong(batch: bytes, field: str, value: int) -> bytes:
 PLACES = [
     (FIRST, 7),
     *(
-        pytest.param(base, at, marks=pytest.mark.slow)
+        pytest.param(base, at, marks=pytest.mark.nightly)
         for base in (FIRST, LAST)
         for at in (0, 7, 19)
         if (base, at) != (FIRST, 7)
