@@ -11,18 +11,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdump.format.batch import HEADER_BYTES, RecordBatch, read_header
+from kdump.format.batch import HEADER_BYTES, LOG_OVERHEAD, RecordBatch, read_header
 from kdump.storage.source import Source
-from kdump.storage.walk import Damage, WalkedLog, checksum_of
+from kdump.storage.walk import LARGEST_BATCH, Damage, WalkedLog, checksum_of
 
 SIZE_POSITION: Final = 8
 MAGIC_POSITION: Final = 16
-#: What the size field leaves out: base offset and size itself.
-SIZE_OVERHEAD: Final = 12
 _MAGIC: Final = 2
 #: The sizes of the headers, by magic: that of a message ends with the sizes of key and value.
 _LEAST: Final = {0: 26, 1: 34, _MAGIC: HEADER_BYTES}
-_MOST: Final = 2**31 - 1 + SIZE_OVERHEAD
 
 
 def mended_header(source: Source, damage: Damage) -> RecordBatch | None:
@@ -31,7 +28,7 @@ def mended_header(source: Source, damage: Damage) -> RecordBatch | None:
     Its base offset and leader epoch are those in the file, right or wrong. None for a log whose
     bytes are not there, as in a manifest. Raises SourceError.
     """
-    if isinstance(source, WalkedLog) or damage.empty or not damage.size <= _MOST:
+    if isinstance(source, WalkedLog) or damage.empty or damage.size > LARGEST_BATCH:
         return None
     head = bytes(source.window(damage.position, HEADER_BYTES)[: min(HEADER_BYTES, damage.size)])
     if len(head) <= MAGIC_POSITION or not any(head):  # a hole in a sparse file
@@ -45,18 +42,12 @@ def mended_header(source: Source, damage: Damage) -> RecordBatch | None:
 
 def _batch(source: Source, damage: Damage, head: bytes, magic: int) -> RecordBatch | None:
     """Return the batch that begins with ``head``, if its checksum matches with this magic."""
-    if damage.size < _LEAST.get(magic, _MOST + 1):
+    if damage.size < _LEAST.get(magic, LARGEST_BATCH + 1):
         return None
-    size = (damage.size - SIZE_OVERHEAD).to_bytes(4, "big")
-    mended = b"".join(
-        (
-            head[:SIZE_POSITION],
-            size,
-            head[SIZE_POSITION + len(size) : MAGIC_POSITION],
-            bytes([magic]),
-            head[MAGIC_POSITION + 1 :].ljust(HEADER_BYTES - MAGIC_POSITION - 1, b"\0"),
-        )
-    )
+    mended = bytearray(head.ljust(HEADER_BYTES, b"\0"))
+    size = (damage.size - LOG_OVERHEAD).to_bytes(4, "big")
+    mended[SIZE_POSITION : SIZE_POSITION + len(size)] = size
+    mended[MAGIC_POSITION] = magic
     batch = read_header(memoryview(mended), damage.position)
     if batch is None or batch.last_offset < batch.base_offset:
         return None

@@ -52,6 +52,8 @@ WINDOW_BYTES: Final = 1 << 20
 #: files.
 HUNTING_BOUND: Final = 4
 HUNTING_FLOOR: Final = 1 << 18
+#: The largest batch that a size field can give, overhead included, in bytes.
+LARGEST_BATCH: Final = 2**31 - 1 + LOG_OVERHEAD
 
 _MAX_OFFSET = 2**63 - 1
 _ROWS = 8_192
@@ -59,7 +61,6 @@ _FIRST_ROWS = 64
 #: How many batches the first scan after damage takes, as more damage may follow; then the count
 #: doubles from scan to scan.
 _FEW_ROWS = 16
-_LARGEST = 2**31 - 1 + LOG_OVERHEAD
 _SIZE = _headers.BATCH_FIELDS.index("size")
 _LAST_OFFSET = _headers.BATCH_FIELDS.index("last_offset")
 _MAGIC = _headers.BATCH_FIELDS.index("magic")
@@ -396,7 +397,7 @@ class _Walk:
             end = self.sound_at(position, self.last_offset)
             if end is not None:
                 room = position >= outside and self._is_zero(end)
-                if room or end == size or self.plausible_at(end, _LARGEST):
+                if room or end == size or self.plausible_at(end, LARGEST_BATCH):
                     return position
                 self._charge(end - position)
             position += 1

@@ -126,9 +126,9 @@ def _copies(
 
 
 def _end(facts: PartitionFacts) -> int | None:
-    """Return the offset at which a clean stop left the log; None where it is not known.
+    """Return the offset at which a clean shutdown left the log, None without one.
 
-    A recovery point and a high watermark may lie anywhere below the end. After a clean stop the
+    A recovery point and a high watermark may lie anywhere below the end. After a clean shutdown the
     recovery point is the end, and a snapshot of the producers is there.
     """
     point = facts.recovery_point

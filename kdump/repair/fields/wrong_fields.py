@@ -22,20 +22,14 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from operator import ne
 from typing import Final
 
 from kdump.errors import Refused
-from kdump.format.batch import MAX_OFFSET_DELTA, BatchTable, RecordBatch, sequence_at
+from kdump.format.batch import LOG_OVERHEAD, MAX_OFFSET_DELTA, BatchTable, RecordBatch, sequence_at
 from kdump.format.checkpoint import EpochEntry
 from kdump.storage.access import open_source
 from kdump.storage.logdir import Segment
-from kdump.storage.mended_header import (
-    MAGIC_POSITION,
-    SIZE_OVERHEAD,
-    SIZE_POSITION,
-    mended_header,
-)
+from kdump.storage.mended_header import MAGIC_POSITION, SIZE_POSITION, mended_header
 from kdump.storage.walk import Damage, walk
 from kdump.values import frozen
 
@@ -119,7 +113,36 @@ class _Piece:
 _Element = _Piece | None
 """None stands for what is no batch, or does not have its offsets in its header."""
 
-_Window = tuple[_Element, _Element, _Element, _Element, _Element]
+
+@frozen
+class _Window:
+    """A single batch amid the two elements before it and the two after it."""
+
+    far: _Element
+    before: _Element
+    piece: _Piece
+    after: _Element
+    beyond: _Element
+
+    @property
+    def batch(self) -> RecordBatch:
+        """The batch."""
+        return self.piece.head
+
+    @property
+    def previous(self) -> RecordBatch | None:
+        """The batch before it."""
+        return None if self.before is None else self.before.tail
+
+    @property
+    def following(self) -> RecordBatch | None:
+        """The batch after it."""
+        return None if self.after is None else self.after.head
+
+    def takes_epoch(self, epoch: int) -> bool:
+        """Return whether a leader epoch fits between those of its neighbours."""
+        low = -1 if self.previous is None else self.previous.leader_epoch
+        return low <= epoch and (self.following is None or epoch <= self.following.leader_epoch)
 
 
 def wrong_fields(
@@ -140,20 +163,19 @@ def wrong_fields(
     fields: list[WrongField] = []
     suspects: list[Neighbours] = []
     for window in _windows(_elements(segments, fields)):
-        element = window[2]
-        if element is not None and element.single:
-            fields += log.magic(window)
-            found = [*log.offset(window), *log.epoch(window)]
-            fields += found
-            if not found and log.breaks_order(window):
-                suspects.append(log.neighbours(window))
+        fields += log.magic(window)
+        found = [*log.offset(window), *log.epoch(window)]
+        fields += found
+        if not found and log.breaks_order(window):
+            suspects.append(log.neighbours(window))
         if len(fields) > _MOST or len(suspects) > _MOST:
             path = segments[0].log.parent
             raise NoField(f"{path}: expected single batches with wrong fields, found too many")
     if witness is not None:
-        answers = ((suspect, witness(suspect)) for suspect in suspects)
-        for suspect, right in answers:
-            fields += () if right is None else log.shown(suspect, right)
+        for suspect in suspects:
+            right = witness(suspect)
+            if right is not None:
+                fields += log.shown(suspect, right)
     doubles = log.doubles(fields)
     yield from (field for field in fields if field not in doubles)
 
@@ -183,7 +205,7 @@ def _epoch_field(segment: Segment, batch: RecordBatch, right: int) -> Iterator[W
 def _one_byte(value: int, other: int, size: int) -> bool:
     """Return whether two numbers of ``size`` bytes differ in exactly one byte."""
     one, two = value.to_bytes(size, "big", signed=True), other.to_bytes(size, "big", signed=True)
-    return [*map(ne, one, two)].count(True) == 1
+    return sum(a != b for a, b in zip(one, two, strict=True)) == 1
 
 
 # --- the batches of all segments, in order
@@ -216,7 +238,7 @@ def _header_fields(
     """Yield the size and the magic of a corrupt batch that differ from the right ones."""
     claimed = damage.claimed_bytes
     if claimed is not None and claimed != batch.size:
-        sizes = claimed - SIZE_OVERHEAD, batch.size - SIZE_OVERHEAD
+        sizes = claimed - LOG_OVERHEAD, batch.size - LOG_OVERHEAD
         yield _field(segment, batch, SIZE_POSITION, "size", sizes, 4)
     if magic != batch.magic:
         yield _field(segment, batch, MAGIC_POSITION, "magic", (magic, batch.magic), 1)
@@ -236,13 +258,14 @@ def _single(number: int, batch: RecordBatch) -> _Element:
 
 
 def _windows(elements: Iterable[_Element]) -> Iterator[_Window]:
-    """Yield each element amid the two before it and the two after it."""
+    """Yield each single batch with its neighbours."""
     kept = deque[_Element]([None, None], maxlen=5)
     for element in chain(elements, [None, None]):
         kept.append(element)
         if len(kept) == kept.maxlen:
-            one, two, three, four, five = kept
-            yield one, two, three, four, five
+            far, before, piece, after, beyond = kept
+            if piece is not None and piece.single:
+                yield _Window(far, before, piece, after, beyond)
 
 
 # --- what the log shows
@@ -259,65 +282,52 @@ class _Log:
 
     def magic(self, window: _Window) -> Iterator[WrongField]:
         """Yield a magic above 2, whose batch matches its checksum in message format v2."""
-        _, before, element, after, _ = window
-        if element is None or element.head.magic <= _MAGIC:
-            return
-        beside = [piece.tail.magic for piece in (before,) if piece is not None]
-        beside += [piece.head.magic for piece in (after,) if piece is not None]
-        if beside and all(magic == _MAGIC for magic in beside):
-            batch, values = element.head, (element.head.magic, _MAGIC)
-            yield _field(self._segments[element.number], batch, MAGIC_POSITION, "magic", values, 1)
+        batch = window.batch
+        beside = [each.magic for each in (window.previous, window.following) if each is not None]
+        if batch.magic > _MAGIC and beside and all(magic == _MAGIC for magic in beside):
+            values, segment = (batch.magic, _MAGIC), self._segments[window.piece.number]
+            yield _field(segment, batch, MAGIC_POSITION, "magic", values, 1)
 
     def offset(self, window: _Window) -> Iterator[WrongField]:
         """Yield a wrong base offset, if confirmed neighbours leave the batch one place."""
-        far, before, element, after, beyond = window
-        if element is None:
+        piece, batch = window.piece, window.batch
+        left = self._left(window)
+        if left is None or piece.first == left:
             return
-        left, span = self._left(far, before, element), element.last - element.first + 1
-        if left is None or element.first == left:
+        if left + piece.last - piece.first + 1 != self._right(window):
             return
-        if left + span != self._right(element, after, beyond):
-            return
-        if not self._epoch_fits(window, element.head.leader_epoch):
-            return
-        if all(
-            _continues(one, other)
-            for one, other in (
-                (None if before is None else before.tail, element.head),
-                (element.head, None if after is None else after.head),
-            )
-        ):
-            yield from _offset_field(self._segments[element.number], element.head, left)
+        goes_on = _continues(window.previous, batch) and _continues(batch, window.following)
+        if goes_on and window.takes_epoch(batch.leader_epoch):
+            yield from _offset_field(self._segments[piece.number], batch, left)
 
-    def _left(self, far: _Element, before: _Element, element: _Piece) -> int | None:
+    def _left(self, window: _Window) -> int | None:
         """Return the offset that follows the batch before, None unless that is confirmed."""
-        if element.starts:
-            return self._bases[element.number]
-        if before is None or before.number != element.number:
+        far, before, number = window.far, window.before, window.piece.number
+        if window.piece.starts:
+            return self._bases[number]
+        if before is None or before.number != number:
             return None
         confirmed = (
             not before.single
-            or (before.starts and before.first == self._bases[before.number])
-            or (far is not None and far.number == before.number and far.last + 1 == before.first)
+            or (before.starts and before.first == self._bases[number])
+            or (far is not None and far.number == number and far.last + 1 == before.first)
         )
         return before.last + 1 if confirmed else None
 
-    def _right(self, element: _Piece, after: _Element, beyond: _Element) -> int | None:
+    def _right(self, window: _Window) -> int | None:
         """Return the offset of the batch after, None unless that is confirmed."""
-        following = self._bases[element.number + 1 : element.number + 2]
-        ends = following[0] if following else self._end
+        after, beyond, number = window.after, window.beyond, window.piece.number
+        following = self._bases[number + 1 : number + 2]
+        end = following[0] if following else self._end
         if after is None:
             # The end of the log, or bytes that are no batch.
-            return ends if self._is_last(element) else None
-        if after.number != element.number:
-            return ends
+            return end if self._is_last(window.piece) else None
+        if after.number != number:
+            return end
         confirmed = (
             not after.single
-            or (
-                (beyond is not None and beyond.number == after.number)
-                and after.last + 1 == beyond.first
-            )
-            or (after.last + 1 == ends and self._is_last(after))
+            or (beyond is not None and beyond.number == number and after.last + 1 == beyond.first)
+            or (after.last + 1 == end and self._is_last(after))
         )
         return after.first if confirmed else None
 
@@ -330,26 +340,22 @@ class _Log:
 
     def epoch(self, window: _Window) -> Iterator[WrongField]:
         """Yield a wrong leader epoch, of which leader-epoch-checkpoint has the right one."""
-        _, before, element, after, _ = window
-        if element is None or before is None or after is None:
+        batch, before = window.batch, window.before
+        if before is None or window.after is None or before.last + 1 != window.piece.first:
             return
-        found, follows = element.head.leader_epoch, before.last + 1 == element.first
-        right = self._epoch_at(element.first)
-        known = any(entry.epoch == found for entry in self._epochs)
-        if right is None or found == -1 or known or not follows or self._epoch_fits(window, found):
+        found, right = batch.leader_epoch, self._epoch_at(batch.base_offset)
+        if right is None or found == -1 or self._has_line(found) or window.takes_epoch(found):
             return  # -1 is what the cleaner leaves; convert sets it
-        if self._epoch_fits(window, right):
-            yield from _epoch_field(self._segments[element.number], element.head, right)
+        if window.takes_epoch(right):
+            yield from _epoch_field(self._segments[window.piece.number], batch, right)
+
+    def _has_line(self, epoch: int) -> bool:
+        return any(entry.epoch == epoch for entry in self._epochs)
 
     def _epoch_at(self, offset: int) -> int | None:
         """Return the epoch that leader-epoch-checkpoint has for an offset."""
         epochs = [entry.epoch for entry in self._epochs if entry.start_offset <= offset]
         return max(epochs, default=None)
-
-    def _epoch_fits(self, window: _Window, epoch: int) -> bool:
-        _, before, _, after, _ = window
-        low = -1 if before is None else before.tail.leader_epoch
-        return low <= epoch and (after is None or epoch <= after.head.leader_epoch)
 
     def doubles(self, fields: Iterable[WrongField]) -> set[WrongField]:
         """Return the base offsets of batches that are in the file twice, as they are.
@@ -361,47 +367,34 @@ class _Log:
             if field.name == "base offset" and field.found >= self._bases[0]:
                 claimed.setdefault(field.found, []).append(field)
         numbers = {bisect_right(self._bases, offset) - 1 for offset in claimed}
-        found = set[WrongField]()
-        for segment in (self._segments[number] for number in numbers):
-            with open_source(segment.log, mapped=False, sealed=True) as source:
-                for piece in walk(source, segment.base_offset):
-                    if isinstance(piece, BatchTable):
-                        names = ("base_offset", "position", "crc")
-                        for base, position, crc in zip(*map(piece.column, names), strict=True):
-                            for field in claimed.get(base, ()):
-                                here = (field.segment, field.position) == (segment, position)
-                                if field.crc == crc and not here:
-                                    found.add(field)
-        return found
+        return {
+            field
+            for segment in (self._segments[number] for number in numbers)
+            for base, position, crc in _rows(segment)
+            for field in claimed.get(base, ())
+            if field.crc == crc and (field.segment, field.position) != (segment, position)
+        }
 
     # --- what a replica shows
 
     def breaks_order(self, window: _Window) -> bool:
         """Return whether a batch does not fit between its neighbours, of which one may be wrong."""
-        _, before, element, after, _ = window
-        if element is None:
-            return False
-        base = self._bases[element.number]
-        following = self._bases[element.number + 1 : element.number + 2]
+        number = window.piece.number
+        base, following = self._bases[number], self._bases[number + 1 : number + 2]
         above = min([base + MAX_OFFSET_DELTA + 1, *following])
         below = base - 1
-        if before is not None:
-            below = max(below, before.last)
-        if after is not None:
-            above = min(above, after.first)
-        in_order = below < element.first and element.last < above
-        return not (in_order and self._epoch_fits(window, element.head.leader_epoch))
+        if window.before is not None:
+            below = max(below, window.before.last)
+        if window.after is not None:
+            above = min(above, window.after.first)
+        in_order = below < window.piece.first and window.piece.last < above
+        return not (in_order and window.takes_epoch(window.batch.leader_epoch))
 
     def neighbours(self, window: _Window) -> Neighbours:
         """Return a batch with its neighbours."""
-        _, before, element, after, _ = window
-        assert element is not None
+        segment = self._segments[window.piece.number]
         return Neighbours(
-            self._segments[element.number],
-            element.head,
-            None if before is None else before.tail,
-            None if after is None else after.head,
-            element.starts,
+            segment, window.batch, window.previous, window.following, window.piece.starts
         )
 
     def shown(self, suspect: Neighbours, right: RecordBatch) -> Iterator[WrongField]:
@@ -410,10 +403,18 @@ class _Log:
         if right.base_offset != batch.base_offset and right.leader_epoch == batch.leader_epoch:
             yield from _offset_field(segment, batch, right.base_offset)
         elif right.base_offset == batch.base_offset and right.leader_epoch != batch.leader_epoch:
-            known = {entry.epoch for entry in self._epochs}
             own = self._epoch_at(batch.base_offset)
-            if batch.leader_epoch not in known and own in (None, right.leader_epoch):
+            if not self._has_line(batch.leader_epoch) and own in (None, right.leader_epoch):
                 yield from _epoch_field(segment, batch, right.leader_epoch)
+
+
+def _rows(segment: Segment) -> Iterator[tuple[int, int, int]]:
+    """Yield base offset, position and checksum of each valid batch. Raises SourceError."""
+    names = ("base_offset", "position", "crc")
+    with open_source(segment.log, mapped=False, sealed=True) as source:
+        for piece in walk(source, segment.base_offset):
+            if isinstance(piece, BatchTable):
+                yield from zip(*map(piece.column, names), strict=True)
 
 
 def _continues(batch: RecordBatch | None, following: RecordBatch | None) -> bool:

@@ -1,15 +1,18 @@
-"""Runs ``kdump repair`` and reads its lines. Imports nothing of kdump but what runs it."""
+"""Runs ``kdump repair`` and reads its lines. Imports nothing of kdump but that and exit codes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from commands.repair import damaged_directory as damaged
+from kdump.ui import exits
+from support.commands import kdump
+from support.crashing.recorded import Recorded
 from support.crashing.running import Run, run
-from support.crashing.trees import Node, take
+from support.crashing.trees import Node, put, take
 
 #: The options that allow another cure than that by a replica where valid batches follow corrupt
 #: ones.
@@ -45,6 +48,27 @@ def tree(data: Path) -> dict[str, Node]:
 def lasting(data: Path) -> dict[str, Node]:
     """What brokers read, but for the times of files: not the records of repairs."""
     return {path: node.lasting for path, node in tree(data).items() if ".kdump" not in path}
+
+
+def goes_on_or_is_undone(
+    data: Path, command: Sequence[str], agreed: str, recorded: Recorded, part: slice
+) -> None:
+    """From each state the repair ends as it did, and its undo as it began, but for times.
+
+    ``data`` is as the repair left it, by the plan with the id ``agreed``. ``part`` is of the
+    recorded states.
+    """
+    after = lasting(data)
+    put(data, recorded.before[0])
+    before = lasting(data)
+    for number, state in recorded.states[part]:
+        put(data, state)
+        assert kdump(*command).code == exits.OK, number
+        assert lasting(data) == after, number
+        put(data, state)
+        undone = kdump("undo", data, "--plan", agreed, "--apply")
+        assert undone.code in (exits.OK, exits.USAGE), (number, undone)
+        assert lasting(data) == before, number
 
 
 def directory(

@@ -12,12 +12,21 @@ import pytest
 from commands.heal.forged_copies import broken
 from commands.repair import damaged_directory as damaged
 from commands.repair.damaged_directory import FIRST, LAST
-from commands.repair.repairing import OTHERS, directory, lasting, left, lines, plan_id, repair, tree
+from commands.repair.repairing import (
+    OTHERS,
+    directory,
+    goes_on_or_is_undone,
+    left,
+    lines,
+    plan_id,
+    repair,
+    tree,
+)
 from kdump.ui import exits
 from support import forge
 from support.commands import kdump
 from support.crashing.recorded import Recorded, record
-from support.crashing.trees import Node, Tree, put
+from support.crashing.trees import Node, put
 from support.damaged import name
 from support.fixtures_loader import copy_fixture
 from support.losses import NAMES, Losses, places
@@ -321,19 +330,4 @@ def test_after_a_kill_it_goes_on_or_is_undone(
     interrupted: tuple[Path, list[str], Recorded], part: slice
 ) -> None:
     data, command, recorded = interrupted
-    after, first = without_times(data), without_times(data, recorded.before[0])
-    for number, state in recorded.states[part]:
-        put(data, state)
-        assert kdump(*command).code == exits.OK, number
-        assert without_times(data) == after, number
-        put(data, state)
-        undone = kdump("undo", data, "--plan", command[-1], "--apply")
-        assert undone.code in (exits.OK, exits.USAGE), (number, undone)
-        assert without_times(data) == first, number
-
-
-def without_times(data: Path, nodes: Tree | None = None) -> dict[str, Node]:
-    """What brokers read: not the records of repairs."""
-    if nodes is not None:
-        put(data, nodes)
-    return lasting(data)
+    goes_on_or_is_undone(data, command, command[-1], recorded, part)

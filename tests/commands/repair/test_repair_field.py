@@ -11,12 +11,19 @@ import pytest
 from commands.heal.forged_copies import broken
 from commands.repair import damaged_directory as damaged
 from commands.repair.damaged_directory import FIRST, LAST
-from commands.repair.repairing import directory, left, lines, plan_id, repair, tree
+from commands.repair.repairing import (
+    directory,
+    goes_on_or_is_undone,
+    left,
+    lines,
+    plan_id,
+    repair,
+    tree,
+)
 from kdump.ui import exits
 from support import forge
 from support.commands import kdump
 from support.crashing.recorded import record
-from support.crashing.trees import Tree, put
 from support.damaged import name
 from support.fixtures_loader import copy_fixture
 from support.losses import NAMES, places
@@ -132,7 +139,7 @@ def test_several_fields_of_one_batch(fields: Sequence[str], place: Path) -> None
     assert logs(data / "t-0")[name(FIRST, ".log")] == b"".join(GOOD[FIRST])
 
 
-def test_the_last_offset_is_known_after_a_clean_stop_alone(place: Path) -> None:
+def test_the_last_offset_is_known_after_a_clean_shutdown_alone(place: Path) -> None:
     batches = list(GOOD[LAST])
     batches[19] = wrong(batches[19], "base offset", 1 << 9)
     for clean in (False, True):
@@ -442,18 +449,4 @@ def test_after_a_kill_it_goes_on_or_is_undone(part: slice, place: Path) -> None:
     command = ["repair", str(data), "--apply"]
     agreed = plan_id(data)
     recorded = record(command, data)
-    after, before = contents(data), contents(data, recorded.before[0])
-    for number, state in recorded.states[part]:
-        put(data, state)
-        assert kdump(*command).code == exits.OK, number
-        assert contents(data) == after, number
-        put(data, state)
-        undone = kdump("undo", data, "--plan", agreed, "--apply")
-        assert undone.code in (exits.OK, exits.USAGE), (number, undone)
-        assert contents(data) == before, number
-
-
-def contents(data: Path, state: Tree | None = None) -> dict[str, bytes | None]:
-    if state is not None:
-        put(data, state)
-    return {path: node.content for path, node in tree(data).items() if ".kdump" not in path}
+    goes_on_or_is_undone(data, command, agreed, recorded, part)
